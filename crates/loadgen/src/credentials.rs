@@ -58,7 +58,7 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
 /// # Errors
 /// It holds a control character: a line break in it would begin a header of its own.
 fn secret(value: String, place: &str) -> Result<String, Error> {
-    remember(&value);
+    remember(place, &value);
     line(value, place)
 }
 

@@ -6,7 +6,7 @@
 //! cut leaves of a secret may be too short to be known for one.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex};
 
@@ -24,12 +24,21 @@ const SHORTEST_BYTES: usize = 4;
 /// What stands in the place of a character that steers a terminal.
 const CONTROL: char = '\u{fffd}';
 
-static KNOWN: LazyLock<Mutex<Secrets>> = LazyLock::new(Mutex::default);
+/// Secrets of one place of which at least the last so many are known: a server may send back one that
+/// has ended for the client, such as that of a request which is still under way. Tokens are renewed a
+/// second apart at the most.
+const RENEWALS: usize = 256;
+/// Parts of a place's secrets, about 20 bytes each, from which on fewer secrets are known, but the last
+/// two: a server may make its tokens as long as a head.
+const PARTS_MAX: usize = 1 << 21;
 
-/// Remembers a secret, so that no text of this process will hold it. None is forgotten: a token that
-/// has ended for the client may still be good for the server, which may send it back at any time.
-pub(crate) fn remember(secret: &str) {
-    KNOWN.lock().expect("the lock is not poisoned").add(secret);
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// Remembers a secret, so that no text of this process will hold it. `place` says where it comes from:
+/// a file, the log-in of a user. What a place gave long before what it gives now is forgotten, or
+/// tokens that always expire would fill the memory.
+pub(crate) fn remember(place: &str, secret: &str) {
+    KNOWN.lock().expect("the lock is not poisoned").add(place, secret);
 }
 
 /// Returns what a target said as one line for people.
@@ -66,7 +75,52 @@ fn steers(one: char) -> bool {
 pub fn blot<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
     let mut known = Secrets::default();
     secrets.into_iter().for_each(|secret| known.add(secret));
-    known.blot(text)
+    blot_with(text, [&known])
+}
+
+/// The secrets of this process, by the place that each comes from.
+#[derive(Default)]
+struct Known(HashMap<String, Succession>);
+
+impl Known {
+    fn add(&mut self, place: &str, secret: &str) {
+        match self.0.get_mut(place) {
+            Some(succession) => succession.add(secret),
+            None => self.0.entry(place.to_owned()).or_default().add(secret),
+        }
+    }
+
+    fn blot(&self, text: &str) -> String {
+        blot_with(text, self.0.values().flat_map(|place| [&place.last.known, &place.before.known]))
+    }
+}
+
+/// The secrets that a place has given one after another. The oldest go, half of all at a time.
+#[derive(Default)]
+struct Succession {
+    last: Generation,
+    before: Generation,
+}
+
+/// So many of them in a row.
+#[derive(Default)]
+struct Generation {
+    secrets: HashSet<String>,
+    known: Secrets,
+}
+
+impl Succession {
+    fn add(&mut self, secret: &str) {
+        // Most places give the same one again and again.
+        if self.last.secrets.contains(secret) {
+            return;
+        }
+        if self.last.secrets.len() >= RENEWALS || self.last.known.parts.len() >= PARTS_MAX / 2 {
+            self.before = std::mem::take(&mut self.last);
+        }
+        self.last.known.add(secret);
+        self.last.secrets.insert(secret.to_owned());
+    }
 }
 
 /// What texts are searched for: the parts of each form of each secret, made once, as a long run gets
@@ -97,12 +151,8 @@ impl Secrets {
         }
     }
 
-    fn blot(&self, text: &str) -> String {
-        if self.parts.is_empty() && self.words.is_empty() {
-            return text.to_owned();
-        }
-        let bytes = text.as_bytes().to_ascii_lowercase();
-        let mut is_hidden = vec![false; bytes.len()];
+    /// Marks what a text in lower case holds of them.
+    fn mark(&self, bytes: &[u8], is_hidden: &mut [bool]) {
         for (start, window) in bytes.windows(PART_BYTES).enumerate() {
             if self.parts.contains(window) {
                 is_hidden[start..start + PART_BYTES].fill(true);
@@ -115,8 +165,18 @@ impl Secrets {
                 }
             }
         }
-        without(text, &is_hidden)
     }
+}
+
+fn blot_with<'a>(text: &str, all: impl IntoIterator<Item = &'a Secrets>) -> String {
+    let bytes = text.as_bytes().to_ascii_lowercase();
+    let mut is_hidden = vec![false; bytes.len()];
+    for secrets in all {
+        if !secrets.parts.is_empty() || !secrets.words.is_empty() {
+            secrets.mark(&bytes, &mut is_hidden);
+        }
+    }
+    without(text, &is_hidden)
 }
 
 /// Writes a text with one mark for each stretch of hidden bytes.
@@ -288,7 +348,7 @@ mod tests {
         let token = |number| format!("token-{number:04}-of-a-log-in");
         let begin = FORMED.get();
         for number in 0..100 {
-            remember(&token(number));
+            remember("one log-in", &token(number));
             // Each log-in has texts, in which all tokens so far are looked for.
             for before in [0, number / 2, number] {
                 let told = foreign_line(&format!("you sent '{}'", token(before)));
@@ -296,6 +356,64 @@ mod tests {
             }
         }
         assert_eq!(FORMED.get() - begin, 100);
+    }
+
+    #[test]
+    fn tokens_that_always_expire_take_no_more_memory_than_the_last_of_them() {
+        let mut known = Known::default();
+        let token = |number: u64| format!("tk{number:06}");
+        known.add("environment variable \"KEY\"", "configured-canary");
+        known.add("the log-in of another", "canary-of-another");
+        let (mut entries_max, mut secrets_max) = (0, 0);
+        for number in 0..100_000_u64 {
+            known.add("the log-in of a user", &token(number));
+            // As each trial does.
+            known.add("environment variable \"KEY\"", "configured-canary");
+            let place = &known.0["the log-in of a user"];
+            let entries = |one: &Generation| one.known.parts.len() + one.known.words.len();
+            entries_max = entries_max.max(entries(&place.last) + entries(&place.before));
+            secrets_max = secrets_max.max(place.last.secrets.len() + place.before.secrets.len());
+            if number % 1000 == 999 {
+                for old in [number, number - 1, number.saturating_sub(RENEWALS as u64 - 1)] {
+                    assert_eq!(known.blot(&format!("<{}>", token(old))), "<***>", "{old}");
+                }
+                let told = known.blot("<configured-canary> and <canary-of-another>");
+                assert_eq!(told, "<***> and <***>");
+            }
+        }
+        assert_eq!((known.0.len(), secrets_max), (3, 2 * RENEWALS));
+        let mut of_one = Secrets::default();
+        of_one.add(&token(99_999));
+        let of_one = of_one.parts.len() + of_one.words.len();
+        assert!(entries_max <= 2 * RENEWALS * of_one, "{entries_max} of {of_one} for each");
+        assert_eq!(known.blot(&token(50_000)), token(50_000));
+    }
+
+    #[test]
+    fn tokens_as_long_as_a_head_are_few_and_the_last_two_are_known() {
+        let token = |number: u64| {
+            let mut random = number;
+            let mut digit = || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                char::from(b"0123456789abcdefghijklmnopqrstuv"[(random >> 59) as usize])
+            };
+            (0..60_000).map(|_| digit()).collect::<String>()
+        };
+        let mut of_one = Secrets::default();
+        of_one.add(&token(0));
+        let mut known = Known::default();
+        let mut parts_max = 0;
+        for number in 0..20 {
+            known.add("the log-in of a user", &token(number));
+            let place = &known.0["the log-in of a user"];
+            parts_max =
+                parts_max.max(place.last.known.parts.len() + place.before.known.parts.len());
+            for old in [number, number.saturating_sub(1)] {
+                assert_eq!(known.blot(&token(old)), HIDDEN, "{old} of {number}");
+            }
+        }
+        assert!(parts_max <= PARTS_MAX + 2 * of_one.parts.len(), "{parts_max}");
+        assert_eq!(known.blot(&token(0)).len(), 60_000);
     }
 
     #[test]

@@ -233,7 +233,8 @@ impl Files {
             let text = format!("the token in \"{}\" has ended", path.display());
             return Err(Error::target(what, text).with_hint(log_in));
         }
-        let value = secret(value.to_owned(), "the token of aws sso login")?;
+        let place = format!("the token of aws sso login \"{}\"", path.display());
+        let value = secret(value.to_owned(), &place)?;
         let url = endpoint(outer, "SSO")
             .unwrap_or_else(|| format!("https://portal.sso.{region}.{}", suffix(&region)));
         let service = Service { hint_unknown: Some(log_in), ..Service::at(&url, what)? };
@@ -278,7 +279,8 @@ impl Role<'_> {
         let token = std::fs::read_to_string(file).map_err(|error| {
             Error::target(self.what, format!("token \"{}\": {error}", file.display()))
         })?;
-        let token = secret(token.trim().to_owned(), "the web identity token")?;
+        let place = format!("the web identity token \"{}\"", file.display());
+        let token = secret(token.trim().to_owned(), &place)?;
         let more = [("WebIdentityToken", Some(token.as_str()))];
         self.ask(self.form("AssumeRoleWithWebIdentity", &more), None, stop)
     }

@@ -32,12 +32,13 @@ pub(super) fn temporary(
     let (Some(access_key), Some(secret_key)) = (access_key, secret_key) else {
         return Err(missing(what, "a pair of keys in the answer"));
     };
-    let place = "the answer";
+    let place = |name| format!("the {name} that came back ({what})");
+    let token = session_token.map(|token| secret(token, &place("session token"))).transpose()?;
     Ok(AccessKeys {
         credentials: Credentials {
-            access_key: line(access_key, place)?,
-            secret_key: secret(secret_key, place)?,
-            session_token: session_token.map(|token| secret(token, place)).transpose()?,
+            access_key: line(access_key, &place("access key"))?,
+            secret_key: secret(secret_key, &place("secret key"))?,
+            session_token: token,
         },
         expires_unix_s,
     })

@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn why_a_place_is_left_tells_no_secret_and_is_one_short_line() {
         // The name of an object is whatever the target says.
-        remember("canary-3f0b9c1d7e");
+        remember("a test", "canary-3f0b9c1d7e");
         let name = format!("canary-3f0b9c1d7e\n\x1b[2J{}", "k".repeat(1 << 20));
         let left = Left::new("place", LeftKind::OtherObjects, format!("it holds \"{name}\""));
         assert!(!left.reason.contains("canary"), "{}", left.reason);

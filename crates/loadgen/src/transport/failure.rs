@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_secret_leaves_nothing_where_the_text_is_cut() {
         let secret = "canary-2f61b0d7a9e84c35";
-        crate::secrecy::remember(secret);
+        crate::secrecy::remember("a test", secret);
         for filler in (150..210).chain(REFUSAL_BYTES_MAX - 40..REFUSAL_BYTES_MAX + 1) {
             for body in [format!("{:filler$}{secret}", ""), format!("{:.>filler$}{secret}", "")] {
                 let text = said(&body);

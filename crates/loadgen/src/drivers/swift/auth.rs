@@ -127,8 +127,18 @@ impl AuthService {
             });
         }
         let token = self.read_token(&collect)?;
-        remember(&token.value);
+        remember(&self.place(), &token.value);
         Ok(token)
+    }
+
+    /// Says where tokens come from, which every trial asks anew: for whom, and by whom.
+    fn place(&self) -> String {
+        let user = match &self.login {
+            Login::TempAuth { user, .. } | Login::Password { user, .. } => user,
+            Login::ApplicationCredential { id, .. } => id,
+        };
+        let url = &self.endpoint.url;
+        format!("the log-in of \"{user}\" at {}{}", url.host_header(), url.path)
     }
 
     fn request_parts(&self) -> (Method, String, Vec<(&'static str, String)>, Vec<u8>) {
