@@ -9,6 +9,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# Where an environment keeps Python from writing bytecode, each process of pytest compiles all tests anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

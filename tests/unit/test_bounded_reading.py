@@ -68,7 +68,7 @@ def test_a_file_is_read_up_to_its_bound_and_no_further(tmp_path: Path) -> None:
         regular_file.read(path, 99)
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000], ids="[{-")
 def test_yaml_is_as_deep_as_a_campaign_needs(text: str) -> None:
     with pytest.raises(CampaignError) as caught:
         parse_document("name: " + text if text[0] != "-" else text, "x")
