@@ -6,7 +6,7 @@ import pytest
 
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import ACTION_RATE, Account, Measurement
-from loadstone.cli.commands import compare
+from loadstone.cli.commands.results import compare
 from loadstone.report.formats.comparison_page import render_comparisons
 from tests.unit.test_compare import arm, rates
 
