@@ -179,12 +179,6 @@ def test_blocks_that_are_needed_follow_from_the_spread_of_those_there_are() -> N
     assert claims.blocks_needed(apart) is None
 
 
-def test_blocks_that_do_not_match_are_not_paired() -> None:
-    a = arm("a", {"get": rates(100)}, run="r", is_blocked=True)
-    b = arm("b", {"get": rates(100, n=9)}, run="r", is_blocked=True)
-    assert only(comparison.compare(a, b)).method.startswith("Welch")
-
-
 def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
     a = arm("A", {"put": rates(3470)}, run="r", is_blocked=True)
     b = arm("B", {"put": rates(10070, seed=2)}, run="r", is_blocked=True)

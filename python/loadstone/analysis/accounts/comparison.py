@@ -24,6 +24,7 @@ from loadstone.analysis.accounts.comparability import (
     differing_cases,
     is_factor,
 )
+from loadstone.analysis.accounts.in_blocks import in_blocks, of_common_blocks
 from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.analysis.statistics import ratios as statistics
@@ -116,7 +117,8 @@ def compare(
     """Compare two accounts by their matching cases.
 
     With one target on each side the targets are the arms; else targets of one name are matched.
-    Trials of the same interleaved blocks are compared in pairs, others by Welch's t on logarithms;
+    Trials of the same interleaved blocks are compared in pairs, without blocks that one arm lacks;
+    others by Welch's t on logarithms.
     What decides is the p of the paired t, which sign flips check, or of Mann-Whitney; corrected by
     Holm over all cases of the comparison.
     `controls` are the whole runs that the arms come from, in which a target may stand twice.
@@ -301,7 +303,7 @@ def _ratio_of_case(
 
 def _arms(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
     """Return the units that are compared: pairs or trials, or the days that these are of."""
-    pairs = _in_blocks(a, b) if is_one_run else None
+    pairs = in_blocks(a, b) if is_one_run else None
     values = pairs if pairs is not None else (_values(a), _values(b))
     arms = Arms(a=values[0], b=values[1], is_paired=pairs is not None)
     return arms.over_days([one.started_unix_ns for one in a], [one.started_unix_ns for one in b])
@@ -371,6 +373,9 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
             known = ", ".join(account.metrics) or "none"
             raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
         _check_factors(account, own, factors)
+    if a.run and a.run == b.run:
+        for case in cells[0].keys() & cells[1].keys():
+            cells[0][case], cells[1][case] = of_common_blocks(cells[0][case], cells[1][case])
     return cells
 
 
@@ -392,19 +397,6 @@ def _are_arms(a: Account, b: Account) -> bool:
     return len(a.targets) == len(b.targets) == 1
 
 
-def _in_blocks(
-    a: Sequence[Measurement], b: Sequence[Measurement]
-) -> tuple[list[float], list[float]] | None:
-    """Return the values of both arms block by block, or None where they did not run in blocks."""
-    blocks_a = {one.block: one.value for one in a}
-    blocks_b = {one.block: one.value for one in b}
-    if None in blocks_a or blocks_a.keys() != blocks_b.keys() or len(blocks_a) != len(a):
-        return None
-    if len(blocks_b) != len(b):
-        return None
-    return list(blocks_a.values()), [blocks_b[block] for block in blocks_a]
-
-
 def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
     """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
     floors: dict[object, float] = {}
@@ -413,7 +405,7 @@ def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, floa
             cells = grouped(account.of(metric, one), lambda m: m.case)
             twins = grouped(account.of(metric, other), lambda m: m.case)
             for case in [case for case in cells if case in twins]:
-                pairs = _in_blocks(cells[case], twins[case])
+                pairs = in_blocks(cells[case], twins[case])
                 ratio = (
                     statistics.paired_ratio(*pairs)
                     if pairs is not None

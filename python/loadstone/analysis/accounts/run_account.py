@@ -28,6 +28,7 @@ from loadstone.analysis.cells.actions import (
 )
 from loadstone.analysis.cells.cell import Cell, system_of
 from loadstone.analysis.cells.summary import summarise_totals
+from loadstone.analysis.judgements.left_out import without_stalled
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.measured.part import Part
@@ -72,7 +73,9 @@ HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
     measured = read_measured(run)
-    account = account_of(run, measured, summarise_totals(measured.parts, measured.peaks))
+    account = account_of(
+        run, measured, summarise_totals(without_stalled(measured.parts), measured.peaks)
+    )
 
     def of(read: Callable[[Record], Iterable[ActionPart]]) -> list[Measurement]:
         found = _of_actions(measured, read)
@@ -129,7 +132,7 @@ def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
 def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measurement]:
     alone = {(cell.trials[0], cell.operation): cell for cell in totals if len(cell.trials) == 1}
     order: dict[str, list[Part]] = {}
-    for part in measured.parts:
+    for part in without_stalled(measured.parts):
         order.setdefault(part.record.id, []).append(part)
     seen: dict[object, dict[str, int]] = {}
     for name, own in order.items():
@@ -151,9 +154,13 @@ def _of_actions(
 ) -> Iterator[Measurement]:
     """Yield the numbers of scripts' actions, beside those of the requests that they are made of."""
     records = {part.record.id: part.record for part in measured.parts}
+    parts: dict[str, list[ActionPart]] = {}
+    for part in without_stalled([part for record in records.values() for part in read(record)]):
+        parts.setdefault(part.record.id, []).append(part)
     seen: dict[object, int] = {}
-    for name, record in records.items():
-        for action in summarise_actions(list(read(record)), ()):
+    for name, own in parts.items():
+        record = records[name]
+        for action in summarise_actions(own, ()):
             group = {"user_type": action.user_type, "space": action.space}
             named = {name: value for name, value in group.items() if value is not None}
             cell = replace(action.cell, parameters={**action.cell.parameters, **named})

@@ -3,7 +3,6 @@
 Made from what was measured alone, so that every command that judges a run comes to the same.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.summary import summarise, summarise_cases
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.judgements.left_out import case_of, without_stalled
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
@@ -27,9 +27,13 @@ from loadstone.results.record import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The cells of a run with the verdict on each, and the findings that follow from them."""
+    """The cells of a run with the verdict on each, and the findings that follow from them.
+
+    `parts` are what the cells are the sums of.
+    """
 
     account: Account
+    parts: Sequence[Part]
     targets: Sequence[str]
     cells: tuple[Cell, ...]
     totals: tuple[Cell, ...]
@@ -56,7 +60,8 @@ def judge_measured(
     `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
     against a null target.
     """
-    made = summarise(measured.parts, measured.peaks)
+    parts = without_stalled(measured.parts)
+    made = summarise(parts, measured.peaks)
     account = account_of(run, measured, made[1])
     account = replace(account, ceilings=(*account.ceilings, *ceilings))
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
@@ -67,7 +72,7 @@ def judge_measured(
         tried.setdefault(key, []).extend(found)
     verdicts = decide_cells(
         account,
-        measured.parts,
+        parts,
         measured.flags,
         null_rates,
         totals=totals,
@@ -76,13 +81,14 @@ def judge_measured(
     )
     return Judgement(
         account=account,
+        parts=parts,
         targets=targets,
         cells=cells,
         totals=totals,
         changes=changes,
         verdicts=verdicts,
         cases=in_order(
-            summarise_cases(usable_parts(measured.parts, verdicts), measured.peaks, totals), targets
+            summarise_cases(usable_parts(parts, verdicts), measured.peaks, totals), targets
         ),
         seen=Seen(account=account, parts=measured.parts, flags=measured.flags, decided=verdicts),
     )
@@ -99,16 +105,9 @@ def usable_parts(parts: Sequence[Part], verdicts: Sequence[tuple[Cell, Verdict]]
         if VOIDING & set(cell.labels) or verdict.limit.startswith("INVALID")
         for trial in cell.trials
     }
-    kept = {_case_of(part) for part in parts if (part.record.id, part.operation) not in void}
+    kept = {case_of(part) for part in parts if (part.record.id, part.operation) not in void}
     return [
         part
         for part in parts
-        if (part.record.id, part.operation) not in void or _case_of(part) not in kept
+        if (part.record.id, part.operation) not in void or case_of(part) not in kept
     ]
-
-
-def _case_of(part: Part) -> tuple[str, ...]:
-    trial = part.record.trial
-    case = trial["case"]
-    parameters = json.dumps(case["parameters"], sort_keys=True)
-    return case["target"], case["workload"], trial["phase"], part.operation, parameters

@@ -138,6 +138,11 @@ def has_errors(cell: "Cell", _: Sequence[Part]) -> bool:
     return cell.failed > 0
 
 
+def has_left_out(_: "Cell", parts: Sequence[Part]) -> bool:
+    """LEFT_OUT."""
+    return any(part.left_out for part in parts)
+
+
 def has_nothing(cell: "Cell", _: Sequence[Part]) -> bool:
     """NOTHING."""
     return not cell.good

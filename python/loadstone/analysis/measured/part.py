@@ -55,7 +55,7 @@ class Part:
     `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
     how much of its own ceiling the load generator used; where that is not known, `no_ceiling` says
-    why.
+    why. `left_out` are trials that its result goes without.
     """
 
     record: Record
@@ -78,6 +78,7 @@ class Part:
     mix: Mix
     instrument: CeilingShare | None = None
     no_ceiling: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def duration_s(self) -> float:

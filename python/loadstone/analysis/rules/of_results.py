@@ -37,6 +37,14 @@ RULES: tuple[Rule, ...] = (
         do="Read the first error, and correct the target's address, credentials or dataset.",
         result_check=LABELS + "has_nothing",
     ),
+    _caution(
+        id="LEFT_OUT",
+        short="trials left out: the client stalled",
+        says="trials in which the client stalled are left out",
+        means="The number is that of the other trials, of which there are fewer than planned.",
+        do="Measure on a host, or at a time, at which nothing else runs.",
+        result_check=LABELS + "has_left_out",
+    ),
     _void(
         id="OUTAGE",
         short="the target was away",
