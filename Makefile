@@ -105,7 +105,8 @@ test: test-rust test-python ## run all tests that need no real servers
 
 # The extension's profile, so that the crates of others are compiled once (tests/docs/test_crate_features.py),
 # with checks in our own, and not optimised: that costs a fifth to make, and tests are as quick.
-CHECKED := --release $(addprefix --config profile.release.,opt-level=0 debug-assertions=true overflow-checks=true)
+CHECKED := --release $(addprefix --config profile.release.,debug-assertions=true overflow-checks=true \
+	$(patsubst crates/%,package.loadstone-%.opt-level=0,$(wildcard crates/*)))
 .PHONY: test-rust
 test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --tests --quiet $(CARGO_TEST_OPTIONS)
