@@ -1,7 +1,7 @@
 //! Load in others' places, on stores of each kind, with others who put, replace and delete keys of the
 //! dataset all the while: what is theirs stays as they wrote it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ impl History {
         }
     }
 
-    fn draw_request(&mut self, store: Store, round: u64) -> Request {
+    fn draw_request(&mut self, target: &Target, store: Store, round: u64) -> Request {
         let operation = OPERATIONS[self.draw(OPERATIONS.len() as u64) as usize];
         let object = Object { index: self.draw(8), version: 1 + self.draw(2) };
         let (mut operation, mut subject) = (operation, Subject::Object(object));
@@ -63,11 +63,23 @@ impl History {
             subject = Subject::Batch { first: object.index, keys: 1 + self.draw(3) as u32 };
         }
         if !store.keeps_metadata {
-            // What is known there is that the first put of an object is the first.
+            // What is known there is that the first put of an object is the first, and which were
+            // put before.
+            let ours: Vec<u64> = (0..round).filter(|index| self.is_ours(target, *index)).collect();
+            let again = self.draw(2 * (1 + ours.len() as u64)) as usize;
+            let index = ours.get(again).copied().unwrap_or(round);
             operation = Operation::Put;
-            subject = Subject::Object(Object { index: round, version: 1 });
+            subject = Subject::Object(Object { index, version: 1 });
         }
         Request { operation, subject, chance: 0, is_verified: false }
+    }
+
+    /// Tells whether an object of the dataset is there as the run has written it.
+    fn is_ours(&self, target: &Target, index: u64) -> bool {
+        let (place, key) = target.place_and_key(index, b"");
+        let world = self.world.lock().expect("one thread");
+        let object = world.places.get(&place).and_then(|objects| objects.get(&key));
+        object.is_some_and(|object| object.writer == RUN)
     }
 
     /// Has the others do something before a request, or at one of its steps.
@@ -97,8 +109,18 @@ impl History {
     }
 }
 
-/// Lives one history of load; counts how its requests ended.
-fn load_by(seed: u64, ends: &mut BTreeMap<(&'static str, Outcome), u64>) {
+/// What came of the requests of histories.
+#[derive(Default)]
+struct Told {
+    /// How often each operation ended how.
+    ends: BTreeMap<(&'static str, Outcome), u64>,
+    /// Puts of objects that the trial had put before and that were still there, by whether the store
+    /// keeps metadata.
+    again: BTreeMap<bool, u64>,
+}
+
+/// Lives one history of load.
+fn load_by(seed: u64, told: &mut Told) {
     let mut history = History::new(seed);
     let store = [(true, true), (true, false), (false, true)][history.draw(3) as usize];
     let store = Store { keeps_metadata: store.0, heeds_conditions: store.1 };
@@ -118,12 +140,31 @@ fn load_by(seed: u64, ends: &mut BTreeMap<(&'static str, Outcome), u64>) {
     let target = history.target(&trial);
     ready_buckets(&target, &trial, &target.stop, &mut |_| true).expect("nothing fails");
     assert!(!target.stop.load(Ordering::Relaxed));
+    let mut put = BTreeSet::new();
     for round in 0..REQUESTS {
-        let request = history.draw_request(store, round);
+        let request = history.draw_request(&target, store, round);
         history.disturb(&target, store, &request);
-        let before = format!("{:?}", history.world.lock().expect("one thread").places);
+        let (before, steps) = {
+            let world = history.world.lock().expect("one thread");
+            (format!("{:?}", world.places), world.steps)
+        };
+        let (is_put, index) = (request.operation == Operation::Put, request.subject.number());
+        let is_again = is_put && put.contains(&index) && history.is_ours(&target, index);
         let outcome = ask(&target, request);
-        *ends.entry((request.operation.name(), outcome)).or_default() += 1;
+        *told.ends.entry((request.operation.name(), outcome)).or_default() += 1;
+        if is_again {
+            // It is not refused, and sends its bytes once: a condition would cost them.
+            let steps = history.world.lock().expect("one thread").steps - steps;
+            let steps_max = 1 + u64::from(store.keeps_metadata);
+            assert!(
+                outcome.is_ok() && steps <= steps_max,
+                "{store:?}: {request:?} of {outcome:?} in {steps} steps"
+            );
+            *told.again.entry(store.keeps_metadata).or_default() += 1;
+        }
+        if is_put && outcome.is_ok() {
+            put.insert(index);
+        }
         let mut world = history.world.lock().expect("one thread");
         world.neighbour = None;
         for (place, key) in &world.theirs {
@@ -261,10 +302,12 @@ impl Target {
 
 #[test]
 fn load_changes_nothing_that_others_put_after_the_claim() {
-    let mut ends = BTreeMap::new();
+    let mut told = Told::default();
     for seed in 0..600 {
-        load_by(mix64(seed), &mut ends);
+        load_by(mix64(seed), &mut told);
     }
+    let Told { ends, again } = told;
+    assert!([true, false].iter().all(|keeps| again.get(keeps) > Some(&100)), "{again:?}");
     // A history in which nothing was refused, or nothing done, shows nothing.
     for operation in OPERATIONS {
         let refusal = match operation {
