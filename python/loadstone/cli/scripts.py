@@ -54,7 +54,7 @@ class CampaignScripts:
         for file in sorted(made.iterdir()):
             make_folder(kept)
             if not (kept / file.name).exists():
-                with open(file, "rb") as source, replacing(kept / file.name) as copy:
+                with replacing(kept / file.name) as copy, open(file, "rb") as source:
                     shutil.copyfileobj(source, copy, 1 << 20)
 
 

@@ -12,7 +12,7 @@
 //! | of a plain dataset, or of a script's object in no space | `object_prefix` | the run's key |
 //! | `USER/private/…` | up to there | the user's own key |
 //! | `USER/inbox/…` | up to there | the run's key: who writes there has no key of the user's |
-//! | `USER/keystore`, `USER/profile/…` | all of it: whoever looks for a user has no key yet | |
+//! | `USER/keystore`, `USER/profile/…` | all of it: it is read before any key is known | |
 //! | `USER/…` otherwise | `USER/` | the run's key |
 //!
 //! Empty segments stay empty, so a prefix that ends in a slash is sealed to one.

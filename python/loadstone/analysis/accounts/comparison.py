@@ -405,7 +405,7 @@ def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, floa
             cells = grouped(account.of(metric, one), lambda m: m.case)
             twins = grouped(account.of(metric, other), lambda m: m.case)
             for case in [case for case in cells if case in twins]:
-                pairs = in_blocks(cells[case], twins[case])
+                pairs = in_blocks(*of_common_blocks(cells[case], twins[case]))
                 ratio = (
                     statistics.paired_ratio(*pairs)
                     if pairs is not None

@@ -88,7 +88,7 @@ impl Client for RadosClient {
     }
 
     async fn execute(&mut self, request: &Request) -> Completion {
-        // The words of a failure that nobody asked for are not those of the next.
+        // A text that was never read must not describe a later failure.
         self.last_error = None;
         if let Subject::Listing(listing) = request.subject {
             return self.list_prefix(listing).await;
