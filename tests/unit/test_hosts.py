@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import os
 import queue
 import ssl
 import subprocess
@@ -29,7 +28,6 @@ from loadstone.hosts.connection.invitation import Invitation, read_invitation, w
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
-from loadstone.hosts.scratch import scratch
 from loadstone.hosts.session import refusal
 from loadstone.results.record import Record
 from loadstone.steady_clock import SteadyClock
@@ -439,28 +437,6 @@ def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
-
-
-def test_the_folder_of_an_agent_that_was_killed_goes_with_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    killed = (
-        "import os; from loadstone.hosts.scratch import scratch\n"
-        "with scratch():\n    os.kill(os.getpid(), 9)\n"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", killed], env=environment, check=False)
-    (abandoned,) = tmp_path.iterdir()
-    (tmp_path / "loadstone-agent-of-something-else").mkdir()
-    with scratch() as first, scratch():
-        # The one that is in use stays, and so does what no agent has locked.
-        assert {path.name for path in tmp_path.iterdir()} > {
-            Path(first).name,
-            "loadstone-agent-of-something-else",
-        }
-        assert not abandoned.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["loadstone-agent-of-something-else"]
 
 
 def test_a_clock_that_is_set_moves_no_time_but_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
