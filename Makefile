@@ -100,9 +100,6 @@ demo: $(STAMPS)/bytecode ## build everything and run the main job on the embedde
 
 # ---- test -----------------------------------------------------------------------------------
 
-.PHONY: test
-test: test-rust test-python ## run all tests that need no real servers
-
 # The extension's profile, so that the crates of others are compiled once (tests/docs/test_crate_features.py),
 # with checks in our own, and not optimised: that costs a fifth to make, and tests are as quick.
 CHECKED := --release $(addprefix --config profile.release.,debug-assertions=true overflow-checks=true \
@@ -124,12 +121,19 @@ TWICE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
+RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
+BESIDE := run $(PARALLEL) $(TWICE) $(ALONE:%=--ignore=%);
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
-	@$(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
-	run $(PARALLEL) $(TWICE) $(ALONE:%=--ignore=%); \
-	run $(ALONE); \
-	exit $$status
+	@$(RUN) $(BESIDE) run $(ALONE); exit $$status
+
+# Rust's tests are compiled and run while Python's wait. A process group of their own ends with Ctrl-C, too.
+.PHONY: test
+test: $(STAMPS)/extension ## run all tests that need no real servers
+	@mkdir -p $(LOGS); \
+	set -m; $(MAKE) test-rust </dev/null >$(LOGS)/test-rust.log 2>&1 & rust=$$!; set +m; \
+	trap "kill -- -$$rust 2>/dev/null || true" EXIT; \
+	$(RUN) $(BESIDE) wait $$rust || status=1; cat $(LOGS)/test-rust.log; run $(ALONE); exit $$status
 
 # libFuzzer's coverage, which a stable compiler gives too; the target apart from tests, whose build
 # needs none of it.

@@ -1,11 +1,8 @@
 """Campaigns that need no server: the null driver answers at once."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-# A command that takes longer hangs.
-HANGS_AFTER_S = 600
+from tests.system.command import HANGS_AFTER_S, Process
 
 # Eight trials of a fifth of a second on two targets that are none.
 QUICK = """\
@@ -32,18 +29,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    """Start `loadstone` and let it run."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "loadstone", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for(process: subprocess.Popen[str], *texts: str) -> str:
+def wait_for(process: Process, *texts: str) -> str:
     """Read what a command says until it says one of these; return everything so far."""
     assert process.stderr is not None
     said = ""
@@ -54,6 +40,6 @@ def wait_for(process: subprocess.Popen[str], *texts: str) -> str:
     return said
 
 
-def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+def end(process: Process) -> tuple[str, str]:
     """Wait for the end; return what was said on the way."""
     return process.communicate(timeout=HANGS_AFTER_S)

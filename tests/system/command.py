@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 from tests.system import warm_start
@@ -16,6 +17,10 @@ HANGS_AFTER_S = 600
 
 # What is kept of the host that runs the tests must not decide what they find.
 NO_STATE = "/nonexistent"
+
+
+Process = subprocess.Popen[str] | warm_start.Fork
+"""A command that runs."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +43,38 @@ def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = No
         for name, value in os.environ.items()
         if not name.startswith(("AWS_", "OS_", "ST_", "CEPH_"))
     }
+    process = start(
+        *arguments,
+        environment={**clean, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE, **(environment or {})},
+    )
+    try:
+        out, err = process.communicate(HANGS_AFTER_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode is not None
+    return Said(process.returncode, out, err)
+
+
+def start(
+    *arguments: str | Path,
+    environment: Mapping[str, str] | None = None,
+    out: int = PIPE,
+    err: int = PIPE,
+) -> Process:
+    """Start `loadstone`, with exactly this environment or with ours, and let it run."""
     words = list(map(str, arguments))
-    given = {**clean, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE, **(environment or {})}
-    if warm_start.is_as_started(environment or {}):
-        return Said(*warm_start.run(words, given, HANGS_AFTER_S))
-    done = subprocess.run(
+    given = dict(os.environ if environment is None else environment)
+    if warm_start.is_as_started(given):
+        return warm_start.start(words, given, out, err)
+    return subprocess.Popen(
         [sys.executable, "-m", "loadstone", *words],
         env=given,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=out,
+        stderr=err,
         text=True,
-        timeout=HANGS_AFTER_S,
-        check=False,
     )
-    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:

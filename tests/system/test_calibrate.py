@@ -14,7 +14,7 @@ import pytest
 from loadstone import _loadgen
 from loadstone.execution.programs.null_servers import null_servers
 from loadstone.results.layout import read_manifest
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 QUICK = ("--duration", "200ms", "--warm-up", "50ms", "-f", "json")
 IO_URING_SETUP = "425"
@@ -120,13 +120,9 @@ def test_a_run_without_a_calibration_says_what_to_do(tmp_path: Path, state: dict
 
 
 def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadstone", "calibrate", "null", "-s", "4KiB", "-t", "1,2,3,4",
-         "--duration", "1s"],
-        env={**os.environ, **state, "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    process = start(
+        "calibrate", "null", "-s", "4KiB", "-t", "1,2,3,4", "--duration", "500ms",
+        environment={**os.environ, **state, "NO_COLOR": "1"},
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:

@@ -4,15 +4,13 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.system import campaigns
-from tests.system.command import Said, loadstone
+from tests.system.command import Said, loadstone, start
 
 DATA = Path(__file__).parents[1] / "data" / "importers"
 CAMPAIGN = """
@@ -80,13 +78,8 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
 def test_ctrl_c_ends_the_program_of_a_ceiling_and_the_run(tmp_path: Path, programs: Path) -> None:
     file, folder = campaigns.write(tmp_path, CAMPAIGN), tmp_path / "run"
     program(programs, "iperf3", f"echo $$ > {tmp_path}/number; exec sleep 1000")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadstone", "run", file, "-o", folder],
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # Whoever runs the tests may have turned Ctrl-C off for what runs in the background.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-    )  # fmt: skip
+    path = f"{programs}:{os.environ['PATH']}"
+    process = start("run", file, "-o", folder, environment={**os.environ, "PATH": path})
     campaigns.wait_for(process, "ceiling network of nowhere: started")
     while not (number := _number(tmp_path / "number")):
         assert process.poll() is None

@@ -9,7 +9,7 @@ from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "record.schema.json"
 
@@ -29,7 +29,7 @@ def begun(folder: Path) -> tuple[Path, Path, Path]:
     (data / "somebody").mkdir()
     (data / "somebody" / "bench-0").write_text("mine")
     file = campaigns.write(folder, CAMPAIGN.replace("DIRECTORY", str(data)))
-    process = campaigns.start("run", file, "-o", folder / "run")
+    process = start("run", file, "-o", folder / "run")
     campaigns.wait_for(process, "here long round 1")
     process.send_signal(signal.SIGINT)
     _, said = campaigns.end(process)
@@ -84,7 +84,7 @@ def test_a_run_that_was_killed_in_its_first_trial_can_be_cleaned(tmp_path: Path)
     text = CAMPAIGN.replace("DIRECTORY", str(data)).replace("[put, {mix", "[{op: put, {mix")
     text = text.replace("[{op: put, {mix", "[{op: put, rate_limit: 5/s}, {mix")
     file = campaigns.write(tmp_path, text)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     process.kill()
     process.communicate()

@@ -27,7 +27,7 @@ from loadstone.hosts.session import HostSession
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 CAMPAIGN = """\
 name: many
@@ -73,9 +73,9 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("load", ["threads: 3", "rate: 300/s, clients_max: 60"])
 def test_any_number_of_hosts_writes_the_same_objects(tmp_path: Path, load: str) -> None:
-    written = {hosts: objects_of(tmp_path / str(hosts), hosts, load) for hosts in (1, 2, 5)}
+    written = {hosts: objects_of(tmp_path / str(hosts), hosts, load) for hosts in (1, 5)}
     assert len(written[1]) == 300
-    assert written[1] == written[2] == written[5]
+    assert written[1] == written[5]
 
 
 def objects_of(folder: Path, hosts: int, load: str) -> dict[str, str]:
@@ -115,7 +115,7 @@ def long_run(folder: Path, *changes: str) -> Iterator[Any]:
     """Start a load of three hosts that would go on for ten minutes, and wait until it is on."""
     file = campaigns.write(folder, LONG)
     words = [word for change in changes for word in ("--set", change)]
-    process = campaigns.start("run", file, "-o", folder / "run", *words)
+    process = start("run", file, "-o", folder / "run", *words)
     try:
         campaigns.wait_for(process, "%")
         yield process
@@ -164,7 +164,7 @@ def joined_run(
     file = campaigns.write(folder, text.replace("[a, b, c]", "[a, b, c], listen: 127.0.0.1"))
     # Invitations are written where the run is started.
     monkeypatch.chdir(folder)
-    process = campaigns.start("run", file, "-o", folder / "run", "--set", change)
+    process = start("run", file, "-o", folder / "run", "--set", change)
     agents: list[subprocess.Popen[bytes]] = []
     try:
         campaigns.wait_for(process, "c.invitation")
@@ -250,7 +250,7 @@ def test_all_load_ends_when_the_controller_is_killed(tmp_path: Path) -> None:
     # What the hosts had told is there, and the run goes on.
     (record,) = run.records
     assert record.read_intervals(["requests"]).num_rows
-    process = campaigns.start("run", file, "-o", tmp_path / "run", "--resume")
+    process = start("run", file, "-o", tmp_path / "run", "--resume")
     campaigns.wait_for(process, "%")
     agents = agents_of(process.pid)
     process.send_signal(signal.SIGINT)
@@ -351,7 +351,7 @@ def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
     text = SENT.replace("ENDPOINT", f"http://127.0.0.1:{store.port}")
     file = campaigns.write(tmp_path, text.replace("KEYFILE", str(tmp_path / "key")))
     try:
-        process = campaigns.start("run", file, "-o", tmp_path / "run")
+        process = start("run", file, "-o", tmp_path / "run")
         campaigns.wait_for(process, "%")
         agents = agents_of(process.pid)
         # Its name would be there, had an agent inherited it; so would it in a command line.

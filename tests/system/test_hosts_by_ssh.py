@@ -76,7 +76,9 @@ def test_no_key_of_an_agent_is_on_a_command_line(network: SshNetwork, tmp_path: 
 def test_a_host_that_is_cut_off_is_lost_and_ends_its_load_by_itself(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = campaigns.write(tmp_path, CAMPAIGN.replace("500ms", "12s"))
+    load = "{rate: 100/s, clients_max: 20, cores: 1}"
+    text = CAMPAIGN.replace("500ms", "12s").replace("{threads: 1, cores: 1}", load)
+    file = campaigns.write(tmp_path, text)
     process = network.start("run", file, "-o", tmp_path / "run")
     for _ in range(5):
         # Both hosts have told of some seconds by then.

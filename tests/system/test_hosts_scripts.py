@@ -21,7 +21,7 @@ from loadstone.results.writer import RunWriter
 from loadstone.script.planned import ScriptMaker
 from tests.conformance import store_under_test
 from tests.system import campaigns
-from tests.system.command import loadstone, trials_of
+from tests.system.command import loadstone, start, trials_of
 from tests.system.test_hosts import agents_of, is_running
 
 USERS = """\
@@ -143,7 +143,7 @@ def test_an_audit_finds_what_was_deleted_behind_its_back(tmp_path: Path) -> None
     ]
     script = script_of(tmp_path, iter(rows))
     file = campaigns.write(tmp_path, OWN.format(data=data, hosts=2, script=script))
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     try:
         gone = None
         while gone is None:
@@ -200,9 +200,7 @@ def test_a_host_that_is_killed_leaves_no_false_finding(tmp_path: Path, on_lost: 
     data.mkdir()
     script = script_of(tmp_path, rows_of_writers())
     file = campaigns.write(tmp_path, OWN.format(data=data, hosts=3, script=script))
-    process = campaigns.start(
-        "run", file, "-o", tmp_path / "run", "--set", f"hosts.on_lost={on_lost}"
-    )
+    process = start("run", file, "-o", tmp_path / "run", "--set", f"hosts.on_lost={on_lost}")
     try:
         while not list(data.rglob("*s1*4")):
             assert process.poll() is None, process.communicate()

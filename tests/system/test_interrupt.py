@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 # The load ends within two seconds of the signal on a machine that has nothing else to do; the
 # campaigns of these tests would go on for ten minutes and more.
@@ -19,7 +19,7 @@ END_WITHIN_S = 30.0
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_load_ends_soon_and_the_trial_is_kept(tmp_path: Path, number: signal.Signals) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     asked_ns = time.time_ns()
     process.send_signal(number)
@@ -41,7 +41,7 @@ def test_the_load_ends_soon_and_the_trial_is_kept(tmp_path: Path, number: signal
 def test_a_rest_is_interrupted_too(tmp_path: Path) -> None:
     text = campaigns.QUICK.replace("{op: put,", "{op: put, pause_after: 1h,")
     file = campaigns.write(tmp_path, text)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "resting")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)
@@ -62,7 +62,7 @@ def test_a_target_that_never_answers_is_interrupted_too(tmp_path: Path) -> None:
             f'one: {{driver: s3, endpoint: "{address}", access_key: a, secret_key: {{env: HOME}}}}',
         )
         file = campaigns.write(tmp_path, text)
-        process = campaigns.start("run", file, "-o", tmp_path / "run")
+        process = start("run", file, "-o", tmp_path / "run")
         campaigns.wait_for(process, "started")
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
@@ -75,7 +75,7 @@ def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_written(
     tmp_path: Path,
 ) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     campaigns.wait_for(process, "%")
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_written(
 
 def test_an_interrupted_run_is_resumed_to_its_end(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "[3/8] one get round 1")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)

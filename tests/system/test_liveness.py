@@ -7,7 +7,6 @@ and each may take the time-out that it was given; a busy machine gets a multiple
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ import pytest
 
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import NO_STATE
+from tests.system.command import NO_STATE, start
 from tests.system.endless_answers import ENDLESS, OF_LOG_INS
 from tests.system.hostile_server import Exchange, Message, hostile, is_object_read
 from tests.system.spoilers import CASES, Case
@@ -101,13 +100,14 @@ class Attempt:
         }
         began = time.monotonic()
         with tempfile.TemporaryFile() as said:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "loadstone", *map(str, arguments)],
-                env={**kept, **LOG_INS[self.kind], "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-            )
+            process = start(
+                *arguments,
+                environment={
+                    **kept, **LOG_INS[self.kind], "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE,
+                },
+                out=subprocess.DEVNULL,
+                err=said.fileno(),
+            )  # fmt: skip
             try:
                 if stops:
                     # What is under way takes an hour, or as long as the server makes it take.

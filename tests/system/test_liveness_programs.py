@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.command import HANGS_AFTER_S, NO_STATE, loadstone, trials_of
+from tests.system.command import HANGS_AFTER_S, NO_STATE, loadstone, start, trials_of
 
 DEEP = "[" * 100_000
 PROGRAMS = {
@@ -60,12 +60,11 @@ def test_a_run_ends_whatever_answers_for_ceph(name: str, tmp_path: Path) -> None
 
 def stopped(*arguments: str | Path, after: Path | None = None, seconds: float = 0) -> int:
     """Send Ctrl-C once a file is there, or after some seconds; return how the command ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadstone", *map(str, arguments)],
-        env={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    process = start(
+        *arguments,
+        environment={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
+        out=subprocess.DEVNULL,
+        err=subprocess.DEVNULL,
     )
     while after is not None and not after.exists() and process.poll() is None:
         time.sleep(0.02)

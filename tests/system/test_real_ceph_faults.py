@@ -12,6 +12,7 @@ from tests.conformance import trials
 from tests.conformance.trials import SECOND_NS, Dataset
 from tests.system import campaigns
 from tests.system.ceph_trials import after, lasting, mend, place, service, without
+from tests.system.command import start
 from tests.system.servers.ceph import Cluster
 
 pytestmark = pytest.mark.real
@@ -91,7 +92,7 @@ def test_a_run_goes_on_over_a_dead_osd_and_ctrl_c_ends_it(
 ) -> None:
     text = CAMPAIGN.format(conf=ceph_to_break.conf, timeout="60s")
     file = campaigns.write(tmp_path, text)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     try:
         ceph_to_break.kill("osd.2")
@@ -113,7 +114,7 @@ def test_ctrl_c_ends_a_run_whose_cluster_is_dead(
     """Whether its requests have timed out before or none of them would for ten minutes."""
     text = CAMPAIGN.format(conf=ceph_to_break.conf, timeout=timeout)
     file = campaigns.write(tmp_path, text)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     with without(ceph_to_break, 1, 2):
         time.sleep(3)

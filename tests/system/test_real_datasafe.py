@@ -14,7 +14,7 @@ from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.system import campaigns
-from tests.system.command import assert_untold, loadstone
+from tests.system.command import assert_untold, loadstone, start
 from tests.system.servers import ceph
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "datasafe.yaml"
@@ -107,7 +107,7 @@ def test_users_find_what_they_wrote_for_half_an_hour(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, store_under_test.store() as url:
         for name, value in environment.items():
             patch.setenv(name, value)
-        process = campaigns.start(
+        process = start(
             "run", EXAMPLE, "-o", run, *scaled(WHOLE, every="20s"),
             f"--set=targets.amazon.endpoint={url}", "--set=targets.amazon.region=us-east-1",
         )  # fmt: skip

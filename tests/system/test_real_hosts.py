@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import Said, loadstone
+from tests.system.command import Said, loadstone, start
 from tests.system.servers import ssh
 
 pytestmark = pytest.mark.real
@@ -119,7 +119,7 @@ load: {threads: 1, cores: 1}
 phases: [put]
 """,
     )
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     said = campaigns.wait_for(process, "on one:")
     folder = Path(said.partition("invitations are in ")[2].partition(",")[0])
     command = shlex.split(said.rpartition("on one: ")[2])

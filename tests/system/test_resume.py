@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 
 def contents(folder: Path, names: set[str]) -> dict[str, bytes]:
@@ -34,7 +34,7 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     file = campaigns.write(tmp_path, campaigns.QUICK.replace("200ms", "500ms"))
     folder = tmp_path / "run"
     chance = random.Random(seed)
-    process = campaigns.start("run", file, "-o", folder)
+    process = start("run", file, "-o", folder)
     campaigns.wait_for(process, "started")
     kept: dict[str, bytes] = {}
     finished: set[str] = set()
@@ -53,7 +53,7 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
         kept = contents(folder, finished)
         if run.state == "finished":
             break
-        process = campaigns.start("run", file, "-o", folder, "--resume")
+        process = start("run", file, "-o", folder, "--resume")
         # Killed between its last trial and its own end, a run has no trial left to start.
         campaigns.wait_for(process, "started", "run folder")
     process.kill()
@@ -103,7 +103,7 @@ prepare: never
     (tmp_path / "data").mkdir()
     file = campaigns.write(tmp_path, text.replace("DIRECTORY", str(tmp_path / "data")))
     folder = tmp_path / "run"
-    process = campaigns.start("run", file, "-o", folder)
+    process = start("run", file, "-o", folder)
     campaigns.wait_for(process, "here long round 1")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)
@@ -168,7 +168,7 @@ def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
 def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: Path) -> None:
     file, folder = interrupted(tmp_path)
     file.write_text(campaigns.LONG + "expect: {failures: true}\n")
-    process = campaigns.start("run", file, "-o", folder, "--resume")
+    process = start("run", file, "-o", folder, "--resume")
     campaigns.wait_for(process, "%")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)
@@ -182,7 +182,7 @@ def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: 
     assert manifest["campaign"]["expect"] == {"failures": True}
     # A default that is written out is no change.
     file.write_text(campaigns.LONG + "expect: {failures: true}\nblocks: 1\n")
-    process = campaigns.start("run", file, "-o", folder, "--resume")
+    process = start("run", file, "-o", folder, "--resume")
     campaigns.wait_for(process, "%")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)
@@ -195,7 +195,7 @@ def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: 
 def interrupted(folder: Path) -> tuple[Path, Path]:
     """Return a campaign file, and the folder of a run of it that was interrupted."""
     file = campaigns.write(folder, campaigns.LONG)
-    process = campaigns.start("run", file, "-o", folder / "run")
+    process = start("run", file, "-o", folder / "run")
     campaigns.wait_for(process, "%")
     process.send_signal(signal.SIGINT)
     campaigns.end(process)
@@ -204,7 +204,7 @@ def interrupted(folder: Path) -> tuple[Path, Path]:
 
 def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     process.kill()
     process.communicate()

@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 
 def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_disk_without_room_is_told_by_its_name_and_the_run_stays_readable(
 
 def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG)
-    first = campaigns.start("run", file, "-o", tmp_path / "run")
+    first = start("run", file, "-o", tmp_path / "run")
     try:
         campaigns.wait_for(first, "%")
         second = loadstone("run", file, "-o", tmp_path / "run", "--resume")
@@ -190,7 +190,7 @@ def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
 
 def test_a_run_can_be_reported_on_while_it_goes_on(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG)
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     try:
         campaigns.wait_for(process, "%")
         campaigns.wait_for(process, "%")

@@ -21,7 +21,7 @@ from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.envelopes import Keys, opened
 from tests.system import campaigns
-from tests.system.command import loadstone, trials_of
+from tests.system.command import loadstone, start, trials_of
 
 USERS = """\
 name: users
@@ -347,7 +347,7 @@ def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
     folder.mkdir()
     file = campaigns.write(tmp_path, LONG.format(folder=folder, actions=8_000))
     run = tmp_path / "run"
-    process = campaigns.start("run", file, "-o", run)
+    process = start("run", file, "-o", run)
     campaigns.wait_for(process, "users round 1")
     process.send_signal(signal.SIGINT)
     said = process.communicate()
@@ -369,7 +369,7 @@ def test_a_script_of_a_run_that_was_changed_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     file = campaigns.write(tmp_path, LONG.format(folder=folder, actions=8_000))
-    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    process = start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "users round 1")
     process.send_signal(signal.SIGINT)
     process.communicate()

@@ -3,24 +3,19 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from loadstone.results.store import read_run
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 STOPPED_S = 1.5
 
 
 def test_a_client_that_was_stopped_while_it_measured_has_no_valid_number(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = ["bench", "put", str(tmp_path), "-s", "4KiB", "-d", "3s", "--rate", "100"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadstone", *command, "-o", str(run)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = ["bench", "put", tmp_path, "-s", "4KiB", "-d", "3s", "--rate", "100", "-o", run]
+    process = start(*command, out=subprocess.DEVNULL, err=subprocess.DEVNULL)
     measured = run / "trials" / "0001.arrows"
     try:
         while process.poll() is None and not (measured.exists() and measured.stat().st_size > 4000):

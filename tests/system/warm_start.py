@@ -2,9 +2,9 @@
 
 A command imports for half a second of processor time before it does anything. Here one process for
 each process of tests has done that, and forks. What it forks is a process of its own, with the
-environment, the folder and the standard streams of a command that was started, and goes through
-`loadstone/__main__.py` to its exit code. The start itself and the end of the interpreter are looked
-at elsewhere (`test_cli.py`), and whatever has to get a signal is started from nothing.
+environment, the folder and the standard streams of a command that was started. It goes through
+`loadstone/__main__.py` to its exit code, and gets signals as any other. The start itself and the
+end of the interpreter are looked at elsewhere (`test_cli.py`).
 """
 
 import atexit
@@ -15,15 +15,17 @@ import json
 import os
 import pkgutil
 import runpy
+import selectors
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import IO
 
 READ_AT_START = ("DASK_", "LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
 """What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
@@ -36,19 +38,93 @@ IMPORTED = (
 
 
 def is_as_started(environment: Mapping[str, str]) -> bool:
-    """Tell whether a fork behaves as a start with these variables besides would."""
-    return not any(name.startswith(READ_AT_START) for name in environment)
+    """Tell whether a fork behaves as a start with exactly these variables would."""
+    return _read_at_start(environment) == _READ_AT_START
 
 
-def run(
-    arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float
-) -> tuple[int, str, str]:
-    """Run `loadstone` with exactly this environment; return its code, its output, its errors."""
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(READ_AT_START)}
+
+
+_READ_AT_START = _read_at_start(os.environ)
+
+
+def start(
+    arguments: Sequence[str], environment: Mapping[str, str], out: int = PIPE, err: int = PIPE
+) -> "Fork":
+    """Start `loadstone` with exactly this environment, and streams as `subprocess` has them."""
     global _parent
     with _LOCK:
         if _parent is None:
             _parent = _Parent()
-        return _parent.run(arguments, environment, timeout_s)
+    return _parent.fork(
+        {"words": arguments, "environment": dict(environment), "folder": os.getcwd()}, out, err
+    )
+
+
+class Fork:
+    """A command that was forked, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, end: socket.socket, out: IO[str] | None, err: IO[str] | None) -> None:
+        """`end` receives the number of the process, then its exit code."""
+        self._end = end
+        self.stdout, self.stderr = out, err
+        self.pid = int(end.recv(100))
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Wait for the exit code."""
+        if self.returncode is None:
+            self._end.settimeout(timeout_s)
+            try:
+                answer = self._end.recv(100)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("loadstone", timeout_s or 0) from None
+            assert answer, "the process that forks has ended"
+            self.returncode = int(answer)
+            self._end.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read both streams to their ends, which a process that it left behind may hold open."""
+        read = {"out": "", "err": ""}
+
+        def read_all(name: str, stream: IO[str]) -> None:
+            with stream:
+                read[name] = stream.read()
+
+        readers = [
+            threading.Thread(target=read_all, args=(name, stream), daemon=True)
+            for name, stream in (("out", self.stdout), ("err", self.stderr))
+            if stream is not None and not stream.closed
+        ]
+        for reader in readers:
+            reader.start()
+        self.wait(timeout)
+        for reader in readers:
+            reader.join(timeout)
+            if reader.is_alive():
+                raise TimeoutError("the command left a process that holds its output")
+        return read["out"], read["err"]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
 
 
 class _Parent:
@@ -56,7 +132,6 @@ class _Parent:
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
@@ -65,38 +140,27 @@ class _Parent:
                 cwd=Path(__file__).parents[2],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
                 pass_fds=[theirs.fileno()],
             )
         atexit.register(self.end)
 
-    def run(
-        self, arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float
-    ) -> tuple[int, str, str]:
-        request = {"words": arguments, "environment": dict(environment), "folder": os.getcwd()}
-        streams = [os.pipe(), os.pipe()]
-        read: list[bytes] = [b"", b""]
-        readers = [
-            threading.Thread(target=_read, args=(stream[0], read, at), daemon=True)
-            for at, stream in enumerate(streams)
-        ]
-        try:
-            given = [writing for _, writing in streams]
-            socket.send_fds(self._ours, [json.dumps(request).encode()], given)
-        finally:
-            for _, writing in streams:
-                os.close(writing)
-        for reader in readers:
-            reader.start()
-        code = self._code(timeout_s)
-        # As with a pipe to a command: whatever it left behind and still prints is waited for.
-        until = time.monotonic() + timeout_s
-        for reader in readers:
-            reader.join(max(0.0, until - time.monotonic()))
-            if reader.is_alive():
-                raise TimeoutError(f"{arguments} left a process that holds its output")
-        out, err = (part.decode().replace("\r\n", "\n").replace("\r", "\n") for part in read)
-        return code, out, err
+    def fork(self, request: Mapping[str, object], out: int, err: int) -> Fork:
+        end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, contextlib.ExitStack() as given:
+
+            def stream_of(wanted: int) -> tuple[int, IO[str] | None]:
+                if wanted == PIPE:
+                    reading, writing = os.pipe()
+                    given.callback(os.close, writing)
+                    return writing, os.fdopen(reading, encoding="utf-8")
+                if wanted == DEVNULL:
+                    wanted = os.open(os.devnull, os.O_WRONLY)
+                    given.callback(os.close, wanted)
+                return wanted, None
+
+            (out, read_out), (err, read_err) = stream_of(out), stream_of(err)
+            socket.send_fds(self._ours, [json.dumps(request).encode()], [out, err, theirs.fileno()])
+        return Fork(end, read_out, read_err)
 
     def end(self) -> None:
         """End it: it sees that its socket is closed."""
@@ -106,33 +170,9 @@ class _Parent:
         self._process.kill()
         self._process.wait()
 
-    def _code(self, timeout_s: float) -> int:
-        """Wait for the end of a fork, and end it where it hangs."""
-        number = self._answer()
-        self._ours.settimeout(timeout_s)
-        try:
-            return self._answer()
-        except TimeoutError:
-            os.kill(number, signal.SIGKILL)
-            raise
-        finally:
-            self._ours.settimeout(None)
-
-    def _answer(self) -> int:
-        if answer := self._ours.recv(100):
-            return int(answer)
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace")
-        raise AssertionError(f"the process that forks has ended: {said}")
-
 
 _LOCK = threading.Lock()
 _parent: _Parent | None = None
-
-
-def _read(stream: int, read: list[bytes], at: int) -> None:
-    with os.fdopen(stream, "rb") as file:
-        read[at] = file.read()
 
 
 def _import_all() -> None:
@@ -151,23 +191,36 @@ def _import_all() -> None:
 
 
 def _fork_for_each(requests: socket.socket) -> Mapping[str, object]:
-    """Answer requests with exit codes; only in a fork return what it is to do."""
-    while True:
-        message, streams, _, _ = socket.recv_fds(requests, 1 << 20, 2)
-        if not message:
-            os._exit(0)
-        number = os.fork()
-        if number == 0:
-            for target, stream in enumerate(streams, start=1):
-                os.dup2(stream, target)
-            _close_all_but_standard()
-            request: Mapping[str, object] = json.loads(message)
-            return request
-        for stream in streams:
-            os.close(stream)
-        requests.send(str(number).encode())
-        _, status = os.waitpid(number, 0)
-        requests.send(str(os.waitstatus_to_exitcode(status)).encode())
+    """Answer requests with a number and an exit code; only in a fork return what it is to do."""
+    with selectors.DefaultSelector() as waits:
+        waits.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in waits.select():
+                if key.data is not None:
+                    number, answers = key.data
+                    waits.unregister(key.fd)
+                    os.close(key.fd)
+                    _, status = os.waitpid(number, 0)
+                    # The test that asked may have ended.
+                    with answers, contextlib.suppress(OSError):
+                        answers.send(str(os.waitstatus_to_exitcode(status)).encode())
+                    continue
+                message, given, _, _ = socket.recv_fds(requests, 1 << 20, 3)
+                if not message:
+                    os._exit(0)
+                *streams, answers_fd = given
+                number = os.fork()
+                if number == 0:
+                    for target, stream in enumerate(streams, start=1):
+                        os.dup2(stream, target)
+                    _close_all_but_standard()
+                    request: Mapping[str, object] = json.loads(message)
+                    return request
+                for stream in streams:
+                    os.close(stream)
+                answers = socket.socket(fileno=answers_fd)
+                answers.send(str(number).encode())
+                waits.register(os.pidfd_open(number), selectors.EVENT_READ, (number, answers))
 
 
 def _close_all_but_standard() -> None:
