@@ -26,7 +26,7 @@ from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
-from loadstone.analysis.judgements.left_out import without_stalled
+from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
@@ -169,6 +169,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
             watch.look(record, quantities, under_load_s)
         under_load_s += facts[record.id].duration_s or 0
     judged = judge_measured(run, measured)
+    spoiled = spoiled_trials(measured.parts)
     totals = judged.totals
     mixes = in_order(summarise_mixes(judged.parts, measured.peaks), judged.targets)
     advice = advise(totals, judged.cells, _overhead_s(run, facts))
@@ -192,8 +193,8 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
         queries=_queries(run),
-        actions=summarise_actions(without_stalled(actions), judged.targets),
-        action_groups=summarise_actions(without_stalled(groups), judged.targets),
+        actions=summarise_actions(without_spoiled(actions, spoiled), judged.targets),
+        action_groups=summarise_actions(without_spoiled(groups, spoiled), judged.targets),
         targets=tuple(judged.targets),
         replays=read_fidelity(run, actions),
     )

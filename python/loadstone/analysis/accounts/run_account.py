@@ -28,7 +28,7 @@ from loadstone.analysis.cells.actions import (
 )
 from loadstone.analysis.cells.cell import Cell, system_of
 from loadstone.analysis.cells.summary import summarise_totals
-from loadstone.analysis.judgements.left_out import without_stalled
+from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.measured.part import Part
@@ -73,9 +73,8 @@ HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
     measured = read_measured(run)
-    account = account_of(
-        run, measured, summarise_totals(without_stalled(measured.parts), measured.peaks)
-    )
+    kept = without_spoiled(measured.parts, spoiled_trials(measured.parts))
+    account = account_of(run, measured, summarise_totals(kept, measured.peaks))
 
     def of(read: Callable[[Record], Iterable[ActionPart]]) -> list[Measurement]:
         found = _of_actions(measured, read)
@@ -132,9 +131,10 @@ def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
 def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measurement]:
     alone = {(cell.trials[0], cell.operation): cell for cell in totals if len(cell.trials) == 1}
     order: dict[str, list[Part]] = {}
-    for part in without_stalled(measured.parts):
+    for part in without_spoiled(measured.parts, spoiled_trials(measured.parts)):
         order.setdefault(part.record.id, []).append(part)
     seen: dict[object, dict[str, int]] = {}
+    found, empty = list[Measurement](), set[object]()
     for name, own in order.items():
         block = own[0].record.trial["block"]
         begun_ns = own[0].record.summary.get("started_unix_ns")
@@ -143,10 +143,17 @@ def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measur
             labels += tuple(measured.flags.get(name, ()))
             made = partial(_common(cell), block=block, labels=labels, started_unix_ns=begun_ns)
             of_nothing = made(metric="", value=0.0)
-            of_case = seen.setdefault((of_nothing.target, of_nothing.case), {})
+            key = of_nothing.target, of_nothing.case
+            of_case = seen.setdefault(key, {})
+            if cell.requests and not cell.good:
+                empty.add(key)
             for metric, value in _values(cell):
                 of_case[metric] = of_case.get(metric, 0) + 1
-                yield made(metric=metric, value=value, repetition=of_case[metric])
+                found.append(made(metric=metric, value=value, repetition=of_case[metric]))
+    # A trial in which all failed has no number: without a word, the others would stand for it.
+    for one in found:
+        is_told = (one.target, one.case) in empty
+        yield replace(one, labels=(*one.labels, "NOTHING")) if is_told else one
 
 
 def _of_actions(
@@ -155,7 +162,8 @@ def _of_actions(
     """Yield the numbers of scripts' actions, beside those of the requests that they are made of."""
     records = {part.record.id: part.record for part in measured.parts}
     parts: dict[str, list[ActionPart]] = {}
-    for part in without_stalled([part for record in records.values() for part in read(record)]):
+    of_actions = [part for record in records.values() for part in read(record)]
+    for part in without_spoiled(of_actions, spoiled_trials(measured.parts)):
         parts.setdefault(part.record.id, []).append(part)
     seen: dict[object, int] = {}
     for name, own in parts.items():

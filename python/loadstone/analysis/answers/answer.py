@@ -11,7 +11,7 @@ from statistics import median
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.judgements.labels import BOUNDS, STALLED, VOIDING
+from loadstone.analysis.judgements.labels import BOUNDS, LEFT_OUT, VOIDING
 from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.rules import Effect, find_rule, limit_in_words
 
@@ -198,7 +198,9 @@ def _cautions(findings: Findings, left_out: frozenset[str]) -> Iterable[Caution]
             and one.rule not in left_out
             and "limit" not in find_rule(one.rule).views
             # Of trials that are left out there is no result that must not be used.
-            and (one.rule != STALLED or any(STALLED in cell.labels for cell in findings.totals))
+            and (
+                one.rule not in LEFT_OUT or any(one.rule in cell.labels for cell in findings.totals)
+            )
         ]
         limits = Counter(
             found.limit.partition("(")[0]

@@ -12,8 +12,8 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.summary import summarise, summarise_cases
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.judgements.left_out import case_of, without_stalled
+from loadstone.analysis.judgements.labels import LEFT_OUT, VOIDING
+from loadstone.analysis.judgements.left_out import case_of, spoiled_trials, without_spoiled
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
@@ -60,7 +60,7 @@ def judge_measured(
     `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
     against a null target.
     """
-    parts = without_stalled(measured.parts)
+    parts = without_spoiled(measured.parts, spoiled_trials(measured.parts))
     made = summarise(parts, measured.peaks)
     account = account_of(run, measured, made[1])
     account = replace(account, ceilings=(*account.ceilings, *ceilings))
@@ -97,12 +97,13 @@ def judge_measured(
 def usable_parts(parts: Sequence[Part], verdicts: Sequence[tuple[Cell, Verdict]]) -> list[Part]:
     """Return the parts without the rounds that must not be used, where a case has others.
 
-    A round in which the client stalled does not spoil what the other rounds found.
+    A round in which the client stalled does not spoil what the other rounds found. One in which the
+    target failed is a part of what the target does, and stays.
     """
     void = {
         (trial, cell.operation)
         for cell, verdict in verdicts
-        if VOIDING & set(cell.labels) or verdict.limit.startswith("INVALID")
+        if _is_spoiled(cell, verdict)
         for trial in cell.trials
     }
     kept = {case_of(part) for part in parts if (part.record.id, part.operation) not in void}
@@ -111,3 +112,9 @@ def usable_parts(parts: Sequence[Part], verdicts: Sequence[tuple[Cell, Verdict]]
         for part in parts
         if (part.record.id, part.operation) not in void or case_of(part) not in kept
     ]
+
+
+def _is_spoiled(cell: Cell, verdict: Verdict) -> bool:
+    """Tell whether a round is void for reasons of the client or the record alone."""
+    reasons = VOIDING & set(cell.labels)
+    return bool(reasons) and reasons <= LEFT_OUT and verdict.limit != "INVALID(errors)"

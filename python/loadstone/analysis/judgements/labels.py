@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from loadstone import units
+from loadstone.analysis.cells.little import has_too_many_in_flight, little_beyond_chance
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
@@ -26,7 +27,6 @@ from loadstone.results.record import Record
 if TYPE_CHECKING:
     from loadstone.analysis.cells.cell import Cell
 
-STALLED = "STALLED"
 CONTRADICTORY = "CONTRADICTORY"
 
 LABELS: Mapping[str, Rule] = view("label")
@@ -38,6 +38,9 @@ RESULT_CHECKS = {name: rule.result_check for name, rule in LABELS.items() if rul
 VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "invalid")
 """Labels under which a number must not be used as a result."""
 
+LEFT_OUT = frozenset(name for name, rule in LABELS.items() if rule.is_left_out)
+"""Labels whose reason lies in the client or the record: a minority of such trials is left out."""
+
 BOUNDS = frozenset(
     name for name, rule in LABELS.items() if rule.effect == "bound" and rule.severity == "problem"
 )
@@ -48,7 +51,6 @@ REMARKS = frozenset(name for name, rule in LABELS.items() if rule.severity == "n
 
 SHORT_S = 60
 SHORT_REQUESTS = 1000
-LITTLE_REQUESTS_PER_CLIENT = 100
 LOG_INS_MAX = 3
 LOG_INS_PER_HOUR = 6
 LOG_INS_SHARE = 0.01
@@ -152,13 +154,13 @@ def had_outage(cell: "Cell", parts: Sequence[Part]) -> bool:
     """OUTAGE, unless a hook beside the load may have made it: then it is what was asked for."""
     usual_ns = cell.headline.quantiles["p50"] if cell.headline is not None else None
     return usual_ns is not None and any(
-        _outage_share(part, usual_ns / SECOND_NS) > OUTAGE_SHARE
+        outage_share(part, usual_ns / SECOND_NS) > OUTAGE_SHARE
         for part in parts
         if part.errors and all(entry["at"] in POINTS for entry in part.record.hooks)
     )
 
 
-def _outage_share(part: Part, usual_s: float) -> float:
+def outage_share(part: Part, usual_s: float) -> float:
     """Return the share of a part's seconds that lie in pauses far longer than a usual request."""
     answered = part.rates > 0
     if not answered.any() or float(np.median(part.rates[answered])) < OUTAGE_REQUESTS_PER_S:
@@ -178,24 +180,17 @@ def is_short(cell: "Cell", _: Sequence[Part]) -> bool:
     return cell.duration_s / len(cell.trials) < SHORT_S or cell.good < SHORT_REQUESTS
 
 
-def breaks_little(cell: "Cell", _: Sequence[Part]) -> bool:
-    """LITTLE: too much in flight cannot be."""
-    return _little(cell) > 1 + LITTLE_TOLERANCE
+def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
+    """LITTLE: too much in flight cannot be, in any of its trials or in all together."""
+    trials: dict[str, list[Part]] = {}
+    for part in parts:
+        trials.setdefault(part.record.id, []).append(part)
+    return any(has_too_many_in_flight(own) for own in (parts, *trials.values()))
 
 
 def is_idle(cell: "Cell", _: Sequence[Part]) -> bool:
     """IDLE: too little in flight is time that clients spent outside requests."""
-    return _little(cell) < 1 - LITTLE_TOLERANCE
-
-
-def _little(cell: "Cell") -> float:
-    """Return Little's ratio, and 1 where too few requests prove nothing.
-
-    The first and the last request of each client are cut by the window.
-    """
-    clients = cell.load.get("clients") or cell.load.get("clients_max") or 1
-    is_enough = isinstance(clients, int) and cell.requests >= LITTLE_REQUESTS_PER_CLIENT * clients
-    return cell.little if cell.little is not None and is_enough else 1.0
+    return little_beyond_chance(cell.little, cell.requests, cell.load) < 1 - LITTLE_TOLERANCE
 
 
 def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:

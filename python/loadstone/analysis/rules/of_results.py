@@ -39,11 +39,13 @@ RULES: tuple[Rule, ...] = (
     ),
     _caution(
         id="LEFT_OUT",
-        short="trials left out: the client stalled",
-        says="trials in which the client stalled are left out",
+        views=("label", "finding"),
+        short="trials left out",
+        says="trials in which the client or the record was at fault are left out",
         means="The number is that of the other trials, of which there are fewer than planned.",
-        do="Measure on a host, or at a time, at which nothing else runs.",
+        do="Read which trials, and mend what was wrong at the client or in the run folder.",
         result_check=LABELS + "has_left_out",
+        checks=("loadstone.analysis.judgements.left_out:find_left_out",),
     ),
     _void(
         id="OUTAGE",
@@ -81,6 +83,7 @@ RULES: tuple[Rule, ...] = (
         means="The accounting is in doubt.",
         do="Look at the trial's record; if it was not edited, report this as a defect.",
         result_check=LABELS + "breaks_little",
+        is_left_out=True,
     ),
     _label(
         id="IDLE",

@@ -56,6 +56,7 @@ RULES: tuple[Rule, ...] = (
         says="a file of the trial is not the one that loadstone wrote: its SHA-256 does not match",
         means="The origin of the numbers is not known.",
         do="Restore the run folder from the copy that was written, or measure again.",
+        is_left_out=True,
     ),
     _void(
         id="CONTRADICTORY",
@@ -63,6 +64,7 @@ RULES: tuple[Rule, ...] = (
         says="the times or counts of the record contradict each other",
         means="A file of the record was edited or damaged: the numbers must not be used.",
         do="Restore the run folder, or measure again.",
+        is_left_out=True,
         views=BOTH,
         checks=(SEEN + "find_contradictory",),
     ),
@@ -74,6 +76,7 @@ RULES: tuple[Rule, ...] = (
         do="Measure on a host, or at a time, at which nothing else runs; on a virtual machine, "
         "look for CPU steal.",
         trial_check=LABELS + "is_stalled",
+        is_left_out=True,
         views=BOTH,
         checks=(SEEN + "find_stalled",),
     ),
@@ -107,6 +110,7 @@ RULES: tuple[Rule, ...] = (
         do="Read in the table of hosts which one and why, start its agent again, and repeat the "
         "trial; with on_lost: stop a trial ends with its first lost host.",
         trial_check=HOSTS + "has_lost_host",
+        is_left_out=True,
         views=BOTH,
         checks=(OF_HOSTS + "find_lost_hosts",),
     ),

@@ -36,7 +36,9 @@ class Rule:
 
     `says` is its sentence where a number carries it, `means` what follows for the number, `do` what
     helps. `short` names a limit in a few words. `covers` are labels that its finding says in full,
-    so that they are not said again.
+    so that they are not said again. `is_left_out` marks a label whose reason lies in the client or
+    in the record, never in the target: while less than half of a result's trials bear such labels,
+    the result goes without them.
 
     Functions are named "module:function". `trial_check` and `result_check` tell whether a trial or
     a result bears the label; a label without either is recorded with the trial. `checks` yield the
@@ -55,4 +57,5 @@ class Rule:
     covers: tuple[str, ...] = ()
     trial_check: str = ""
     result_check: str = ""
+    is_left_out: bool = False
     checks: tuple[str, ...] = ()
