@@ -56,9 +56,8 @@ def test_what_can_happen_only_once_cannot_be_searched() -> None:
 
 
 def test_a_sweep_over_what_is_searched_is_refused() -> None:
-    assert "no rate in the sweep" in mistakes_of(
-        "capacity: {p99: 1s}", "load: {rate: 5/s}\nsweep: {rate: [1, 2]}"
-    )
+    told = mistakes_of("capacity: {p99: 1s}", "load: {rate: 5/s}\nsweep: {rate: [1, 2]}")
+    assert "no rate" in told
 
 
 def test_a_search_needs_no_load_and_starts_where_a_coarse_trial_is_long_enough() -> None:
@@ -102,5 +101,6 @@ def test_a_dry_run_shows_how_long_a_search_may_take(capsys: pytest.CaptureFixtur
     print_preview(plan_of("capacity: {p99: 50ms, max: 4000/s}"), None, None)
     shown = capsys.readouterr().out
     assert "… to 4000/s" in shown
-    assert "p99 ≤ 50.0 ms; at most 100 trials, 1 h 56 min" in shown
-    assert "at most 100 trials and about 1 h 56 min, on top of the above" in shown
+    assert "p99 ≤ 50.0 ms" in shown
+    # Beside the search, and in the sum of the plan.
+    assert shown.count("100 trials") == shown.count("1 h 56 min") == 2

@@ -10,9 +10,10 @@ from loadstone.campaign.planning.sealed_keys import sealed_bytes
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.quick import campaign_from_flags
 from loadstone.campaign.reading.source import Document
-from loadstone.errors import CampaignError
+from loadstone.errors import CampaignError, Mistake
 from loadstone.script.planned import ScriptMaker
 from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.campaign_mistakes import names
 
 SIV = "aes-256-siv"
 
@@ -31,10 +32,10 @@ def planned(folder: Path | None = None, **changes: Any) -> list[dict[str, Any]]:
     return [trial.document for trial in trials if trial.is_measured]
 
 
-def told(folder: Path | None = None, **changes: Any) -> list[str]:
+def told(folder: Path | None = None, **changes: Any) -> list[Mistake]:
     with pytest.raises(CampaignError) as caught:
         planned(folder, **changes)
-    return [str(mistake) for mistake in caught.value.mistakes]
+    return caught.value.mistakes
 
 
 def of_script(folder: Path, rows: str, **dataset: Any) -> dict[str, Any]:
@@ -66,19 +67,21 @@ def test_paths_are_not_encrypted_unless_the_dataset_says_so() -> None:
 
 def test_a_cipher_that_there_is_not_is_refused_with_the_one_there_is() -> None:
     (mistake,) = told(dataset={"objects": 1, "size": 1, "path_encryption": "aes-256-gcm"})
-    assert 'dataset.path_encryption: found "aes-256-gcm", allowed "none" or' in mistake
+    assert (mistake.key, mistake.found) == ("dataset.path_encryption", '"aes-256-gcm"')
+    assert names(mistake.allowed, '"none"', f'"{SIV}"')
 
 
 def test_a_driver_without_keys_is_refused_with_those_that_have_some() -> None:
     target = {"t": {"driver": "block", "path": "/x"}}
     (mistake,) = told(targets=target, phases=[{"op": "write", "range": 4096}])
-    assert "dataset.path_encryption: found aes-256-siv, allowed none for driver block" in mistake
-    assert mistake.endswith("drivers whose clients encrypt paths: rados, s3, swift, file")
+    assert (mistake.key, mistake.found) == ("dataset.path_encryption", SIV)
+    assert names(mistake.allowed, "none", "driver block", ": rados, s3, swift, file")
 
 
 def test_a_prefix_within_what_is_sealed_is_refused() -> None:
     (mistake,) = told(phases=["put", {"op": "list", "prefix": "bench-1"}])
-    assert 'phases.1.prefix: found "bench-1" beside encrypted paths' in mistake
+    assert mistake.key == "phases.1.prefix"
+    assert names(mistake.found, '"bench-1"')
     assert planned(phases=["put", {"op": "list", "prefix": "ben"}])
 
 
@@ -92,7 +95,8 @@ def test_names_that_become_too_long_are_refused() -> None:
             planned(dataset=sealed)
         else:
             (mistake,) = told(dataset=sealed)
-            assert "found names of 1,025 bytes, allowed names of at most 1,024 bytes" in mistake
+            assert names(mistake.found, "1,025 bytes")
+            assert names(mistake.allowed, "1,024 bytes")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,8 @@ def test_a_scripts_key_that_becomes_too_long_is_named(
 ) -> None:
     rows = f"1,CREATE_USER,ann,,,,\n2,WRITE,ann,private,{name},10,\n2,WRITE,ann,private,y,10,\n"
     (mistake,) = told(tmp_path, targets={"t": target}, **of_script(tmp_path, rows))
-    assert f'dataset.path_encryption: found "ann/private/{name}", which becomes {found}' in mistake
+    assert mistake.key == "dataset.path_encryption"
+    assert names(mistake.found, f'"ann/private/{name}"', found)
     shorter = of_script(tmp_path, rows.replace(name, name[:-5]))
     assert planned(tmp_path, targets={"t": target}, **shorter)
     # Where paths are not encrypted, the key is none too long.
@@ -127,7 +132,8 @@ def test_a_listing_that_ends_within_a_name_is_refused(
         assert planned(tmp_path, **script)
     else:
         (mistake,) = told(tmp_path, **script)
-        assert 'found a listing of "a", which ends within a name' in mistake
+        assert mistake.key == "dataset.path_encryption"
+        assert names(mistake.found, 'listing of "a"')
 
 
 def test_a_sealed_segment_is_as_long_as_planning_says() -> None:

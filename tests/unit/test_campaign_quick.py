@@ -6,8 +6,9 @@ import pytest
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.quick import campaign_from_flags, parse_target
-from loadstone.errors import CampaignError
+from loadstone.errors import CampaignError, Mistake
 from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.campaign_mistakes import names
 
 
 def measured(operation: str, target: str = "null", **flags: Any) -> list[dict[str, Any]]:
@@ -16,10 +17,14 @@ def measured(operation: str, target: str = "null", **flags: Any) -> list[dict[st
     return [trial.document for trial in plan.trials if trial.is_measured]
 
 
-def told(operation: str, target: str = "null", **flags: Any) -> str:
+def wrong(operation: str, target: str = "null", **flags: Any) -> Mistake:
     with pytest.raises(CampaignError) as caught:
         measured(operation, target, **flags)
-    return str(caught.value)
+    return caught.value.mistakes[0]
+
+
+def told(operation: str, target: str = "null", **flags: Any) -> str:
+    return str(wrong(operation, target, **flags))
 
 
 @pytest.mark.parametrize(
@@ -45,8 +50,9 @@ def test_a_target_is_one_word(word: str, driver: str, settings: dict[str, Any]) 
 
 
 def test_a_bucket_is_not_taken_for_a_store() -> None:
-    assert 'TARGET: found "s3://bucket"' in told("get", "s3://bucket")
-    assert "hint: s3://NAME is a bucket" in told("get", "s3://bucket")
+    mistake = wrong("get", "s3://bucket")
+    assert (mistake.key, mistake.found) == ("TARGET", '"s3://bucket"')
+    assert names(mistake.hint, "s3://NAME")
 
 
 def test_flags_say_what_a_campaign_file_would() -> None:
@@ -130,7 +136,9 @@ def test_who_says_a_length_gets_that(flags: dict[str, Any], stop: dict[str, Any]
 
 def test_a_rate_makes_the_load_open() -> None:
     assert measured("get", rate="100/s", duration=1)[0]["load"]["kind"] == "open"
-    assert "load: found both threads and rate" in told("get", rate=100, threads=3)
+    mistake = wrong("get", rate=100, threads=3)
+    assert mistake.key == "load"
+    assert names(mistake.found, "threads", "rate")
 
 
 def test_a_put_by_the_clock_does_not_run_out_of_new_objects() -> None:
@@ -181,15 +189,17 @@ def test_a_mistake_is_told_with_the_flag(flags: dict[str, Any], expected: str) -
 
 
 def test_an_unknown_operation_is_told_with_the_known_ones() -> None:
-    assert told("putt").startswith('OPERATION: found "putt", allowed "put", "get"')
-    assert 'did you mean "put"?' in told("putt")
-    assert told("").startswith("OPERATION: found nothing")
+    mistake = wrong("putt")
+    assert (mistake.key, mistake.found) == ("OPERATION", '"putt"')
+    assert names(mistake.allowed, '"put"', '"get"')
+    assert names(mistake.hint, '"put"')
+    assert (wrong("").key, wrong("").found) == ("OPERATION", "nothing")
 
 
 def test_an_unknown_setting_of_the_target_is_told() -> None:
-    text = told("get", "/tmp/x", settings={"dirct": True})
-    assert text.startswith("TARGET dirct: found an unknown key")
-    assert 'did you mean "direct"?' in text
+    mistake = wrong("get", "/tmp/x", settings={"dirct": True})
+    assert mistake.key == "TARGET dirct"
+    assert names(mistake.hint, '"direct"')
 
 
 def test_the_environment_fills_a_target_without_an_address() -> None:
@@ -197,7 +207,8 @@ def test_the_environment_fills_a_target_without_an_address() -> None:
         "get", "s3", drivers=DRIVERS, environ={"AWS_ENDPOINT_URL": "http://store"}
     )
     assert campaign.targets["s3"].settings["endpoints"] == "http://store"
-    assert "TARGET endpoints: found nothing" in told("get", "s3")
+    mistake = wrong("get", "s3")
+    assert (mistake.key, mistake.found) == ("TARGET endpoints", "nothing")
 
 
 def test_keeping_and_trusting_are_passed_on() -> None:

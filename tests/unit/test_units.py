@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadstone import units
-from loadstone.errors import InputError
+from loadstone.errors import InputError, shown
 
 SECOND = 1_000_000_000
 
@@ -40,8 +40,10 @@ def test_a_size_means_powers_of_two_unless_the_b_says_ten(
 
 @pytest.mark.parametrize("written", ["", "x", "4XB", "-1", -1, "1.2.3K", "0.3", True, 1.5, "KiB"])
 def test_a_size_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match=r"found .*, allowed a size"):
+    with pytest.raises(InputError) as caught:
         units.parse_size(written)
+    assert caught.value.found == shown(written)
+    assert '"4KiB"' in str(caught.value.allowed)
 
 
 def test_100kb_is_refused_because_it_means_two_things() -> None:
@@ -80,8 +82,10 @@ def test_a_duration_may_be_composed_and_plain_numbers_are_seconds(
 
 @pytest.mark.parametrize("written", ["", "5x", "1h30", -1, "-5s", float("inf"), True, "s", None])
 def test_a_duration_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match=r"found .*, allowed a duration"):
+    with pytest.raises(InputError) as caught:
         units.parse_duration_ns(written)
+    assert caught.value.found == shown(written)
+    assert "duration" in str(caught.value.allowed)
 
 
 def test_a_rate_is_per_second_unless_it_names_another_period() -> None:
@@ -93,8 +97,10 @@ def test_a_rate_is_per_second_unless_it_names_another_period() -> None:
 
 @pytest.mark.parametrize("written", ["0/s", 0, -1, "10/fortnight", "fast", True])
 def test_a_rate_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match=r"found .*, allowed a rate"):
+    with pytest.raises(InputError) as caught:
         units.parse_rate(written)
+    assert caught.value.found == shown(written)
+    assert "rate" in str(caught.value.allowed)
 
 
 def test_a_fraction_may_be_a_percentage() -> None:
@@ -105,8 +111,10 @@ def test_a_fraction_may_be_a_percentage() -> None:
 
 @pytest.mark.parametrize("written", ["150%", 50, -0.1, "half", True])
 def test_a_fraction_stays_between_nothing_and_everything(written: str) -> None:
-    with pytest.raises(InputError, match=r"found .*, allowed a fraction"):
+    with pytest.raises(InputError) as caught:
         units.parse_fraction(written)
+    assert caught.value.found == shown(written)
+    assert "fraction" in str(caught.value.allowed)
 
 
 def test_a_count_may_group_its_digits_but_not_use_a_unit() -> None:

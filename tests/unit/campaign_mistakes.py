@@ -1,0 +1,22 @@
+"""What a refused campaign tells, by its fields, so that its wording may change."""
+
+from collections.abc import Iterable
+
+from loadstone.errors import Mistake
+
+Place = tuple[str, int | None, str]
+
+
+def places(mistakes: Iterable[Mistake]) -> list[Place]:
+    """Return the file, the line and the key of each."""
+    return [(one.origin, one.line, one.key) for one in mistakes]
+
+
+def findings(mistakes: Iterable[Mistake]) -> list[tuple[int | None, str, str]]:
+    """Return the line, the key and what was found there, of each."""
+    return [(one.line, one.key, one.found) for one in mistakes]
+
+
+def names(text: str | None, *facts: str) -> bool:
+    """Return whether a text, such as a hint, names all of these facts."""
+    return text is not None and all(fact in text for fact in facts)
