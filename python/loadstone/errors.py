@@ -3,6 +3,7 @@
 LoadstoneError                  everything below; the command line prints it and exits
 ├── CampaignError               a campaign file that cannot be planned; holds every mistake found
 ├── TargetError                 a target that cannot be reached, or refuses before load starts
+│   └── LeftBehindError         what a run made, and could not take away when it was done
 ├── HostError                   a client host that cannot take part in a run
 ├── ResultError                 a run folder that cannot be written or read
 ├── InvalidTrialError           a trial whose numbers must not be used
@@ -63,6 +64,10 @@ class CampaignError(LoadstoneError):
 
 class TargetError(LoadstoneError):
     """A target that cannot be reached or that refuses what a trial needs before load starts."""
+
+
+class LeftBehindError(TargetError):
+    """Something that a run made and could not take away; what it measured stands."""
 
 
 class HostError(LoadstoneError):

@@ -34,8 +34,10 @@ def manual(date: datetime.date) -> str:
                 if one
             ]
     parts.append(
-        ".SH EXIT STATUS\n0: all went well. 1: the command failed. 2: wrong usage. 3: a threshold"
-        " was crossed. 130: interrupted."
+        ".SH EXIT STATUS\n0: all went well. 1: the command or a request failed. 2: wrong usage."
+        " 3: a threshold was crossed, or a case got slower. 4: no case of a comparison has a ratio."
+        " 5: all else went well, and something that the run made is still on a target."
+        " 130: interrupted."
     )
     return "\n".join(filter(None, parts)) + "\n"
 

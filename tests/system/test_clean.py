@@ -131,7 +131,7 @@ keep_data: true
     (tmp_path / "copy").write_bytes(image.read_bytes())
     (tmp_path / "copy").replace(image)
     said = loadstone("clean", tmp_path / "one", "--yes")
-    assert said.code == 1
+    assert said.code == 5
     assert "(other_objects): run " in said.err
     assert "this is a copy of it" in said.err
     assert "hint: look at what it holds" in said.err
@@ -140,7 +140,7 @@ keep_data: true
     [ours] = [path.parent for path in data.rglob("*bench-0") if path.parent.name != "somebody"][:1]
     (ours / "theirs").write_text("mine")
     said = loadstone("clean", run, "--yes")
-    assert said.code == 1
+    assert said.code == 5
     assert said.err.count("hint: look at what it holds") == 1
     assert files(data) >= {"somebody/bench-0", f"{ours.name}/theirs"}
 
@@ -174,13 +174,73 @@ def test_versions_that_a_run_left_are_told_with_the_command_that_removes_them(
             *("--allow-foreign", "-o", run),
             environment=keys,
         )
-        assert said.code == 0, said.err
+        assert said.code == 5, said.err
         assert "it keeps versions" in said.err
         assert f"hint: remove it with: loadstone clean {run} --versions" in said.err
         some = loadstone("clean", run, "--yes", environment=keys)
-        assert (some.code, f"loadstone clean {run} --versions" in some.err) == (1, True)
+        assert (some.code, f"loadstone clean {run} --versions" in some.err) == (5, True)
         gone = loadstone("clean", run, "--yes", "--versions", environment=keys)
         assert gone.code == 0, gone.err
         left = client.list_object_versions(Bucket="theirs")
         assert [version["Key"] for version in left["Versions"]] == ["mine"]
         assert "DeleteMarkers" not in left
+
+
+SPOILED = """\
+name: spoiled
+targets: {here: {driver: file, path: DIRECTORY}}
+dataset: {objects: 5, size: 4KiB, buckets: 1, prefix: ours}
+load: {threads: 1}
+phases: [put, get]
+hooks: [{at: after_phase, phases: [get], shell: "SHELL"}]
+"""
+
+
+def _spoiled(folder: Path, shell: str, *more: str) -> tuple[int, str]:
+    """Return the exit code of a run whose bucket a hook spoils before its clean-up."""
+    data = folder / "data"
+    data.mkdir()
+    text = SPOILED.replace("DIRECTORY", str(data)).replace("SHELL", f"cd {data}/ours && {shell}")
+    file = campaigns.write(folder, text)
+    said = loadstone("run", file, "-o", folder / "run", "--allow-commands", *more)
+    return said.code, said.err
+
+
+def test_a_run_and_its_cleaning_end_alike_while_something_is_left(tmp_path: Path) -> None:
+    run, data = tmp_path / "run", tmp_path / "data"
+    code, err = _spoiled(tmp_path, "touch theirs")
+    assert code == 5, err
+    assert f"hint: remove it with: loadstone clean {run}" in err
+    # All was measured, so the run is over, and ends the same way whenever it is asked.
+    assert read_run(run).state == "finished"
+    assert loadstone("run", tmp_path / "campaign.yaml", "-o", run, "--resume").code == 5
+    assert loadstone("clean", run, "--yes").code == 5
+    for theirs in data.rglob("theirs"):
+        theirs.unlink()
+    assert loadstone("clean", run, "--yes").code == 0
+    assert files(data) == set()
+    assert loadstone("run", tmp_path / "campaign.yaml", "-o", run, "--resume").code == 0
+
+
+def test_what_is_another_runs_by_now_or_was_to_be_kept_is_no_failure(tmp_path: Path) -> None:
+    another = "sed -i -E 's/[0-9a-f]{32}/0123456789abcdef0123456789abcdef/' .loadstone-mark"
+    cases = [(another, ()), ("touch theirs", ("--set", "keep_data=true"))]
+    for number, (shell, more) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        code, err = _spoiled(folder, shell, *more)
+        assert code == 0, err
+        assert files(folder / "data")
+
+
+def test_a_target_that_failed_weighs_more_than_what_is_left(tmp_path: Path) -> None:
+    """An object is taken away before it is read: a request fails, and the bucket stays, too."""
+    data = tmp_path / "data"
+    data.mkdir()
+    text = SPOILED.replace("DIRECTORY", str(data)).replace("after_phase", "before_phase")
+    text = text.replace("SHELL", f"cd {data}/ours && rm *-0 && touch theirs")
+    said = loadstone(
+        "run", campaigns.write(tmp_path, text), "-o", tmp_path / "run", "--allow-commands"
+    )
+    assert said.code == 1
+    assert "loadstone clean" in said.err

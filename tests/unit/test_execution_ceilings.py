@@ -8,7 +8,7 @@ import pytest
 from loadstone._loadgen import Histogram
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings, read_measured_ceilings
 from loadstone.campaign.schema.hook import Hook
-from loadstone.errors import InputError
+from loadstone.errors import InputError, LeftBehindError
 from loadstone.execution.events import CeilingFailed, CeilingProgress, Event
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.ceilings import check_programs
@@ -165,9 +165,10 @@ def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
     program(programs, "fio", f"cat {DATA}/fio-read-4m.json")
     program(programs, "rm", "echo it is busy >&2; exit 1")
     end = run(tmp_path / "run", text)
-    assert end.state == "failed"
+    assert end.state == "finished"
     assert end.ceilings_failed == {}
     (problem,) = end.problems
+    assert isinstance(problem, LeftBehindError)
     assert 'ceiling "mount" left behind what it had made' in problem.message
     assert "it is busy" in problem.message
     assert problem.hint == f"remove it with: {' '.join(command)}"

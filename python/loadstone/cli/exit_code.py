@@ -10,4 +10,7 @@ WORSE = 3
 UNDECIDED = 4
 """A comparison in which no case has a ratio: all are void."""
 
+LEFT = 5
+"""All else went well, and something that the run made is still on a target."""
+
 INTERRUPTED = 130

@@ -21,7 +21,7 @@ from loadstone.cli.messages import say
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
-from loadstone.errors import InputError
+from loadstone.errors import InputError, LeftBehindError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
 from loadstone.execution.executors import absent_secrets, check_documents
@@ -131,7 +131,7 @@ def measure(
     # The answer is last: whatever else is printed must not push it off the screen.
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
-    return _exit_code(end, campaign, thresholds, findings)
+    return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
 
 
 def _interrupted(
@@ -229,13 +229,25 @@ def _exit_code(
     campaign: Campaign,
     thresholds: Sequence["Threshold"],
     findings: "Findings | None",
+    *,
+    is_left: bool,
 ) -> int:
+    """Return the gravest of what went wrong: what is left takes nothing from what was measured."""
     code = fail_if.judge_all(thresholds, findings) if thresholds else 0
-    if end.problems:
+    left = [one for one in end.problems if isinstance(one, LeftBehindError)]
+    if len(left) < len(end.problems):
         return exit_code.FAILED
     # A threshold of failures says how many are too many; without one, any is.
     is_judged = campaign.expect.failures or any(one.metric == "failures" for one in thresholds)
-    return code or (exit_code.FAILED if end.failed_requests and not is_judged else 0)
+    if not code and end.failed_requests and not is_judged:
+        return exit_code.FAILED
+    return code or (exit_code.LEFT if left or is_left else 0)
+
+
+def _is_left(folder: Path, campaign: Campaign) -> bool:
+    """Tell whether a run that was to clean up left something, and nobody has cleaned since."""
+    is_cleaned = bool(read_manifest(folder).get("cleaned"))
+    return not campaign.keep_data and not is_cleaned and bool(what_is_left(folder))
 
 
 def _finished(
@@ -252,7 +264,8 @@ def _finished(
     )
     for problem in end.problems:
         say(f"error: {problem}")
-    return _exit_code(end, campaign, thresholds, findings)
+    is_left = _is_left(folder, campaign) or any(one.left_behind for one in run.ceilings)
+    return _exit_code(end, campaign, thresholds, findings, is_left=is_left)
 
 
 def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> dict[str, Change]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadstone import __version__
+from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import start_of
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import LoadstoneError, TargetError
+from loadstone.errors import LeftBehindError, LoadstoneError, TargetError
 from loadstone.execution import executor, executors, secrets
 from loadstone.execution.events import (
     Event,
@@ -155,10 +156,15 @@ def whole_end(records: Iterable[RecordDocument]) -> RunEnd:
     for record in records:
         document, summary = record["trial"], record["summary"]
         if "of" not in (document.get("search") or {}):
-            end.failed_requests += summary.get("failed", 0)
+            end.failed_requests += _failed(document, summary)
         if STOPPED in record["labels"]:
             end.problems.append(_stopped(document, summary))
     return end
+
+
+def _failed(document: TrialDocument, summary: Summary) -> int:
+    """Return how many requests failed; of a clean-up it counts whether something is left."""
+    return 0 if document["phase"] == CLEAN_UP else summary.get("failed", 0)
 
 
 def _stopped(document: TrialDocument, summary: Summary) -> TargetError:
@@ -262,7 +268,7 @@ class _Session:
             self.end.failed[planned.id] = error.message
             self.listen(TrialFailed(document=document, reason=error.message))
             return
-        self.end.failed_requests += summary["failed"]
+        self.end.failed_requests += _failed(document, summary)
         if summary["state"] == "stopped":
             problem = _stopped(document, summary)
             self.unusable[target] = problem.message
@@ -301,7 +307,7 @@ class _Session:
         is_cut = trials.starts_left and not self.unusable
         if self.end.not_run or self.around.pending or is_cut:
             self.end.state = "interrupted"
-        elif self.end.problems:
+        elif not all(isinstance(one, LeftBehindError) for one in self.end.problems):
             self.end.state = "failed"
         self.writer.finish(self.end.document())
 

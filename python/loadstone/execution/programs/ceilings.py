@@ -14,7 +14,7 @@ from loadstone.campaign.checks.fio_jobs import writes_of_job_file
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
 from loadstone.campaign.schema.hook import Hook
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, CeilingStep, LeftBehind
-from loadstone.errors import InputError, TargetError
+from loadstone.errors import InputError, LeftBehindError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
 from loadstone.execution.interrupt import Interrupt
@@ -81,14 +81,14 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
     `left_behind` says what could not be taken away, and how to remove it; None where all was.
     """
 
-    def __init__(self, left_behind: TargetError | None = None) -> None:
+    def __init__(self, left_behind: LeftBehindError | None = None) -> None:
         super().__init__()
         self.left_behind = left_behind
 
 
 def run_ceiling(
     document: CeilingDocument, folder: Path, listen: Listen, interrupt: Interrupt
-) -> TargetError | None:
+) -> LeftBehindError | None:
     """Measure one ceiling and keep its record; return what it left behind, if anything.
 
     Raises TargetError when a program fails, and Interrupted when it was stopped; either way
@@ -329,10 +329,10 @@ def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
     return left
 
 
-def _left_behind(document: CeilingDocument, left: Sequence[LeftBehind]) -> TargetError:
+def _left_behind(document: CeilingDocument, left: Sequence[LeftBehind]) -> LeftBehindError:
     reasons = "; ".join(dict.fromkeys(one["why"] for one in left))
     commands = "; ".join(shlex.join(one["command"]) for one in left)
-    return TargetError(
+    return LeftBehindError(
         f'ceiling "{document["name"]}" left behind what it had made, for its clean-up failed:'
         f" {reasons}",
         f"remove it with: {commands}",

@@ -2,7 +2,8 @@
 
 Only what that run made is deleted: its own objects, in buckets and directories that carry its mark,
 and those buckets once nothing else is in them. It lists them first, and asks. The run folder stays;
-a run whose data is gone cannot be resumed. The exit code is 0 when nothing is left.
+a run whose data is gone cannot be resumed. The exit code is 0 when nothing is left, 5 when
+something is, and 1 when a target could not be reached.
 
 \b
 Examples:
@@ -105,7 +106,7 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
     from loadstone.execution.cleaning import remove
     from loadstone.execution.interrupt import Interrupt
 
-    interrupt, is_left, is_reached = Interrupt(), False, False
+    interrupt, code, is_reached = Interrupt(), 0, False
     with interrupt.watching():
         for one in found:
             if interrupt.is_asked:
@@ -114,21 +115,21 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
                 summary = remove(one, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
                 say(f"error: {error}")
-                is_left = True
+                code = exit_code.FAILED
                 continue
             is_reached = True
             print(plain(f"{one.describe()}: {account(summary)}"))
             for line in left_behind(summary):
                 print(plain(f"  {line}"), file=sys.stderr)
             if not is_removed(summary, one.clean_up):
-                is_left = True
+                code = code or exit_code.LEFT
                 say(f"error: {one.describe()}: something is left")
                 for hint in hints_of(summary, folder):
                     say(f"hint: {hint}")
     if interrupt.is_asked:
         say(f"hint: go on with: loadstone clean {folder}")
         return exit_code.INTERRUPTED, is_reached
-    return exit_code.FAILED if is_left else 0, is_reached
+    return code, is_reached
 
 
 def hints_of(summary: Summary, folder: Path) -> list[str]:

@@ -2,7 +2,8 @@
 
 Ctrl-C stops within two seconds and leaves a readable run; --resume goes on with it. The exit code
 is 0 when all went well, 1 when requests failed (unless the campaign expects it) or a target could
-not be used, 3 when --fail-if found something, 130 after Ctrl-C.
+not be used, 3 when --fail-if found something, 5 when all went well and something of the run is
+left on a target, 130 after Ctrl-C.
 
 \b
 Examples:
