@@ -75,12 +75,12 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.splitlines() == [
-        "[1/3] ceph get round 2 threads=250 size=4KiB: started",
+        "[1/3] ceph get round 2, 4 KiB, 250 threads: started",
         "[1/3]  50%        10/s       0.0 MiB/s  p50 0.001 ms  p99 0.002 ms",
-        "[1/3] ceph get round 2 threads=250 size=4KiB: 30 requests in 3.00 s, 10/s, 40 KiB/s",
+        "[1/3] ceph get round 2, 4 KiB, 250 threads: 30 requests in 3.00 s, 10/s, 40 KiB/s",
         "[-/3] resting 5 min: the campaign's pause",
-        "[1/3] ceph get round 2 threads=250 size=4KiB: failed: refused; by all",
-        "[-/3] ceph get round 2 threads=250 size=4KiB: skipped: as before",
+        "[1/3] ceph get round 2, 4 KiB, 250 threads: failed: refused; by all",
+        "[-/3] ceph get round 2, 4 KiB, 250 threads: skipped: as before",
     ]
     assert "\x1b" not in shown.err
 
@@ -160,7 +160,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *, no_color: bool = False) -> s
 
 def test_a_terminal_keeps_one_line_of_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch)
-    assert "✓ ceph get round 2 threads=250 size=4KiB: 30 requests in 3.00 s" in shown
+    assert "✓ ceph get round 2, 4 KiB, 250 threads: 30 requests in 3.00 s" in shown
     assert "✗ ceph get" in shown
     assert "[1/3] ceph get" in shown
     assert "1 s left" in shown
@@ -294,7 +294,7 @@ def test_the_live_lines_fit_any_width_and_never_lose_p99(width: int) -> None:
     live = {**LIVE, "requests_last_s": 3_934_567, "bytes_last_s": 16 << 30, "failed": 12}
     for second in range(1, 20):
         now = live | {"elapsed_ns": second * 10**9}
-        screen.update("[104/108] ceph get round 2 threads=250 size=4KiB", now, "7 s left")
+        screen.update("[104/108] ceph get round 2, 4 KiB, 250 threads", now, "7 s left")
     # The same object is drawn at whatever width the terminal has by now.
     first, second_line = lines_of(screen, width)
     assert max(len(first), len(second_line)) <= width

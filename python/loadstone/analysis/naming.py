@@ -1,8 +1,9 @@
 """Cases in words: the same ones in every report and every finding."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from loadstone import units
+from loadstone.campaign.parameters import describe_parameter, describe_parameters
 from loadstone.units import SIZES, describe_size
 
 __all__ = [
@@ -15,19 +16,6 @@ __all__ = [
     "metric_words",
 ]
 
-_WORDINGS: Mapping[str, Callable[[object], str]] = {
-    "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
-    "clients": lambda value: f"{value} clients" if value != 1 else "1 client",
-    "client": str,
-    "hosts": lambda value: f"{value} hosts" if value != 1 else "1 host",
-    "buckets": lambda value: f"{value} buckets" if value != 1 else "1 bucket",
-    "containers": lambda value: f"{value} containers" if value != 1 else "1 container",
-    "fill_percent": lambda value: f"{value} % full",
-    "fill_bytes": lambda value: f"{describe_size(int(str(value)))} written before",
-    "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
-    "rate": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
-}
-
 METRIC_WORDS = {
     "requests_per_s": "requests per second",
     "bytes_per_s": "data per second",
@@ -35,24 +23,6 @@ METRIC_WORDS = {
     "actions_busy_per_s": "actions per second that one client would do of these alone",
     "seconds": "seconds",
 }
-
-
-def describe_parameter(name: str, value: object) -> str:
-    """Return one parameter in words: "4 KiB", "250 threads", "direct true"."""
-    if name in SIZES and isinstance(value, int):
-        readable = name.removesuffix("_bytes").replace("_", " ")
-        size = describe_size(value)
-        return size if name == "size" else f"{readable} {size}"
-    if name in _WORDINGS and value is not None:
-        return _WORDINGS[name](value)
-    shown = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{name.replace('_', ' ')} {shown}"
-
-
-def describe_parameters(parameters: Mapping[str, object]) -> str:
-    """Return the parameters of a case in words, the size first."""
-    ordered = sorted(parameters.items(), key=lambda item: item[0] != "size")
-    return ", ".join(describe_parameter(name, value) for name, value in ordered)
 
 
 def describe_load(load: Mapping[str, object]) -> str:

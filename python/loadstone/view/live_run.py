@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone import _loadgen, units
+from loadstone import _loadgen
+from loadstone.campaign.parameters import describe_parameters
 from loadstone.errors import LoadstoneError, ResultError
 from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import (
@@ -204,10 +205,9 @@ def trial_words(document: Mapping[str, Any]) -> str:
         words.append(f"round {document.get('round', 1)}")
     if document.get("block", 1) > 1:
         words.append(f"block {document['block']}")
-    for name, value in ((document.get("case") or {}).get("parameters") or {}).items():
-        is_size = name == "size" and isinstance(value, int)
-        words.append(f"{name}={units.format_size(value) if is_size else value}")
-    return " ".join(words) or f"trial {document.get('id', '')}"
+    parameters = (document.get("case") or {}).get("parameters") or {}
+    said = ", ".join(filter(None, (" ".join(words), describe_parameters(parameters))))
+    return said or f"trial {document.get('id', '')}"
 
 
 def _ended(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadstone import units
+from loadstone.campaign.parameters import describe_parameters
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli.screen.forecast import Forecast
@@ -114,17 +115,9 @@ def describe(document: TrialDocument) -> str:
         words.append(f"step {document['search']['step']} ({document['search']['stage']})")
     # The target's name stands for its facts.
     facts = document["target"].get("facts") or {}
-    words += [
-        f"{name}={_shown(name, value)}"
-        for name, value in document["case"]["parameters"].items()
-        if name not in facts
-    ]
-    return " ".join(str(word) for word in words)
-
-
-def _shown(name: str, value: Any) -> str:
-    is_size = name == "size" and isinstance(value, int)
-    return units.format_size(value) if is_size else str(value)
+    parameters = document["case"]["parameters"].items()
+    own = describe_parameters({name: value for name, value in parameters if name not in facts})
+    return ", ".join(filter(None, (" ".join(map(str, words)), own)))
 
 
 def figures(live: Live) -> str:
