@@ -21,14 +21,41 @@ def closed(folder):
     return folder.close(campaign={"targets": {"one": {}, "other": {}}}, campaign_file="")
 
 
-def test_targets_measured_side_by_side_have_a_paired_ratio_with_its_interval(tmp_path):
+def in_turns(path, *, rounds=1):
+    """Return a run of two targets in two blocks, the second of them in another order."""
+    folder = Folder(path, "turns", seconds=4)
+    number = 0
+    for block, order in ((1, ("one", "other")), (2, ("other", "one"))):
+        for target in order:
+            for round_ in range(1, rounds + 1):
+                number += 1
+                # What differs between blocks and rounds differs for both alike.
+                rate = (100 if target == "one" else 300) * block * round_
+                folder.add(trial(number, target, "get", block=block, round=round_), rate)
+    return closed(folder)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_targets_that_took_turns_have_a_paired_ratio_with_its_interval(tmp_path, rounds):
+    found = first_screen(in_turns(tmp_path / "run", rounds=rounds))
+    assert (found.ratio.over.cell.target, found.ratio.under.cell.target) == ("other", "one")
+    assert found.ratio.ratio == pytest.approx(3, rel=0.01)
+    assert found.ratio.low <= found.ratio.ratio <= found.ratio.high
+    # A block is a pair, however many rounds are in it.
+    assert found.ratio.pairs == 2
+    assert found.sentence.startswith("other reached 3.00× the get rate of one")
+
+
+def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
+    """Rounds repeat a target's phases: in between, the other one waits."""
     found = first_screen(write_rounds(tmp_path / "run", seconds=4))
     assert (found.ratio.over.cell.target, found.ratio.under.cell.target) == ("hummingbird", "ceph")
-    # The geometric mean of 1716 / 323 and 2072 / 283, from two rounds.
-    assert found.ratio.ratio == pytest.approx((1716 / 323 * 2072 / 283) ** 0.5, rel=0.01)
-    assert found.ratio.low < found.ratio.ratio < found.ratio.high
-    assert found.ratio.pairs == 2
-    assert found.sentence.startswith("hummingbird reached 6.24× the get rate of ceph")
+    assert (found.ratio.low, found.ratio.high, found.ratio.pairs) == (None, None, 0)
+    # The medians are (1716 + 2072) / 2 and (323 + 283) / 2.
+    assert found.ratio.ratio == pytest.approx(1894 / 303, rel=0.01)
+    assert found.sentence.startswith("hummingbird reached 6.25× the get rate of ceph")
+    assert "measured one after the other, ratio of medians, without an interval" in found.sentence
+    assert "measured one after the other" in found.tiles[1].note
     assert [tile.name for tile in found.tiles] == [
         "Best get rate",
         "hummingbird ÷ ceph",
@@ -36,6 +63,15 @@ def test_targets_measured_side_by_side_have_a_paired_ratio_with_its_interval(tmp
         "Failed requests",
         "Confidence",
     ]
+
+
+def test_trials_that_do_not_say_when_they_ran_are_no_pairs(tmp_path):
+    """Files of another tool count up; in which order they were made they do not say."""
+    findings = analyse(read_run(in_turns(tmp_path / "run")))
+    trials = tuple(replace(one, started_unix_ns=None) for one in findings.trials)
+    findings = replace(findings, trials=trials)
+    ratio = headline_of(findings, answer_of(findings)).ratio
+    assert (ratio.low, ratio.pairs, ratio.is_one_by_one) == (None, 0, True)
 
 
 def test_one_trial_of_each_target_has_a_ratio_of_medians_that_says_so(tmp_path):
@@ -113,10 +149,10 @@ def test_a_case_whose_rounds_are_all_void_is_void(tmp_path):
 
 
 def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_path):
-    found = first_screen(write_rounds(tmp_path / "run", seconds=4))
-    ratio = replace(found.ratio, ratio=0.99)
+    found = first_screen(in_turns(tmp_path / "run"))
+    ratio = replace(found.ratio, ratio=0.99, low=0.5, high=2.0)
     first, *_ = headline._main_sentence(found.best, ratio, None, None)
-    assert first.startswith("The get rates of hummingbird and ceph cannot be told apart: ")
+    assert first.startswith("The get rates of other and one cannot be told apart: ")
     assert "ratio 0.990×" in first
     assert "reached" not in first
 

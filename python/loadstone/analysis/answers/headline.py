@@ -1,7 +1,7 @@
 """The first screen of a report: one sentence, how far it may be trusted, and a few tiles.
 
-What failed is named first. A ratio of two targets is the paired one, with its interval, where both
-were measured in the same blocks or rounds; otherwise it is that of their medians, and says so.
+What failed is named first. A ratio of two targets is the paired one, with its interval, where they
+took turns block by block or round by round; otherwise it is that of their medians, and says so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,9 @@ from typing import Literal
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Curve, Result
+from loadstone.analysis.answers.turns import pairs_in_turns
 from loadstone.analysis.limits.searches import describe_answer
+from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.naming import describe_parameter, describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.ratios import paired_ratio
@@ -42,8 +44,9 @@ class Tile:
 class TargetRatio:
     """One target's rate over another's in one case.
 
-    `low` and `high` bound it with 95 % where trials ran side by side; `pairs` of them. Without an
-    interval it is the ratio of medians.
+    `low` and `high` bound it with 95 % where the targets took turns; `pairs` of them. Without an
+    interval it is the ratio of medians, and `is_one_by_one` says that both have several trials, of
+    which all of one target ran before the other's.
     """
 
     over: Result
@@ -52,6 +55,7 @@ class TargetRatio:
     low: float | None
     high: float | None
     pairs: int
+    is_one_by_one: bool = False
 
     @property
     def is_resolved(self) -> bool:
@@ -87,7 +91,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     operation = _main_operation(usable, answer.results)
     own = [one for one in usable if one.cell.operation == operation]
     best = max(own, key=lambda one: one.rate, default=None)
-    ratio = _ratio(own, _places(findings))
+    ratio = _ratio(own, {trial.trial: trial for trial in findings.trials})
     curve = next((one for one in answer.curves if best is not None and best in one.results), None)
     confidence = _confidence(answer, own)
     sentences = [
@@ -161,12 +165,7 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
         yield f"No result of {', '.join(void)} may be used; the cautions say why."
 
 
-def _places(findings: Findings) -> Mapping[str, tuple[int, int]]:
-    """Return in which round and block each trial ran: trials of one place ran side by side."""
-    return {trial.trial: (trial.round, trial.block) for trial in findings.trials}
-
-
-def _ratio(own: Sequence[Result], places: Mapping[str, tuple[int, int]]) -> TargetRatio | None:
+def _ratio(own: Sequence[Result], trials: Mapping[str, TrialFacts]) -> TargetRatio | None:
     """Return how the fastest target that is no bound stands to the first-named one."""
     targets = list(dict.fromkeys(one.cell.target for one in own))
     if len(targets) < 2:
@@ -182,18 +181,9 @@ def _ratio(own: Sequence[Result], places: Mapping[str, tuple[int, int]]) -> Targ
     best = max(others, key=lambda one: one.rate)
     found = cases[_case(best)]
     over, under = (best, found) if best.rate >= found.rate else (found, best)
-    rates = [
-        {places.get(rate.trial, (0, 0)): rate.requests_per_s for rate in one.cell.trial_rates}
-        for one in (under, over)
-    ]
-    are_paired = all(
-        len(found) == len(one.cell.trial_rates) and min(found.values(), default=0) > 0
-        for found, one in zip(rates, (under, over), strict=True)
-    )
-    # A round in which one of the two must not be used leaves the other rounds.
-    pairs = sorted(rates[0].keys() & rates[1].keys())
-    if are_paired and len(pairs) > 1:
-        ratio = paired_ratio([rates[0][key] for key in pairs], [rates[1][key] for key in pairs])
+    pairs = pairs_in_turns(under, over, trials)
+    if pairs:
+        ratio = paired_ratio([a for a, _ in pairs], [b for _, b in pairs])
         return TargetRatio(
             over=over,
             under=under,
@@ -202,9 +192,11 @@ def _ratio(own: Sequence[Result], places: Mapping[str, tuple[int, int]]) -> Targ
             high=ratio.high,
             pairs=len(pairs),
         )
+    is_repeated = min(len(one.cell.trial_rates) for one in (under, over)) > 1
     return TargetRatio(
-        over=over, under=under, ratio=over.rate / under.rate, low=None, high=None, pairs=0
-    )
+        over=over, under=under, ratio=over.rate / under.rate, low=None, high=None, pairs=0,
+        is_one_by_one=is_repeated,
+    )  # fmt: skip
 
 
 def _case(one: Result) -> tuple[str, str, str]:
@@ -282,7 +274,8 @@ def _main_sentence(
 def ratio_words(ratio: TargetRatio) -> str:
     """Return what a ratio rests on."""
     if ratio.low is None or ratio.high is None:
-        return "ratio of medians, without an interval"
+        order = "measured one after the other, " if ratio.is_one_by_one else ""
+        return f"{order}ratio of medians, without an interval"
     low, high = units.format_number(ratio.low), units.format_number(ratio.high)
     open_ = "" if ratio.is_resolved else NOT_RESOLVED
     return f"95 % interval {low} to {high}, {units.counted(ratio.pairs, 'pair')}{open_}"
