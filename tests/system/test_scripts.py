@@ -394,7 +394,8 @@ def test_a_wrong_script_is_refused_before_anything_is_made(
     file = campaigns.write(tmp_path, text[: text.index("generator:")] + "file: own.csv\n")
     said = loadstone("run", file, "-o", "run")
     assert said.code == 1
-    assert f'"own.csv", row 2, column "{column}"' in said.err
+    for place in ('"own.csv"', "row 2", f'column "{column}"'):
+        assert place in said.err
     assert not Path("run").exists()
     assert list(Path("data").iterdir()) == []
 

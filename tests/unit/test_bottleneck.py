@@ -286,7 +286,7 @@ def test_a_ceiling_far_above_is_named_and_not_drawn_where_it_is_not(tmp_path: Pa
         assert "device (fio)" not in {row["ceiling"] for row in rows_of(found, name)}
         (picture,) = [one for one in pictures(found) if one.name == name]
         assert "not drawn: " in picture.caption
-        assert "four-osds, get: device (fio), 47,684 MiB/s" in picture.caption
+        assert "device (fio), 47,684 MiB/s" in picture.caption
 
 
 def test_a_rate_beside_threads_and_ceilings_out_of_sight_still_make_charts(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     ]
     text = REPORTS["markdown"].render(run, found, Options()).decode()
     assert "no such daemon" in text
-    assert "hooks did not do what they were for: drop at 30s: exit code 1; restart" in text
+    assert "drop at 30s: exit code 1; restart" in text
     labels = {trial.trial: trial.labels for trial in found.trials}
     assert labels["0001"] == ("HOOK",)
     assert labels["0002"] == ()

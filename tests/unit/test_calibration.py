@@ -111,7 +111,7 @@ def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
     found = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
     assert found.is_extended
     assert found.requests_per_s == pytest.approx(4 / 110e-6)
-    with pytest.raises(NoOwnCeilingError, match="calibrated up to 40000 bytes"):
+    with pytest.raises(NoOwnCeilingError, match="40000 bytes"):
         rate(bytes_per_request=40_000.0 * 17)
 
 
@@ -165,14 +165,14 @@ def test_a_range_costs_what_a_whole_object_of_its_size_costs() -> None:
 
 def test_reads_that_checked_less_do_not_stand_for_reads_that_check_all() -> None:
     unchecked = kept(*(replace(one, verify=0.0) for one in POINTS))
-    with pytest.raises(NoOwnCeilingError, match="100% of the bytes checked"):
+    with pytest.raises(NoOwnCeilingError, match="100%"):
         ceiling_of(unchecked, load(), HERE)
     assert ceiling_of(kept(), load(verify=0.5), HERE).requests_per_s == pytest.approx(rate())
 
 
 def test_other_conditions_are_named() -> None:
     now = {**HERE, "cpu_governor": "powersave"}
-    with pytest.raises(NoOwnCeilingError, match="cpu governor performance then, powersave now"):
+    with pytest.raises(NoOwnCeilingError, match="performance then, powersave now"):
         ceiling_of(kept(), load(), now)
 
 
@@ -190,7 +190,7 @@ def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None
     assert "other builds" in calibration.copy_for(HOST, "def", ["s3"])["absent"]
     elsewhere = {**HOST, "name": "client-2"}
     assert "has not been calibrated" in calibration.copy_for(elsewhere, "abc", ["s3"])["absent"]
-    assert "of swift nothing" in calibration.copy_for(HOST, "abc", ["swift"])["absent"]
+    assert "swift" in calibration.copy_for(HOST, "abc", ["swift"])["absent"]
 
 
 def test_a_new_session_takes_the_place_of_the_same_loads_only(state: Path) -> None:
@@ -364,7 +364,8 @@ def test_an_old_calibration_is_used_and_doubted(tmp_path: Path) -> None:
     findings = run_of(tmp_path, old)
     assert findings.totals[0].instrument is not None
     (found,) = [one for one in findings.findings if one.rule == "calibration-old"]
-    assert "9 days before the run" in found.statement
+    (age,) = found.evidence
+    assert (age.metric, age.value) == ("age", pytest.approx(9, abs=0.01))
 
 
 def test_operations_side_by_side_use_up_the_ceiling_together(tmp_path: Path) -> None:

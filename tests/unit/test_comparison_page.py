@@ -69,11 +69,11 @@ def test_the_ending_of_the_file_names_the_format(tmp_path, capsys):
     run = write_targets(tmp_path / "run", blocks=2)
     assert main(["compare", str(run), "-o", str(tmp_path / "x.html")]) == 0
     page = (tmp_path / "x.html").read_text()
-    assert "not decided in 2 (too few trials)" in page
+    assert "not decided in 2" in page
     assert main(["compare", str(run), "-o", str(tmp_path / "x.json")]) == 0
     assert json.loads((tmp_path / "x.json").read_text())["a"] == "one"
     assert main(["compare", str(run), "-o", str(tmp_path / "x.txt")]) == 1
-    assert "a file that ends in .html or .json" in capsys.readouterr().err
+    assert ".html or .json" in capsys.readouterr().err
 
 
 def test_arms_without_a_case_in_common_are_an_error(tmp_path, capsys):

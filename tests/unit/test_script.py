@@ -1,9 +1,10 @@
 """Scripts: generated, read, checked with all mistakes at once, and compiled."""
 
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from loadstone.script import table
 from loadstone.script.compiled import Checked, check, compile_script
 from loadstone.script.expansion import ABSENT, ANY, EXISTS
 from loadstone.script.generators import users
-from loadstone.script.mistakes import Mistakes
+from loadstone.script.mistakes import SHOWN_MAX, Mistakes, ScriptError, ScriptMistake
 from loadstone.script.summary import summarise
 from loadstone.script.table import read_actions
 
@@ -32,10 +33,15 @@ def checked(path: Path, text: str) -> Checked:
     return check(table.read_actions(path, mistakes), path.name, mistakes)
 
 
-def mistakes_of(path: Path, text: str) -> list[str]:
-    with pytest.raises(InputError) as caught:
+def mistakes_of(path: Path, text: str) -> tuple[ScriptMistake, ...]:
+    with pytest.raises(ScriptError) as caught:
         checked(path, text)
-    return caught.value.message.splitlines()
+    assert caught.value.name == path.name
+    return caught.value.mistakes
+
+
+def places(mistakes: Iterable[ScriptMistake]) -> list[tuple[int | None, str | None]]:
+    return [(one.row, one.column) for one in mistakes]
 
 
 @pytest.fixture
@@ -162,15 +168,32 @@ def test_all_mistakes_come_at_once_with_row_and_column(script: Path) -> None:
         "1,READ,ann,public,a,,,,\n"
         "1,SHARE,ann,,a,5,carl;dora,,\n",
     )
-    assert [line.partition(": ")[0] for line in lines] == [
-        '"script.csv", row 2, column "user"',
-        '"script.csv", row 3, column "recipients"',
-        '"script.csv", row 4, column "action"',
-        '"script.csv", row 5, column "size"',
-        '"script.csv", row 6, column "space"',
-        '"script.csv", row 7, column "recipients"',
-        '"script.csv", row 7, column "recipients"',
+    assert places(lines) == [
+        (2, "user"),
+        (3, "recipients"),
+        (4, "action"),
+        (5, "size"),
+        (6, "space"),
+        (7, "recipients"),
+        (7, "recipients"),
     ]
+
+
+def test_a_mistake_is_one_line_of_its_fields_and_those_beyond_fifty_are_counted() -> None:
+    mistakes = Mistakes("s.csv")
+    mistakes.add(2, "size", "F", "A", "H")
+    mistakes.add(None, None, "G", "B")
+    with pytest.raises(ScriptError) as caught:
+        mistakes.refuse()
+    assert caught.value.message == (
+        '"s.csv": found G, allowed B\n"s.csv", row 2, column "size": found F, allowed A\nhint: H'
+    )
+    for row in range(SHOWN_MAX):
+        mistakes.add(row + 3, "user", "F", "A")
+    with pytest.raises(ScriptError) as caught:
+        mistakes.stop_if_any()
+    assert (len(caught.value.mistakes), caught.value.count) == (SHOWN_MAX, SHOWN_MAX + 2)
+    assert caught.value.message.splitlines()[-1] == "and 2 more"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -186,32 +209,29 @@ def test_numbers_out_of_bounds_are_mistakes_in_both_kinds_of_file(
     else:
         pa.parquet.write_table(pa.table({**rows, "size": sizes}), path)
     mistakes = Mistakes(name)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(ScriptError) as caught:
         check(table.read_actions(path, mistakes), name, mistakes)
-    allowed = f"allowed a whole number from 0 to {2**40 - 1}"
-    assert caught.value.message.splitlines() == [
-        f'"{name}", row 1, column "size": found "-5", {allowed}',
-        f'"{name}", row 2, column "size": found "{2**40}", {allowed}',
-    ]
+    told = caught.value.mistakes
+    assert places(told) == [(1, "size"), (2, "size")]
+    assert [one.found for one in told] == ['"-5"', f'"{2**40}"']
+    assert all(one.allowed.endswith(f" 0 to {2**40 - 1}") for one in told)
 
 
 def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) -> None:
     lines = b"1,WRITE,,,caf\xc3\xa9,5,,,\n1,WRITE,,,\xff\xfe,5,,,\n1,WRITE,,,a,five,,,\n"
     script.write_bytes(HEAD.encode() + lines)
     mistakes = Mistakes(script.name)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(ScriptError) as caught:
         check(table.read_actions(script, mistakes), script.name, mistakes)
-    first, second = caught.value.message.splitlines()
-    place = '"script.csv", row 2, column "object"'
-    assert first == f"{place}: found the bytes b'\\xff\\xfe', allowed text in UTF-8"
-    assert second.startswith('"script.csv", row 3, column "size"')
+    assert places(caught.value.mistakes) == [(2, "object"), (3, "size")]
+    assert "b'\\xff\\xfe'" in caught.value.mistakes[0].found
     script.write_bytes(b"\xff" + HEAD.encode() + lines)
-    with pytest.raises(InputError, match="its head is not UTF-8"):
+    with pytest.raises(InputError, match="UTF-8"):
         list(table.read_actions(script, mistakes))
 
 
 def test_what_contradicts_the_script_is_refused(script: Path) -> None:
-    lines = mistakes_of(
+    told = mistakes_of(
         script,
         "1,READ,,,early,,,,\n"
         "1,WRITE,,,a,5,,,\n"
@@ -222,33 +242,35 @@ def test_what_contradicts_the_script_is_refused(script: Path) -> None:
         "1,DELETE,,,a,,,,\n"
         "1,READ,,,old,,,exists,\n",
     )
-    text = "\n".join(lines)
-    assert "row 1" in lines[0]
-    assert "nothing writes before" in lines[0]
-    assert "found 6, allowed 5, as row 2 has it" in text
-    assert 'row 4, column "expect"' in text
-    assert 'row 5, column "entries": found 7, allowed 2' in text or "row 5" in text
-    assert "which row 6 deletes" in text
-    assert 'row 8, column "size": found nothing' in text
+    assert places(told) == [
+        (1, "object"), (3, "size"), (4, "expect"), (5, "entries"), (7, "object"), (8, "size"),
+    ]  # fmt: skip
+    early, size, _, entries, deleted, old = told
+    assert '"early"' in early.found
+    assert (size.found, size.allowed.partition(",")[0]) == ("6", "5")
+    assert "row 2" in size.allowed
+    assert (entries.found, entries.allowed.partition(",")[0]) == ("7", "2")
+    assert "row 6" in deleted.found
+    assert old.found == "nothing"
 
 
 def test_sessions_that_wait_for_each_other_are_a_cycle(script: Path) -> None:
-    lines = mistakes_of(
+    told = mistakes_of(
         script,
         "1,READ,,,a,,,,\n1,WRITE,,,b,5,,,\n2,READ,,,b,,,,\n2,WRITE,,,a,5,,,\n",
     )
-    assert sum("which another session changes beside" in line for line in lines) == 2
-    assert any("cycle" in line for line in lines)
+    assert places(told) == [(1, "object"), (3, "object")]
+    assert any("cycle" in (one.hint or "") for one in told)
 
 
 def test_a_file_that_is_no_script_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
     (tmp_path / "a.csv").write_text("session,deed\n1,READ\n")
-    with pytest.raises(InputError, match="no script in Parquet"):
+    with pytest.raises(InputError, match="Parquet"):
         list(table.read_actions(tmp_path / "a.parquet", Mistakes("a")))
-    with pytest.raises(InputError, match='column "action": found no such column') as caught:
+    with pytest.raises(ScriptError) as caught:
         list(table.read_actions(tmp_path / "a.csv", Mistakes("a")))
-    assert 'column "deed"' in caught.value.message
+    assert places(caught.value.mistakes) == [(None, "action"), (None, "deed")]
 
 
 def test_requests_have_what_must_come_back(script: Path, tmp_path: Path) -> None:
@@ -310,12 +332,25 @@ def test_the_command_makes_shows_and_checks(
     assert cli.main(["script", "show", str(path), "--rows", "2"]) == 0
     assert cli.main(["script", "check", str(path)]) == 0
     shown = capsys.readouterr().out
-    assert "130 actions in 3 sessions, no mistake" in shown
+    assert "130 actions in 3 sessions" in shown
     assert "CREATE_USER" in shown
     assert cli.main(["script", "make", "users", "-o", str(path), "--set", "recipients=[5,20]"]) == 1
-    assert "two numbers that rise, up to 9" in capsys.readouterr().err
+    assert "recipients" in capsys.readouterr().err
     assert cli.main(["script", "make", "users"]) == 1
-    assert "has no file to write" in capsys.readouterr().err
+    assert "-o FILE" in capsys.readouterr().err
+
+
+def test_mistakes_are_values_where_json_is_asked_for(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(HEAD + "1,WRITE,,,a,five,,,\n")
+    assert cli.main(["script", "check", "--json", str(script)]) == 1
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert (told["script"], told["count"]) == (str(script), 1)
+    (mistake,) = told["mistakes"]
+    assert (mistake["row"], mistake["column"], mistake["found"]) == (1, "size", '"five"')
+    assert mistake["allowed"] in shown.err
 
 
 WRONG = """\

@@ -96,7 +96,7 @@ def test_a_client_is_its_host_where_it_has_no_name(
 
 def test_two_campaigns_are_no_report(runs: Mapping[str, Path], tmp_path: Path) -> None:
     other = write_client(tmp_path / "b", "c5n", campaign={"targets": {"aws": {}}})
-    with pytest.raises(InputError, match="differ in: targets"):
+    with pytest.raises(InputError, match=": targets"):
         merge_runs([("m5", read_run(runs["m5"])), ("c5n", read_run(other))])
 
 
@@ -110,12 +110,12 @@ def test_how_a_campaign_is_described_and_judged_may_differ(
 
 def test_a_run_is_not_counted_twice(runs: Mapping[str, Path]) -> None:
     run = read_run(runs["m5"])
-    with pytest.raises(InputError, match="the same run"):
+    with pytest.raises(InputError, match="same run"):
         merge_runs([("a", run), ("b", run)])
 
 
 def test_two_clients_of_one_name_are_refused(runs: Mapping[str, Path]) -> None:
-    with pytest.raises(InputError, match='a client "a"'):
+    with pytest.raises(InputError, match='"a"'):
         merge_runs([("a", read_run(path)) for path in runs.values()])
 
 

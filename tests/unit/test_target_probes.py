@@ -352,9 +352,7 @@ def test_a_cluster_that_is_not_well_labels_its_trials_in_its_own_words(
     records = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
     assert all({"UNHEALTHY", "REBALANCING"} <= set(label_trial(one)) for one in records)
     (finding,) = find_states(records)
-    assert "HEALTH_WARN, OSD_DOWN: 1 osds down, 3 placement groups active+undersized" in (
-        finding.statement
-    )
+    assert "HEALTH_WARN, OSD_DOWN: 1 osds down" in finding.statement
 
 
 def test_what_ceph_does_not_answer_is_absent_and_the_trials_go_on(
@@ -397,4 +395,5 @@ def test_a_failed_hook_labels_its_trial_by_its_last_attempt() -> None:
     late = Record(trial=trial, summary={}, hooks=[entry | {"state": "not reached"}])
     assert label_trial(late) == ("HOOK",)
     (finding,) = find_states([failed])
-    assert "drop at before_trial: exit code 1" in finding.statement
+    assert "drop at before_trial" in finding.statement
+    assert "exit code 1" in finding.statement

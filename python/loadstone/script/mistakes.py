@@ -1,11 +1,55 @@
 """What is wrong in a script: every mistake with its row and column, all of them at once."""
 
-from dataclasses import dataclass, field
-from typing import NoReturn
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NoReturn
 
 from loadstone.errors import InputError
 
 SHOWN_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptMistake:
+    """One thing that is wrong in a script: where, what stands there, and what may stand there.
+
+    `row` counts from 1, and is absent where it is of no single one; so is `column`.
+    """
+
+    row: int | None
+    column: str | None
+    found: str
+    allowed: str
+    hint: str | None = None
+
+    def in_script(self, name: str) -> str:
+        """Return it as a line, and its hint as another."""
+        place = [f'"{name}"']
+        place += [f"row {self.row}"] if self.row is not None else []
+        place += [f'column "{self.column}"'] if self.column else []
+        text = f"{', '.join(place)}: found {self.found}, allowed {self.allowed}"
+        return text if self.hint is None else f"{text}\nhint: {self.hint}"
+
+
+class ScriptError(InputError):
+    """A script that cannot be used; lists its first mistakes, one per line."""
+
+    def __init__(self, name: str, mistakes: Sequence[ScriptMistake], count: int) -> None:
+        lines = [mistake.in_script(name) for mistake in mistakes]
+        if count > len(lines):
+            lines.append(f"and {count - len(lines)} more")
+        super().__init__("\n".join(lines), "rows are counted from 1, the head of a CSV apart")
+        self.name = name
+        self.mistakes = tuple(mistakes)
+        self.count = count
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain values; `count` has those that are not listed, too."""
+        return {
+            "script": self.name,
+            "count": self.count,
+            "mistakes": [asdict(mistake) for mistake in self.mistakes],
+        }
 
 
 @dataclass(slots=True)
@@ -15,7 +59,7 @@ class Mistakes:
     name: str
     """The file, or the generator."""
 
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    noted: list[ScriptMistake] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
     """The rows with mistakes of their own: what they would have done is not known."""
 
@@ -24,17 +68,14 @@ class Mistakes:
     def add(
         self, row: int | None, column: str | None, found: str, allowed: str, hint: str | None = None
     ) -> None:
-        """Note one: `row` counts from 1, and is absent where it is of no single one."""
+        """Note one."""
         self.count += 1
         if row is not None:
             self.rows.add(row)
-        if len(self.lines) >= SHOWN_MAX:
-            return
-        place = [f'"{self.name}"']
-        place += [f"row {row}"] if row is not None else []
-        place += [f'column "{column}"'] if column else []
-        text = f"{', '.join(place)}: found {found}, allowed {allowed}"
-        self.lines.append((row or 0, text if hint is None else f"{text}\nhint: {hint}"))
+        if len(self.noted) < SHOWN_MAX:
+            self.noted.append(
+                ScriptMistake(row=row, column=column, found=found, allowed=allowed, hint=hint)
+            )
 
     def stop_if_any(self) -> None:
         """Raise all that was noted, if anything was."""
@@ -43,7 +84,4 @@ class Mistakes:
 
     def refuse(self) -> NoReturn:
         """Raise all that was noted."""
-        lines = [text for _, text in sorted(self.lines, key=lambda line: line[0])]
-        if self.count > len(lines):
-            lines.append(f"and {self.count - len(lines)} more")
-        raise InputError("\n".join(lines), "rows are counted from 1, the head of a CSV apart")
+        raise ScriptError(self.name, sorted(self.noted, key=lambda one: one.row or 0), self.count)

@@ -187,11 +187,17 @@ def _print_losses(losses: "Losses") -> None:
 
 
 def _show(names: Sequence[str], rows: int, *, as_json: bool, is_check: bool) -> int:
+    from loadstone.script.mistakes import ScriptError
     from loadstone.script.summary import summarise
     from loadstone.script.table import read_origin
 
     for name in names:
-        checked = check_file(Path(name))
+        try:
+            checked = check_file(Path(name))
+        except ScriptError as error:
+            if as_json:
+                print(json.dumps(error.document(), indent=2, ensure_ascii=False))
+            raise
         summary = summarise(checked)
         if as_json:
             print(json.dumps({**summary.document(), "origin": read_origin(Path(name))}, indent=2))
