@@ -90,7 +90,7 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     layer = queue.specification(with_title=False)["layer"][0]
     rows = list(csv.DictReader(io.StringIO(layer["data"]["values"])))
     assert {row["series"] for row in rows} == {"osd1", "osd2"}
-    shown = chart_data(findings, answer_of(findings))["exporters"]
+    shown = chart_data(findings, answer_of(findings), (), counted="request")["exporters"]
     assert [metric["title"] for metric in shown] == [
         "node_sent_bytes_total (probe osds)",
         "queue_seconds (probe osds)",

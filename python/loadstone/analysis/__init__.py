@@ -15,6 +15,7 @@ from loadstone.analysis.cells.actions import (
     ActionPart,
     read_action_parts,
     read_group_parts,
+    read_whole_parts,
     summarise_actions,
 )
 from loadstone.analysis.cells.cell import Cell
@@ -26,7 +27,7 @@ from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
-from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
+from loadstone.analysis.judgements.left_out import Reasons, spoiled_trials, without_spoiled
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
@@ -43,7 +44,7 @@ from loadstone.analysis.statistics.repetitions import advise
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.results.hook_log import HookEntry
-from loadstone.results.record import Run
+from loadstone.results.record import Record, Run
 
 if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
@@ -64,8 +65,9 @@ class Findings:
     `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
     `queries` is what a run of queries measured; `actions` what the actions of scripts did,
     `action_groups` the same by the kind of space and the type of user, where they differ,
-    and `replays` how faithful that was to a trace; `targets` are those of the campaign, in the
-    order in which it names them.
+    `action_cases` the same with all rounds added up, and `action_totals` all actions of a case
+    together; `replays` is how faithful that was to a trace; `targets` are those of the campaign, in
+    the order in which it names them.
     """
 
     cells: tuple[Cell, ...]
@@ -87,6 +89,8 @@ class Findings:
     queries: "QueryResults | None" = None
     actions: tuple[ActionCell, ...] = ()
     action_groups: tuple[ActionCell, ...] = ()
+    action_cases: tuple[ActionCell, ...] = ()
+    action_totals: tuple[ActionCell, ...] = ()
     targets: tuple[str, ...] = ()
     replays: tuple[Fidelity, ...] = ()
 
@@ -133,6 +137,8 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         client=", ".join(one.client for one in members),
         actions=every("actions"),
         action_groups=every("action_groups"),
+        action_cases=every("action_cases"),
+        action_totals=every("action_totals"),
         targets=tuple(targets),
         replays=every("replays"),
         exporters=several.join_exporters(one.exporters for one in members),
@@ -149,7 +155,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
-    actions, groups = list[ActionPart](), list[ActionPart]()
+    scripts = _Scripts()
     searches = read_searches(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
@@ -158,8 +164,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         measured.add(reading)
         if not reading.is_result:
             continue
-        actions += read_action_parts(record)
-        groups += read_group_parts(record)
+        scripts.add(record)
         if reading.parts:
             facts[record.id] = replace(facts[record.id], little=little_of(reading.parts))
         if courses:
@@ -169,7 +174,6 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
             watch.look(record, quantities, under_load_s)
         under_load_s += facts[record.id].duration_s or 0
     judged = judge_measured(run, measured)
-    spoiled = spoiled_trials(measured.parts)
     totals = judged.totals
     mixes = in_order(summarise_mixes(judged.parts, measured.peaks), judged.targets)
     advice = advise(totals, judged.cells, _overhead_s(run, facts))
@@ -193,11 +197,39 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
         queries=_queries(run),
-        actions=summarise_actions(without_spoiled(actions, spoiled), judged.targets),
-        action_groups=summarise_actions(without_spoiled(groups, spoiled), judged.targets),
+        **scripts.cells(spoiled_trials(measured.parts), judged.targets),
         targets=tuple(judged.targets),
-        replays=read_fidelity(run, actions),
+        replays=read_fidelity(run, scripts.each),
     )
+
+
+@dataclass(slots=True)
+class _Scripts:
+    """What the trials with scripts did: each action, actions by groups, and all together."""
+
+    each: list[ActionPart] = field(default_factory=list)
+    groups: list[ActionPart] = field(default_factory=list)
+    whole: list[ActionPart] = field(default_factory=list)
+
+    def add(self, record: Record) -> None:
+        self.each += read_action_parts(record)
+        self.groups += read_group_parts(record)
+        self.whole += read_whole_parts(record)
+
+    def cells(self, spoiled: Reasons, targets: Sequence[str]) -> dict[str, tuple[ActionCell, ...]]:
+        """Return the fields of the findings that are made of these."""
+
+        def of(parts: Sequence[ActionPart], *, by_round: bool) -> tuple[ActionCell, ...]:
+            return summarise_actions(without_spoiled(parts, spoiled), targets, by_round=by_round)
+
+        actions = of(self.each, by_round=True)
+        has_rounds = len({one.cell.round for one in actions}) > 1
+        return {
+            "actions": actions,
+            "action_groups": of(self.groups, by_round=True),
+            "action_cases": of(self.each, by_round=False) if has_rounds else actions,
+            "action_totals": of(self.whole, by_round=False),
+        }
 
 
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:

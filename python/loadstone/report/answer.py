@@ -1,7 +1,7 @@
 """The answer on one screen of 80 × 24: results, cautions, the next step, and where the rest is."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Table as RichTable
@@ -10,11 +10,13 @@ from rich.text import Text
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.answers.of_scripts import ACTION, answer_of_scripts
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.report.columns import Columns, least_width
 from loadstone.report.next_step import folders_of, next_step
 from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
 from loadstone.results.record import Run
@@ -26,7 +28,6 @@ LINES_MAX = 24
 LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
-LAST_MIN = 8
 NAME_MAX = 16
 EFFECTS: Mapping[Effect, tuple[str, str, str]] = {
     "invalid": ("invalid", "must not be used", "bold red"),
@@ -56,7 +57,11 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     if findings.queries is not None:
         body = _queries(findings.queries, left, width)
     elif findings.actions:
-        body = _actions(findings, left, width)
+        from loadstone.report.action_screen import actions_below
+
+        scripts = answer_of_scripts(findings, answer)
+        lead = [] if scripts is None else [*_body(scripts.whole, left, width)]
+        body = [*lead, *actions_below(findings, lead, left, width)]
     return Screen(
         title=Text(title, style="bold"),
         body=(*_capacities(findings), *body),
@@ -117,7 +122,7 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
     table = arms_table(results) if results.arms else streams_table(results)
     shown = table.rows[: max(1, lines - 4)]
     left = sum(column.align == "left" for column in table.columns[:-2])
-    columns = _Columns([column.head for column in table.columns], left)
+    columns = Columns([column.head for column in table.columns], left)
     columns.rows += [list(row) for row in shown]
     yield columns.draw(width)
     if len(shown) < len(table.rows):
@@ -127,41 +132,6 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
         note = "All queries of all streams by wall time; each query among them: --full."
     yield Text(note, style="dim")
     yield Text(DERIVED, style="dim")
-
-
-def _actions(findings: Findings, lines: int, width: int) -> Iterable[RichTable | Text]:
-    """Return a row for each action of the scripts."""
-    from loadstone.report.tables.replays import replay_words
-    from loadstone.report.tables.script_actions import actions_table
-
-    table = actions_table(findings)
-    assert table is not None, "who asks has looked"
-    left = sum(column.align == "left" for column in table.columns)
-    # What does not fit the width is in the full report.
-    kept = [at for at, column in enumerate(table.columns) if not column.is_optional]
-    shown = table.rows[: max(1, lines - 5)]
-    heads = [column.head for column in table.columns]
-    for at in [heads.index(head) for head in ("Busy", "Crypto") if head in heads]:
-        # What failed is not to be cut off for what says nothing of the store.
-        if _least_width([[row[at] for at in kept] for row in (heads, *shown)]) > width:
-            kept.remove(at)
-    columns = _Columns([heads[at] for at in kept], left)
-    columns.rows += [[row[at] for at in kept] for row in shown]
-    yield columns.draw(width)
-    if len(shown) < len(table.rows):
-        yield Text(f"and {len(table.rows) - len(shown)} more actions: --full", style="dim")
-    has_busy = heads.index("Busy") in kept
-    busy = " Busy: one that does nothing else." if has_busy else ""
-    yield Text(f"Rate: all clients, by wall time.{busy}", style="dim")
-    for replay in findings.replays[:1]:
-        yield Text(replay_words(replay), style="dim")
-    yield Text("The requests that actions are made of: --full.", style="dim")
-
-
-def _least_width(rows: Sequence[Sequence[str]]) -> int:
-    """Return how wide cells are in columns that are one space apart."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return sum(widths) + len(widths) - 1
 
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
@@ -201,42 +171,10 @@ def _differs(name: str, results: Sequence[Result]) -> bool:
 
 
 def _is_large(results: Sequence[Result]) -> bool:
-    sizes = [one.cell.bytes / one.cell.good for one in results if one.cell.good and one.cell.bytes]
+    # What users get done is counted in actions, however much data they move.
+    sized = [one.cell for one in results if one.cell.bytes and one.cell.operation != ACTION]
+    sizes = [cell.bytes / cell.good for cell in sized if cell.good]
     return bool(sizes) and min(sizes) >= LARGE_BYTES
-
-
-@dataclass(slots=True)
-class _Columns:
-    """Cells in columns, set so that no number is ever cut: the last column gives way."""
-
-    heads: list[str]
-    left: int
-    ends_in_words: bool = True
-    rows: list[list[str]] = field(default_factory=list)
-    dim: set[int] = field(default_factory=set)
-
-    def draw(self, width: int) -> RichTable:
-        """Return the table; `left` columns at its beginning, and often the last one, are words."""
-        widths = [
-            max(len(row[at]) for row in (self.heads, *self.rows)) for at in range(len(self.heads))
-        ]
-        gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
-        room = width - sum(widths[:-1]) - gap * (len(widths) - 1)
-        table = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
-        last = len(self.heads) - 1
-        for at, head in enumerate(self.heads):
-            is_words = at < self.left or (at == last and self.ends_in_words)
-            table.add_column(
-                head,
-                justify="left" if is_words else "right",
-                no_wrap=True,
-                min_width=min(widths[at], max(room, LAST_MIN)) if at == last else widths[at],
-                max_width=max(room, LAST_MIN) if at == last else None,
-                overflow="ellipsis",
-            )
-        for at, row in enumerate(self.rows):
-            table.add_row(*row, style="dim" if at in self.dim else "")
-        return table
 
 
 def _rows(
@@ -244,11 +182,14 @@ def _rows(
 ) -> RichTable:
     is_large = _is_large(results)
     has_targets = len({one.cell.target for one in results}) > 1
-    has_operations = has_targets or len({_operation(one.cell) for one in results}) > 1
+    operations = {_operation(one.cell) for one in results}
+    has_operations = operations != {ACTION} and (has_targets or len(operations) > 1)
     heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
     parameters = [_head(name) for name in names]
-    columns = _Columns(
-        [*heads, *parameters, *(["Point"] if points else []), *HEADS, "Limited by"], len(heads)
+    rate = "Actions" if operations == {ACTION} else HEADS[0]
+    columns = Columns(
+        [*heads, *parameters, *(["Point"] if points else []), rate, *HEADS[1:], "Limited by"],
+        len(heads),
     )
     for place, one in enumerate(results):
         cell = one.cell
@@ -362,12 +303,12 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
         rows.append(cells)
     heads = [f"{cell.target} {cell.operation}, {unit}"]
     heads += [_row_name(matrix.across, one) for one in matrix.columns]
-    if _least_width([[f"{head} " for head in heads], *rows]) > width:
+    if least_width([[f"{head} " for head in heads], *rows]) > width:
         # Cut off, the last column would be numbers that are wrong.
         yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
         heads = ["", *(_value(matrix.across, one) for one in matrix.columns)]
     # The mark of the best stands behind its number, where the others have a blank.
-    columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
+    columns = Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
     columns.rows += rows
     yield columns.draw(width)
     if matrix.best is not None:

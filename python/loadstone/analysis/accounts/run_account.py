@@ -168,7 +168,7 @@ def _of_actions(
     seen: dict[object, int] = {}
     for name, own in parts.items():
         record = records[name]
-        for action in summarise_actions(own, ()):
+        for action in summarise_actions(own, (), by_round=True):
             group = {"user_type": action.user_type, "space": action.space}
             named = {name: value for name, value in group.items() if value is not None}
             cell = replace(action.cell, parameters={**action.cell.parameters, **named})

@@ -87,6 +87,11 @@ class Answer:
 def answer_of(findings: Findings) -> Answer:
     """Return the answer of a run."""
     results = results_of(findings, findings.cases)
+    return arranged(results, tuple(_cautions(findings, _said_by_spread(results))))
+
+
+def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
+    """Return results in the form that suits what differs between them."""
     groups: dict[tuple[str, ...], list[Result]] = {}
     for one in results:
         cell = one.cell
@@ -102,7 +107,7 @@ def answer_of(findings: Findings) -> Answer:
         results=results,
         curves=tuple(one for one in curves if len(one.results) >= CURVE_POINTS_MIN),
         matrices=tuple(matrices),
-        cautions=tuple(_cautions(findings, _said_by_spread(results))),
+        cautions=cautions,
     )
 
 

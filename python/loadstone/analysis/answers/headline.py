@@ -5,12 +5,13 @@ took turns block by block or round by round; otherwise it is that of their media
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Curve, Result
+from loadstone.analysis.answers.of_scripts import ACTION
 from loadstone.analysis.answers.turns import pairs_in_turns
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.measured.trial_facts import TrialFacts
@@ -223,7 +224,10 @@ def _confidence(answer: Answer, own: Sequence[Result]) -> int:
 
 
 def _rate(one: Result) -> str:
-    return f"{'at least ' if one.is_bound else ''}{units.format_rate(one.rate)}"
+    shown = units.format_rate(one.rate)
+    if one.cell.operation == ACTION:
+        shown = f"{shown.removesuffix('/s')} actions/s"
+    return f"{'at least ' if one.is_bound else ''}{shown}"
 
 
 def _at(one: Result) -> str:
@@ -263,8 +267,9 @@ def _main_sentence(
         return
     p99 = _time(best, "p99")
     late = f", 99 % of them within {p99}" if p99 else ""
-    rate = f"{units.format_rate(best.rate)}{' or more' if best.is_bound else ''}"
-    yield f"{best.cell.target} served {operation} at {rate}{_at(best)}{late}."
+    rate = _rate(replace(best, is_bound=False)) + (" or more" if best.is_bound else "")
+    did = "completed" if operation == ACTION else f"served {operation} at"
+    yield f"{best.cell.target} {did} {rate}{_at(best)}{late}."
     if curve is not None:
         knee = dict(curve.points)["knee"]
         if knee is not best:
@@ -324,7 +329,7 @@ def _tiles(
         shown = _time(best, "p99")
         middle = _time(best, "p50")
         yield Tile(
-            name=f"p99 of {cell.operation}",
+            name=f"p99 of {'an action' if cell.operation == ACTION else cell.operation}",
             value=shown or "–",
             note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
         )
@@ -362,9 +367,11 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
 def _failures(answer: Answer) -> Tile:
     failed = sum(one.cell.failed for one in answer.results)
     requests = sum(one.cell.requests for one in answer.results)
+    are_actions = any(one.cell.operation == ACTION for one in answer.results)
+    name = f"Failed {'actions' if are_actions else 'requests'}"
     if not failed:
         count = units.format_count(requests)
-        return Tile(name="Failed requests", value="0", note=f"of {count}" if requests else "")
+        return Tile(name=name, value="0", note=f"of {count}" if requests else "")
     kinds: dict[str, int] = {}
     for one in answer.results:
         for kind, count_of_kind in one.cell.errors.items():
@@ -372,7 +379,7 @@ def _failures(answer: Answer) -> Tile:
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
     return Tile(
-        name="Failed requests",
+        name=name,
         value=units.format_count(failed),
         note=f"{share} % · {', '.join(kind.replace('_', ' ') for kind in most)}",
         is_bad=True,

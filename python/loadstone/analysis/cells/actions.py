@@ -13,7 +13,11 @@ import numpy as np
 
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
-from loadstone.analysis.cells.summary import spread_of_trials, summarise_totals
+from loadstone.analysis.cells.summary import (
+    spread_of_trials,
+    summarise_over_rounds,
+    summarise_totals,
+)
 from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
 from loadstone.analysis.measured.rows import Column, Rows, values_of
 from loadstone.analysis.statistics.latency import Latency, latency, merge
@@ -23,7 +27,7 @@ OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
 
 ALL = "ALL"
-"""In the place of an action: all that users of one type did, making and audits apart."""
+"""In the place of an action: all that users did, or those of one type, making and audits apart."""
 
 CRYPTOGRAPHY = ("encryption", "wrapping", "hashing", "paths")
 """What a client spends time on that is not the store's: columns of an action's histograms."""
@@ -124,6 +128,16 @@ def read_group_parts(record: Record) -> Iterable[ActionPart]:
         yield from _parts(record, whole.pick(np.array([one is not None for one in together])))
 
 
+def read_whole_parts(record: Record) -> Iterable[ActionPart]:
+    """Return what all actions together did, making and audits apart."""
+    if record.actions_path is None:
+        return
+    rows = Rows(record.actions, {"operation": "action"})
+    names = rows["operation"].tolist()
+    whole = rows.labelled("operation", _texts([Group(ALL)] * len(names)))
+    yield from _parts(record, whole.pick(np.array([name not in OUT_OF_LINE for name in names])))
+
+
 class Group(NamedTuple):
     """Actions that are counted together, as the name of one operation holds them."""
 
@@ -173,16 +187,17 @@ def _span_ns(rows: Rows) -> int | None:
 
 
 def summarise_actions(
-    parts: Sequence[ActionPart], targets: Sequence[str]
+    parts: Sequence[ActionPart], targets: Sequence[str], *, by_round: bool
 ) -> tuple[ActionCell, ...]:
-    """Return a row for each action of each case, in the order of the cases.
+    """Return a row for each action of each case, in the order of the cases; by rounds or of all.
 
     What runs before or after all others comes last: it is not what a script is run for.
     """
     of_trial: dict[tuple[str, str], list[ActionPart]] = {}
     for part in parts:
         of_trial.setdefault((part.record.id, part.operation), []).append(part)
-    found = in_order(summarise_totals(parts, {}), targets)
+    summarise = summarise_totals if by_round else summarise_over_rounds
+    found = in_order(summarise(parts, {}), targets)
     places = {target: place for place, target in enumerate(dict.fromkeys(c.target for c in found))}
     cells = sorted(
         found,

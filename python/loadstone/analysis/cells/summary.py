@@ -52,6 +52,11 @@ def summarise_cases(
     """Return the totals with all rounds of a case added up: `totals` where there is one round."""
     if len({total.round for total in totals}) < 2:
         return totals
+    return summarise_over_rounds(parts, peaks)
+
+
+def summarise_over_rounds(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
+    """Return the totals with all rounds of a case added up."""
     groups = _groups(parts, each=False, by_round=False)
     return tuple(_cell(group, peaks, None) for group in groups)
 

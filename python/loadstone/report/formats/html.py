@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, answer_of, results_of
 from loadstone.analysis.answers.headline import headline_of
+from loadstone.analysis.answers.of_scripts import answer_of_scripts
 from loadstone.analysis.rules.rule import EFFECTS
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import summary_words
@@ -58,12 +59,16 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         return render_queries(run, findings, findings.queries)
     answer = answer_of(findings)
     rounds = results_of(findings, findings.totals) if findings.cases != findings.totals else ()
+    scripts = answer_of_scripts(findings, answer)
+    shown = (answer, rounds) if scripts is None else (scripts.each, ())
+    counted = "request" if scripts is None else "action"
     asked = render_template(options.table, findings, options) if options.table is not None else ""
     return render_page(
         "run.html.jinja",
-        data=chart_data(findings, answer),
+        data=chart_data(findings, *shown, counted=counted),
+        counted=counted,
         title=run.name,
-        headline=headline_of(findings, answer),
+        headline=headline_of(findings, answer if scripts is None else scripts.whole),
         summary=summary_words(run, findings, answer),
         opening=opening(run, findings),
         table=result_table(findings, answer, rounds),

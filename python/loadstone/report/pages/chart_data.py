@@ -4,11 +4,11 @@ Times are nanoseconds, rates are a second, elapsed times seconds; numbers have f
 eye sees no more. The same keys name the same things as in the JSON report.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import LOADS, Answer, Result, results_of
+from loadstone.analysis.answers.answer import LOADS, Answer, Result
 from loadstone.analysis.answers.headline import case_words
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.resources import RESOURCES
@@ -22,13 +22,18 @@ SECONDS_MIN = 3
 """A trial that took less has no shape over time."""
 
 
-def chart_data(findings: Findings, answer: Answer) -> dict[str, Any]:
-    """Return everything that the page draws."""
-    rounds = results_of(findings, findings.totals) if findings.cases != findings.totals else ()
+def chart_data(
+    findings: Findings, answer: Answer, rounds: Sequence[Result], *, counted: str
+) -> dict[str, Any]:
+    """Return everything that the page draws; `counted` is what rates count: request, or action.
+
+    `rounds` are the results of single rounds, where there are several.
+    """
     every = [*answer.results, *rounds]
     points = sum(len(one.cell.headline.curve) for one in every if one.cell.headline is not None)
     step = max(1, -(-points // CURVE_POINTS_MAX))
     return {
+        "counted": counted,
         "targets": list(dict.fromkeys(one.cell.target for one in answer.results)),
         "load": _load_axis(answer),
         "results": [_result(one, None, step) for one in answer.results],

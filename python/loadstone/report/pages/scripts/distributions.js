@@ -2,7 +2,7 @@
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
 import { facetMargin } from "./overview.js";
-import { namesOf, results, unique } from "./selection.js";
+import { data, namesOf, results, unique } from "./selection.js";
 import { axisDuration, duration, share } from "./words.js";
 
 const SERIES_MAX = 8;
@@ -28,7 +28,7 @@ export function drawDistributions() {
   const most = Math.max(...rows.map((row) => row.x));
   put("distribution", `Percentiles of ${shown.length} results`, {
     height: Math.max(300, operations.length * 190), marginLeft: 66, marginBottom: 40, marginTop: 28, marginRight: facetMargin(operations, 24),
-    x: { ...AXIS, type: "log", label: "share of the requests", labelAnchor: "center", grid: true,
+    x: { ...AXIS, type: "log", label: `share of the ${data.counted}s`, labelAnchor: "center", grid: true,
       ticks: [2, 10, 100, 1000, 1e4, 1e5, 1e6].filter((tick) => tick <= most * 2), tickFormat: share },
     y: { ...AXIS, type: "log", label: "took at most (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),

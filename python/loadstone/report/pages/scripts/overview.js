@@ -58,9 +58,9 @@ function drawRates(shown) {
   // An interval of two trials may be wider than any chart: it is cut off then.
   const most = Math.max(...bars.map((one) => one.rate));
   const end = (one) => Math.min(1.1 * most, Math.max(one.rate, one.high ?? 0));
-  put("throughput", `Good requests per second of ${bars.length} results`, {
+  put("throughput", `Good ${data.counted}s per second of ${bars.length} results`, {
     ...barFrame(bars),
-    x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, ticks: 5, grid: true,
+    x: { ...AXIS, label: `good ${data.counted}s per second`, labelAnchor: "center", tickFormat: shortRate, ticks: 5, grid: true,
       // The longest label, "≥ 1.85k void", ends before the names of operations.
       domain: [0, (innerWidth < 600 ? 1.8 : 1.32) * most] },
     color: colorScale(names),
@@ -82,9 +82,9 @@ function drawLatencies(shown) {
   const several = unique(bars.map((one) => one.operation)).length > 1;
   const place = { y: "bar", ...(several ? { fy: "operation" } : {}) };
   const far = (one) => one.max ?? one.p99 ?? one.p50;
-  put("latency-overview", `Median, p99 and slowest request of ${bars.length} results`, {
+  put("latency-overview", `Median, p99 and slowest ${data.counted} of ${bars.length} results`, {
     ...barFrame(bars),
-    x: { ...AXIS, type: "log", label: innerWidth < 600 ? "○ median, ● p99, | slowest" : "time of a request: ○ median, ● p99, | slowest (logarithmic)", labelAnchor: "center", tickFormat: axisDuration, ticks: 4, grid: true },
+    x: { ...AXIS, type: "log", label: innerWidth < 600 ? "○ median, ● p99, | slowest" : `time of ${data.counted === "action" ? "an action" : "a request"}: ○ median, ● p99, | slowest (logarithmic)`, labelAnchor: "center", tickFormat: axisDuration, ticks: 4, grid: true },
     color: colorScale(names),
     marks: [
       Plot.ruleY(bars, { ...place, x1: "p50", x2: far, stroke: "target", strokeOpacity: 0.35, strokeWidth: 2 }),

@@ -4,6 +4,8 @@ import { parameterWords } from "./words.js";
 
 export const data = JSON.parse(document.getElementById("data").textContent);
 
+// Of scripts the charts show actions, and requests are no choice: they stand whichever action is chosen.
+const operations = new Set(data.results.map((one) => one.operation));
 const chosen = { target: "", operation: "", size: "", round: "" };
 const listeners = [];
 
@@ -12,7 +14,7 @@ export function whenSelected(draw) { listeners.push(draw); }
 export function isShown(facts) {
   const size = facts.size_words ?? facts.size ?? "";
   return (!chosen.target || facts.target === chosen.target)
-    && (!chosen.operation || facts.operation === chosen.operation)
+    && (!chosen.operation || facts.operation === chosen.operation || !operations.has(facts.operation))
     && (!chosen.size || size === chosen.size);
 }
 
@@ -38,7 +40,8 @@ export function makeFilters(form) {
     select.append(new Option("all", ""), ...own.map((value) => new Option(value, value)));
     select.addEventListener("change", () => { chosen[name] = select.value; for (const draw of listeners) draw(); });
     const label = document.createElement("label");
-    label.append(`${name[0].toUpperCase()}${name.slice(1)} `, select);
+    const shown = name === "operation" && data.counted === "action" ? "action" : name;
+    label.append(`${shown[0].toUpperCase()}${shown.slice(1)} `, select);
     form.append(label);
   }
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -26,7 +26,7 @@ function drawRateLatency(points, names) {
   const place = { x: "rate", y: "p99", ...(operations.length > 1 ? { fy: "operation" } : {}) };
   put("rate-latency", `p99 against rate of ${names.length} series`, {
     height: Math.max(320, operations.length * 200), marginBottom: 40, marginTop: 28, insetTop: 18, insetBottom: 8, marginRight: facetMargin(operations, 30),
-    x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true },
+    x: { ...AXIS, label: `good ${data.counted}s per second`, labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true },
     y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: logTicks(points.map((one) => one.p99)), grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
     marks: [
@@ -69,6 +69,6 @@ function drawHeatmap(points) {
     ],
   });
   document.querySelector("#heatmap figcaption").textContent =
-    `${isData ? "Data moved a second" : "Requests a second"} by object size and ${data.load.replaceAll("_", " ")}; the best is framed, hatched fields are lower bounds.`
+    `${isData ? "Data moved a second" : `${data.counted === "action" ? "Actions" : "Requests"} a second`} by object size and ${data.load.replaceAll("_", " ")}; the best is framed, hatched fields are lower bounds.`
     + (best.length === 1 ? ` Best: ${words(best[0])}, ${rate(best[0].rate)}.` : "");
 }

@@ -1,0 +1,105 @@
+"""The first screens of runs whose users follow scripts: actions lead, requests are a detail."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.headline import headline_of
+from loadstone.analysis.answers.of_scripts import answer_of_scripts
+from loadstone.analysis.cells.actions import OUT_OF_LINE
+from loadstone.report import REPORTS, Options
+from loadstone.results.store import read_run
+from tests.conformance import store_under_test
+from tests.system import campaigns
+from tests.system.command import loadstone
+from tests.system.test_scripts import SECRETS, USERS
+
+BESIDE = """\
+name: beside
+targets: {{folder: {{driver: file, path: "{folder}"}}}}
+load: {{threads: 3}}
+rounds: 2
+workloads:
+  - name: users
+    dataset: {{size: 4KiB, buckets: 2}}
+    phases:
+      - name: users
+        script: {{generator: users, settings: {{users: 4, actions: 50, recipients: [1, 3]}}}}
+  - {{name: plain, dataset: {{objects: 20, size: 4KiB}}, phases: [put]}}
+"""
+
+
+def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with store_under_test.store() as url:
+        text = USERS.format(url=url, folder=folder) + "blocks: 2\n"
+        text = text.replace("actions: 50", "actions: 50, recipients: [1, 3]")
+        said = loadstone(
+            "run", campaigns.write(tmp_path, text), "-o", tmp_path / "run", environment=SECRETS
+        )
+    assert said.code == 0, said.err
+    run = read_run(tmp_path / "run")
+    findings = analyse(run)
+    answer = answer_of(findings)
+    scripts = answer_of_scripts(findings, answer)
+    assert scripts is not None
+    for one in scripts.whole.results:
+        own = [each for each in scripts.each.results if each.cell.target == one.cell.target]
+        assert {each.cell.operation for each in own}.isdisjoint(OUT_OF_LINE)
+        # All that clients completed is the sum of what they completed of each, trial by trial.
+        assert one.cell.good == sum(each.cell.good for each in own)
+        for place, rate in enumerate(one.cell.trial_rates):
+            rates = [each.cell.trial_rates[place].requests_per_s for each in own]
+            assert rate.requests_per_s == pytest.approx(sum(rates))
+    found = headline_of(findings, scripts.whole)
+    assert re.search(r" the action rate of \S+: [\d,at les]+ actions/s against ", found.sentence)
+    assert found.ratio is not None
+    assert found.ratio.pairs == 2
+    tiles = [tile.name for tile in found.tiles]
+    assert tiles[0] == "Best action rate"
+    assert tiles[2:4] == ["p99 of an action", "Failed actions"]
+    shown = REPORTS["terminal"].render(run, findings, Options(width=80)).decode().splitlines()
+    assert len(shown) <= 24
+    # A path or a command is there to be copied, and never broken.
+    assert max(len(line) for line in shown if not line.startswith(" ")) <= 80
+    lead = next(line for line in shown if line.startswith("Target"))
+    assert lead.split()[:2] == ["Target", "Actions"]
+    # Targets stand beside each other, action by action, and each action is there.
+    (head,) = [line.split() for line in shown if line.startswith("Action ")]
+    assert head == ["Action", "store", "folder", "store", "p99", "folder", "p99", "Failed"]
+    for name in ("CREATE_USER", "DELETE", "LIST", "READ", "SHARE", "WRITE"):
+        assert sum(line.startswith(f"{name} ") for line in shown) == 1
+    page = REPORTS["html"].render(run, findings, Options()).decode()
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert data["counted"] == "action"
+    assert {one["operation"] for one in data["results"]} == {
+        "DELETE",
+        "LIST",
+        "READ",
+        "SHARE",
+        "WRITE",
+    }
+    assert "Good actions per second" in page
+    # The requests follow, in the table of results.
+    assert 'data-operation="get (users)"' in page
+
+
+def test_a_run_that_also_has_other_phases_leads_with_requests(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    text = BESIDE.format(folder=tmp_path / "data")
+    file = campaigns.write(tmp_path, text)
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    findings = analyse(read_run(tmp_path / "run"))
+    assert answer_of_scripts(findings, answer_of(findings)) is None
+    # Its actions are there all the same, those of both rounds as one case.
+    (whole,) = findings.action_totals
+    assert len(whole.cell.trial_rates) == 2
+    assert whole.cell.requests == sum(
+        one.cell.requests for one in findings.actions if one.action not in OUT_OF_LINE
+    )
