@@ -5,7 +5,7 @@ import { parameterWords } from "./words.js";
 export const data = JSON.parse(document.getElementById("data").textContent);
 
 // Of scripts the charts show actions, and requests are no choice: they stand whichever action is chosen.
-const operations = new Set(data.results.map((one) => one.operation));
+const operations = new Set((data.results ?? []).map((one) => one.operation));
 const chosen = { target: "", operation: "", size: "", round: "" };
 const listeners = [];
 
