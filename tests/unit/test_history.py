@@ -109,6 +109,20 @@ def test_bounds_and_invalid_numbers_are_left_out_and_counted() -> None:
     assert [len(trend.points) for trend in found.trends] == [5]
 
 
+@pytest.mark.parametrize(("label", "is_whole"), [("OUTAGE", True), ("STALLED", False)])
+def test_a_night_in_which_the_target_failed_is_not_judged_by_its_other_trials(
+    label: str, is_whole: bool
+) -> None:
+    night = entry(5, 1000)
+    (first,) = night.account.measurements
+    trials = (replace(first, labels=(label,)), replace(first, value=1100, repetition=2))
+    night = replace(night, account=replace(night.account, measurements=trials))
+    found = trace([*map(entry, range(5), [1000.0] * 5), night])
+    (trend,) = found.trends
+    assert found.left_out == {label: 2 if is_whole else 1}
+    assert [point.trials for point in trend.points] == [1] * (5 if is_whole else 6)
+
+
 def write_night(folder: Path, night: int, rate: float, name: str = "nightly") -> None:
     made = Folder(folder / f"night-{night:02d}", name, 5)
     made.add(trial(0, "s3", "get"), rate)

@@ -22,7 +22,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
 )
 from loadstone.analysis.accounts.comparability import Difference, differences
-from loadstone.analysis.judgements.labels import BOUNDS, VOIDING
+from loadstone.analysis.judgements.labels import BOUNDS, LEFT_OUT, VOIDING
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
 
@@ -111,10 +111,11 @@ def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: i
     left_out: dict[str, int] = {}
     series: dict[tuple[str, object], dict[int, list[Measurement]]] = {}
     for place, entry in enumerate(ordered):
-        for one in entry.account.measurements:
-            if one.metric not in metrics or one.value <= 0:
-                continue
-            void = [label for label in one.labels if _is_unusable(label)]
+        wanted = [m for m in entry.account.measurements if m.metric in metrics and m.value > 0]
+        void_cases = _void_cases(wanted)
+        for one in wanted:
+            own = [label for label in one.labels if _is_unusable(label)]
+            void = dict.fromkeys([*own, *void_cases.get((one.target, one.case), ())])
             for label in void:
                 left_out[label] = left_out.get(label, 0) + 1
             if not void:
@@ -142,6 +143,20 @@ def _place(
     return [
         (pair[0], pair[1] if isinstance(pair[1], int | float) else first[pair]) for pair in case
     ]
+
+
+def _void_cases(found: Iterable[Measurement]) -> dict[object, list[str]]:
+    """Return the cases of a run that go without any value, with the labels why.
+
+    A fault of the client or the record takes single trials. What may be the target's doing takes
+    all: the trials beside one in which it failed would show it better than it was.
+    """
+    void: dict[object, list[str]] = {}
+    for one in found:
+        labels = [label for label in one.labels if label in VOIDING - LEFT_OUT]
+        if labels:
+            void.setdefault((one.target, one.case), []).extend(labels)
+    return void
 
 
 def _is_unusable(label: str) -> bool:
