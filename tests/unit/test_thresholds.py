@@ -94,11 +94,13 @@ def test_a_threshold_of_failures_says_how_many_are_too_many(run: Path) -> None:
     campaign = campaign_from_flags("get", "null")
     findings = analyse(read_run(run))
 
-    def code(*conditions: str) -> int:
-        return session._exit_code(end, campaign, read_thresholds(conditions), findings)
+    def code(*conditions: str, is_left: bool = False) -> int:
+        judged = read_thresholds(conditions)
+        return session._exit_code(end, campaign, judged, findings, is_left=is_left)
 
     assert code() == exit_code.FAILED
     assert code("p99 > 1h") == exit_code.FAILED
     assert code("failures > 2%") == 0
-    assert code("failures > 0.1%") == exit_code.WORSE
+    assert code("failures > 2%", is_left=True) == exit_code.LEFT
+    assert code("failures > 0.1%", is_left=True) == exit_code.WORSE
     assert code("failures > 2%", "p50 > 1ns") == exit_code.WORSE

@@ -49,7 +49,25 @@ pub(crate) fn foreign_line(text: &str) -> String {
 /// Returns a text in which a target may have had its say; its line breaks are ours. What a target
 /// makes as long as it likes, such as keys and the tokens of listings, is cut.
 pub(crate) fn foreign_text(text: &str) -> String {
-    cut(&plain(&blot_known(text)), TOLD_CHARACTERS).into_owned()
+    let known = KNOWN.lock().expect("the lock is not poisoned");
+    told(text, |part| known.blot(part))
+}
+
+/// Blots and cuts a text, and looks at no more of it than that takes.
+fn told(text: &str, blot: impl Fn(&str) -> String) -> String {
+    let mut seen_bytes = 2 * TOLD_CHARACTERS;
+    loop {
+        let end = seen_bytes.min(text.len());
+        let end = (end..).find(|at| text.is_char_boundary(*at)).expect("its end is one");
+        let told = plain(&blot(&text[..end]));
+        // What is left of a secret at the end may be too short to be known for one.
+        let is_enough = told.chars().nth(TOLD_CHARACTERS + PART_BYTES).is_some();
+        if is_enough || end == text.len() {
+            return cut(&told, TOLD_CHARACTERS).into_owned();
+        }
+        // What is blotted becomes shorter.
+        seen_bytes *= 8;
+    }
 }
 
 fn blot_known(text: &str) -> String {
@@ -365,7 +383,7 @@ mod tests {
         known.add("environment variable \"KEY\"", "configured-canary");
         known.add("the log-in of another", "canary-of-another");
         let (mut entries_max, mut secrets_max) = (0, 0);
-        for number in 0..100_000_u64 {
+        for number in 0..20_000_u64 {
             known.add("the log-in of a user", &token(number));
             // As each trial does.
             known.add("environment variable \"KEY\"", "configured-canary");
@@ -383,10 +401,10 @@ mod tests {
         }
         assert_eq!((known.0.len(), secrets_max), (3, 2 * RENEWALS));
         let mut of_one = Secrets::default();
-        of_one.add(&token(99_999));
+        of_one.add(&token(19_999));
         let of_one = of_one.parts.len() + of_one.words.len();
         assert!(entries_max <= 2 * RENEWALS * of_one, "{entries_max} of {of_one} for each");
-        assert_eq!(known.blot(&token(50_000)), token(50_000));
+        assert_eq!(known.blot(&token(10_000)), token(10_000));
     }
 
     #[test]
@@ -403,7 +421,7 @@ mod tests {
         of_one.add(&token(0));
         let mut known = Known::default();
         let mut parts_max = 0;
-        for number in 0..20 {
+        for number in 0..8 {
             known.add("the log-in of a user", &token(number));
             let place = &known.0["the log-in of a user"];
             parts_max =
@@ -435,6 +453,22 @@ mod tests {
         let long = format!("list: {}", "t".repeat(8_000_000));
         assert!(foreign_text(&long).len() < 2100);
         assert!(foreign_text(&long).starts_with("list: t"));
+    }
+
+    #[test]
+    fn a_long_text_is_blotted_and_cut_as_if_all_of_it_were_looked_at() {
+        let secret = "canary-8d1f0b6ac3e94d72";
+        let (stretch, word) = (secret.repeat(1000), "kept ü ");
+        for lead in (2 * TOLD_CHARACTERS - 40)..(2 * TOLD_CHARACTERS + 4) {
+            for text in [
+                format!("{}{secret}{}", "l".repeat(lead), word.repeat(10)),
+                format!("{}{stretch}{}", "l".repeat(lead % 1900), word.repeat(900)),
+                format!("{}{secret}", "l".repeat(lead - 2 * PART_BYTES)),
+            ] {
+                let whole = cut(&plain(&blot(&text, [secret])), TOLD_CHARACTERS).into_owned();
+                assert_eq!(told(&text, |part| blot(part, [secret])), whole);
+            }
+        }
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
         let (mut held, mut buffer) = (Held::default(), vec![0xaa; 70 * PAGE_BYTES]);
         let mut kept = 0;
         let mut chance = Chance(3);
-        for turn in 0..3000 {
+        for turn in 0..600 {
             let pages = 1 + chance.below(70) as u64;
             // Often a multiple of the set, sometimes not even of a page, sometimes at the end.
             let (offset, bytes) = match chance.below(8) {
@@ -251,7 +251,7 @@ fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
                 buffer.fill(0x55);
             }
         }
-        assert!(if duplicate == 1.0 { kept > 300 } else { kept < 100 }, "{kept} at {duplicate}");
+        assert!(if duplicate == 1.0 { kept > 60 } else { kept < 20 }, "{kept} at {duplicate}");
     }
 }
 

@@ -3,6 +3,7 @@
 `OPERATIONS` has the operations by name, in the order in which lists show them.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Literal
 
@@ -44,6 +45,7 @@ def _operations() -> Mapping[str, Operation]:
 OPERATIONS: Mapping[str, Operation] = _operations()
 
 
+@functools.cache
 def readers_of(option: str) -> tuple[str, ...]:
     """Return the operations that read an option of a trial document."""
     return tuple(name for name, operation in OPERATIONS.items() if option in operation.options)

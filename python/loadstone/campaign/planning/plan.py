@@ -208,10 +208,7 @@ class _Planner:
         self._suite = 0
         # 0 is for trials that put nothing beyond their dataset.
         self._ordinal = 1
-        self._threads = {
-            case.workload.name: trial.prepare_threads(list(cases), case.workload.name)
-            for case in cases
-        }
+        self._threads = trial.prepare_threads(cases)
         self._targets = targets_in_run(campaign, drivers, run)
         self._stores = stores
         self._filled = {case.target for case in cases if case.workload.fill is not None}

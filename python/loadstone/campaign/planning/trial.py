@@ -1,6 +1,6 @@
 """Trial documents: what one phase of one case on one round's dataset tells the load generator."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loadstone.campaign import search_step
@@ -217,16 +217,17 @@ def clean_up_of(
     return clean_up
 
 
-def prepare_threads(cases: list[Case], workload: str) -> int:
-    """Return how many threads write and delete a workload's data: the most it runs itself."""
-    threads = [
-        case.load_document(phase)["clients"]
-        for case in cases
-        if case.workload.name == workload
-        for phase in case.workload.phases
-        if case.load(phase).threads is not None
-    ]
-    return max(threads, default=PREPARE_THREADS_OPEN)
+def prepare_threads(cases: Sequence[Case]) -> dict[str, int]:
+    """Return how many threads write and delete each workload's data: the most it runs itself."""
+    threads: dict[str, int] = {}
+    for case in cases:
+        name = case.workload.name
+        for phase in case.workload.phases:
+            if case.load(phase).threads is not None:
+                clients = case.load_document(phase)["clients"]
+                threads[name] = max(threads.get(name, 0), clients)
+        threads.setdefault(name, 0)
+    return {name: most or PREPARE_THREADS_OPEN for name, most in threads.items()}
 
 
 def unmeasured(
