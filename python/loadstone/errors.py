@@ -13,16 +13,32 @@ A failed request is none of these: it is an outcome, counted in the record.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+Kind = Literal[
+    "error", "campaign", "target", "left-behind", "host", "run", "input", "script", "usage",
+    "unreadable", "run-exists", "no-run", "run-in-use", "no-space", "other-plan",
+    "program-absent", "secret-absent", "not-ours", "certificates", "unreachable", "host-in-use",
+]  # fmt: skip
+"""What sort of error it is, for programs: unlike its words, this stays."""
 
 
 class LoadstoneError(Exception):
     """An error that its reader can act on: one message, and a hint on a line of its own."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    KIND: ClassVar[Kind] = "error"
+    """What an error of this class is, where nothing closer is said."""
+
+    def __init__(self, message: str, hint: str | None = None, *, kind: Kind | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.kind: str = kind or self.KIND
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
@@ -56,30 +72,45 @@ class Mistake:
 class CampaignError(LoadstoneError):
     """A campaign that cannot be used; lists all its mistakes at once, one per line."""
 
+    KIND = "campaign"
+
     def __init__(self, mistakes: Sequence[Mistake], hint: str | None = None) -> None:
         assert mistakes, "a campaign without mistakes is not an error"
         super().__init__("\n".join(str(mistake) for mistake in mistakes), hint)
         self.mistakes = list(mistakes)
 
+    def document(self) -> dict[str, Any]:
+        return {**super().document(), "mistakes": [asdict(mistake) for mistake in self.mistakes]}
+
 
 class TargetError(LoadstoneError):
     """A target that cannot be reached or that refuses what a trial needs before load starts."""
+
+    KIND: ClassVar[Kind] = "target"
 
 
 class LeftBehindError(TargetError):
     """Something that a run made and could not take away; what it measured stands."""
 
+    KIND = "left-behind"
+
 
 class HostError(LoadstoneError):
     """A client host that cannot be reached, or that cannot take part in a run."""
+
+    KIND = "host"
 
 
 class ResultError(LoadstoneError):
     """A run folder that cannot be written, or read back."""
 
+    KIND = "run"
+
 
 class InputError(LoadstoneError, ValueError):
     """A value or a file given to loadstone that cannot be understood."""
+
+    KIND: ClassVar[Kind] = "input"
 
     @classmethod
     def of_value(cls, found: object, allowed: str, hint: str | None = None) -> "InputError":

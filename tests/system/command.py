@@ -35,6 +35,21 @@ class Said:
         """Read what it printed as JSON."""
         return json.loads(self.out)
 
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """Read the errors that it told after `--errors json`."""
+        return errors_in(self.err)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Read of what kinds these are."""
+        return [error["kind"] for error in self.errors]
+
+
+def errors_in(text: str) -> list[dict[str, Any]]:
+    """Return the errors that were told as JSON."""
+    return [json.loads(line)["error"] for line in text.splitlines() if line.startswith('{"error"')]
+
 
 def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Said:
     """Run `loadstone` with `arguments` to its end."""

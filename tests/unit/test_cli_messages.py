@@ -1,10 +1,18 @@
 """Errors and hints on a narrow terminal: whole words, and commands that can be copied."""
 
+import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
 
-from loadstone.cli.messages import wrapped
+import pytest
+
+from loadstone import cli
+from loadstone.cli.messages import FORM, tell, wrapped
+from loadstone.errors import CampaignError, InputError, Kind, Mistake, ResultError
 
 ERROR = (
     'error: target "s3": look for bucket "loadstone-bench-s3-2a54bd3b-1": HEAD'
@@ -53,3 +61,63 @@ def test_messages_on_a_terminal_follow_its_width() -> None:
     assert done.returncode == 1
     assert len(said.splitlines()) > 1
     assert all(len(line) <= 60 for line in said.splitlines())
+
+
+def test_an_error_is_told_in_words_or_as_a_line_of_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [
+        ResultError("first\nsecond", "do", kind="run-exists"),
+        ResultError("first"),
+        CampaignError([Mistake(origin="c.yaml", line=2, key="a", found="F", allowed="A")]),
+    ]
+    for error in errors:
+        tell(error)
+    assert capsys.readouterr().err.splitlines() == [
+        "error: first", "second", "hint: do", "error: first", f"error: {errors[2].message}",
+    ]  # fmt: skip
+    monkeypatch.setenv(FORM, "json")
+    for error in errors:
+        tell(error)
+    told = [json.loads(line)["error"] for line in capsys.readouterr().err.splitlines()]
+    assert [one["kind"] for one in told] == ["run-exists", "run", "campaign"]
+    assert [one["hint"] for one in told] == ["do", None, None]
+    assert told[2]["mistakes"] == [
+        {"origin": "c.yaml", "line": 2, "key": "a", "found": "F", "allowed": "A", "hint": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind"),
+    [
+        (["report", "no/such/run"], 1, "no-run"),
+        (["frobnicate"], 2, "usage"),
+        (["run", "no/such/campaign.yaml"], 1, "campaign"),
+        (["report", ".", "-f", "xml"], 1, "input"),
+    ],
+)
+def test_a_command_tells_the_kind_of_its_error(
+    words: list[str],
+    code: int,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(FORM, "terminal")
+    assert cli.main(["--errors", "json", *words]) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert json.loads(line)["error"]["kind"] == kind
+
+
+def test_a_form_of_errors_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        cli.application.app(args=["--errors", "xml", "list"], standalone_mode=False)
+    assert caught.value.found == '"xml"'
+
+
+def test_the_page_for_jobs_tells_each_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/nightly.md").read_text()
+    table = page.partition("| kind | is |")[2]
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(get_args(Kind))

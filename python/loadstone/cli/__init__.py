@@ -121,6 +121,7 @@ EXAMPLES = (
 HELP_TEXTS = {
     "-V, --version": "Print the version.",
     "--debug": "Show where in loadstone an error arose.",
+    "--errors FORMAT": "How errors are told: terminal or json.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell, to copy it or customize the "
     "installation.",

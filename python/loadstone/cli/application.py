@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 
 from loadstone import __version__
 from loadstone.cli import ABOUT, COMMANDS, EXAMPLES, HELP_TEXTS, exit_code
-from loadstone.cli.messages import say
-from loadstone.errors import LoadstoneError
+from loadstone.cli.messages import FORM, tell
+from loadstone.errors import InputError, LoadstoneError
 
 __all__ = ["app", "main"]
 
@@ -76,6 +76,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _set_form_of_errors(form: str | None) -> None:
+    if form is None:
+        return
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format of errors: terminal, json")
+    os.environ[FORM] = form
+
+
 @app.callback(
     help=f"{ABOUT}\n\n\b\nExamples:\n" + "".join(f"  {line}\n" for line in EXAMPLES),
     no_args_is_help=True,
@@ -90,6 +98,15 @@ def _options(
         help=HELP_TEXTS["-V, --version"],
     ),
     debug: bool = typer.Option(False, "--debug", help=HELP_TEXTS["--debug"]),
+    errors: str | None = typer.Option(
+        None,
+        "--errors",
+        metavar="FORMAT",
+        # Before a command is looked for, since that there is none is an error, too.
+        callback=_set_form_of_errors,
+        is_eager=True,
+        help=HELP_TEXTS["--errors FORMAT"],
+    ),
 ) -> None:
     if debug:
         os.environ["LOADSTONE_DEBUG"] = "1"
@@ -127,7 +144,8 @@ def main(arguments: list[str] | None = None) -> int:
         TypeError,
         ValueError,
     ) as error:
-        command = next((word for word in typed if not word.startswith("-")), "")
+        names = {command.name for command in COMMANDS}
+        command = next((word for word in typed if word in names), "")
         if command not in READERS or os.environ.get("LOADSTONE_DEBUG"):
             raise
         return _fail_reading(error)
@@ -149,10 +167,13 @@ def _fail_reading(error: Exception) -> int:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}, line {last.lineno}"
     what = f"{type(error).__name__}: {error}"
-    say(f"error: what was read does not fit together: {what} ({place})")
-    say(
-        "hint: take the files that were written, not edited ones; if they are, this is a defect of"
-        " loadstone: say --debug before the command, and report what it prints"
+    tell(
+        LoadstoneError(
+            f"what was read does not fit together: {what} ({place})",
+            "take the files that were written, not edited ones; if they are, this is a defect of"
+            " loadstone: say --debug before the command, and report what it prints",
+            kind="unreadable",
+        )
     )
     return exit_code.FAILED
 
@@ -160,10 +181,7 @@ def _fail_reading(error: Exception) -> int:
 def _fail(error: LoadstoneError) -> int:
     if os.environ.get("LOADSTONE_DEBUG"):
         raise error
-    # What is wrong may be quoted from a file or a target.
-    say(f"error: {error.message}")
-    if error.hint:
-        say(f"hint: {error.hint}")
+    tell(error)
     return exit_code.FAILED
 
 
@@ -176,7 +194,6 @@ def _fail_usage(error: Any) -> int:
         "."
     )
     message = message.replace("Value error, ", "")
-    say(f"error: {message[:1].lower()}{message[1:]}")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     names = [command.name for command in COMMANDS]
     found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
@@ -184,5 +201,5 @@ def _fail_usage(error: Any) -> int:
     hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
     if options := getattr(error, "possibilities", None):
         hint += f"; did you mean {' or '.join(options)}?"
-    say(f"hint: {hint}")
+    tell(LoadstoneError(f"{message[:1].lower()}{message[1:]}", hint, kind="usage"))
     return exit_code.USAGE

@@ -1,11 +1,16 @@
 """Errors, warnings and hints, broken between words where a terminal is narrow."""
 
+import json
 import os
 import re
 import sys
 from typing import TextIO
 
 from loadstone.cli import plain
+from loadstone.errors import LoadstoneError
+
+FORM = "LOADSTONE_ERRORS"
+"""The environment variable that says how errors are told; what --errors sets."""
 
 COLUMNS_MIN = 40
 INDENT = "  "
@@ -17,6 +22,15 @@ def say(text: str, stream: TextIO | None = None) -> None:
     """Print a message for the person who typed the command: on standard error, if not said."""
     stream = stream or sys.stderr
     print(wrapped(plain(text), _columns(stream)), file=stream)
+
+
+def tell(error: LoadstoneError) -> None:
+    """Say what went wrong, and what to do: as words, or as a line of JSON."""
+    if os.environ.get(FORM) == "json":
+        print(json.dumps({"error": error.document()}), file=sys.stderr)
+    else:
+        # What is wrong may be quoted from a file or a target.
+        say(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
 
 
 def wrapped(text: str, columns: int | None) -> str:

@@ -17,7 +17,7 @@ from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
-from loadstone.cli.messages import say
+from loadstone.cli.messages import say, tell
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
@@ -118,7 +118,7 @@ def measure(
                 writer.amend({"limits": group.use()})
         is_gone = file is None and _is_discarded(end, writer)
     for problem in end.problems:
-        say(f"error: {problem}")
+        tell(problem)
     if end.state == "interrupted":
         return _interrupted(end, folder, file, form, command)
     if is_gone:
@@ -263,7 +263,7 @@ def _finished(
         for record in run.records
     )
     for problem in end.problems:
-        say(f"error: {problem}")
+        tell(problem)
     is_left = _is_left(folder, campaign) or any(one.left_behind for one in run.ceilings)
     return _exit_code(end, campaign, thresholds, findings, is_left=is_left)
 
@@ -283,6 +283,7 @@ def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> d
             "resume with the campaign file and the --set values that the run began with (its "
             f"{MANIFEST} keeps the file), or run the new campaign into another folder and remove "
             f"what this run left with: loadstone clean {folder}",
+            kind="other-plan",
         )
     return found
 
@@ -386,6 +387,7 @@ def _take_up(
                     f'{what} {document["id"]} of run "{folder}" was planned differently',
                     "resume with the campaign file, the --set values and the loadstone that the "
                     f"run began with, or remove what it left with: loadstone clean {folder}",
+                    kind="other-plan",
                 )
         check_programs(plan.ceilings, plan.hooks)
         # What a search had to find out, it never asks again.

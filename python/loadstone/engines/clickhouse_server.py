@@ -198,6 +198,7 @@ class DatabasePlace(TablePlace):
                 f"database {self.name} was not made by loadstone: it has tables and no "
                 f"{_MARK_TABLE}",
                 "drop or rename it",
+                kind="not-ours",
             )
         query = f"SELECT mark FROM {self._table(_MARK_TABLE)} ORDER BY number DESC LIMIT 1"
         rows = self._rows("read the mark", query)
@@ -224,6 +225,7 @@ class DatabasePlace(TablePlace):
             raise TargetError(
                 f"database {self.name} was not made by loadstone: it is there without its comment",
                 "drop or rename it",
+                kind="not-ours",
             )
         self._do(
             "make the mark",

@@ -107,6 +107,7 @@ class DirectoryPlace(TablePlace):
         return TargetError(
             f'"{self._path}" was not made by loadstone: {why}',
             "move it away, or choose another path",
+            kind="not-ours",
         )
 
     def begin(self, mark: Mark) -> None:
@@ -263,6 +264,7 @@ class BucketPlace(TablePlace):
             raise TargetError(
                 f"bucket {self.name} was not made by loadstone: it has objects and no {MARK}",
                 "choose another target",
+                kind="not-ours",
             )
         return read_mark(self._asked("read the mark", self._read_mark), self.name)
 

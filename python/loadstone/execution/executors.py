@@ -75,4 +75,4 @@ def absent_secrets(plan: Plan) -> Iterator[TargetError]:
         absent = _loadgen.absent_secret(target["driver"], json.dumps(target["settings"]))
         if absent is not None:
             message, hint = absent
-            yield TargetError(f'target "{name}": {message}', hint)
+            yield TargetError(f'target "{name}": {message}', hint, kind="secret-absent")

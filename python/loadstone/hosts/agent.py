@@ -6,6 +6,7 @@ away, and when nothing has been heard of the controller for the length of the le
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -395,6 +396,7 @@ def _hold(lock: TextIO, invitation: Invitation) -> None:
         f"host {invitation.host}: an agent makes load here already: {holder}",
         "wait for that run to end"
         + ("; two names for one host are two agents, too" if invitation.is_only else ""),
+        kind="host-in-use",
     )
 
 
@@ -402,6 +404,7 @@ def _unwritable(invitation: Invitation, path: str, error: OSError, variable: str
     return HostError(
         f'host {invitation.host}: write "{path}": {error.strerror or error}',
         f"an agent keeps some KiB there: make room, or name another folder in {variable} there",
+        kind="no-space" if error.errno == errno.ENOSPC else None,
     )
 
 
@@ -420,17 +423,20 @@ async def _try_connection(invitation: Invitation, context: ssl.SSLContext) -> No
             f"{tried}: no answer within {CONNECT_S:g} s",
             "is there a route, and does a firewall between the two let this port pass?"
             " hosts.listen of the campaign sets address and port",
+            kind="unreachable",
         ) from error
     except ssl.SSLError as error:
         raise HostError(
             f"{tried}: the certificates do not fit: {error.reason}",
             "the invitation is of another run; take the one that this run wrote",
+            kind="certificates",
         ) from error
     except OSError as error:
         raise HostError(
             f"{tried}: {error.strerror or error}",
             "the run is over, or its address is not this one as seen from here"
             " (hosts.listen of the campaign)",
+            kind="unreachable",
         ) from error
     if not first:
         raise HostError(f"{tried}: it closed the connection", "does another program listen there?")

@@ -29,7 +29,7 @@ def read(document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     absent = _loadgen.absent_secret(target["driver"], json.dumps(target["settings"]))
     if absent is not None:
         message, hint = absent
-        raise HostError(f'target "{target["name"]}": {message}', hint)
+        raise HostError(f'target "{target["name"]}": {message}', hint, kind="secret-absent")
     values: dict[str, dict[str, str]] = {"variables": {}, "files": {}}
     for kind, name in _references(target["driver"], target["settings"]):
         if kind == "env" and name in os.environ:

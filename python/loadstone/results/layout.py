@@ -38,13 +38,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Read and check a run's manifest alone."""
     path = folder / MANIFEST
     if not folder.exists():
-        raise ResultError(f'no run at "{folder}": there is no such folder')
+        raise ResultError(f'no run at "{folder}": there is no such folder', kind="no-run")
     if not folder.is_dir():
-        raise ResultError(f'"{folder}" is not a run: a run is a folder with a {MANIFEST}')
+        raise ResultError(
+            f'"{folder}" is not a run: a run is a folder with a {MANIFEST}', kind="no-run"
+        )
     if not path.exists():
         raise ResultError(
             f'"{folder}" is not a run: it has no {MANIFEST}',
             "name the folder that loadstone run or loadstone bench wrote",
+            kind="no-run",
         )
     manifest = read_json(path)
     check_format(path, manifest, "format", MANIFEST_FORMAT)

@@ -420,6 +420,7 @@ def _refuse_what_is_there(folder: Path) -> None:
         raise ResultError(
             f'cannot write a run to "{folder}": there is one already',
             "choose another folder with -o, or go on with an interrupted run with --resume",
+            kind="run-exists",
         )
     if not _is_begun(folder, names):
         raise ResultError(

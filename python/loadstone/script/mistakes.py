@@ -34,6 +34,8 @@ class ScriptMistake:
 class ScriptError(InputError):
     """A script that cannot be used; lists its first mistakes, one per line."""
 
+    KIND = "script"
+
     def __init__(self, name: str, mistakes: Sequence[ScriptMistake], count: int) -> None:
         lines = [mistake.in_script(name) for mistake in mistakes]
         if count > len(lines):
@@ -46,6 +48,7 @@ class ScriptError(InputError):
     def document(self) -> dict[str, Any]:
         """Return it as plain values; `count` has those that are not listed, too."""
         return {
+            **super().document(),
             "script": self.name,
             "count": self.count,
             "mistakes": [asdict(mistake) for mistake in self.mistakes],

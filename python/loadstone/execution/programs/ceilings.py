@@ -53,7 +53,8 @@ def check_programs(ceilings: Iterable[PlannedCeiling], hooks: Iterable[Hook] = (
 def _missing(what: str, name: str) -> InputError:
     package = PACKAGES.get(os.path.basename(name))
     hint = f"on Debian: apt-get install {package}" if package else "install it, or name its path"
-    return InputError(f'{what} needs the program "{name}", which is not on this host', hint)
+    message = f'{what} needs the program "{name}", which is not on this host'
+    return InputError(message, hint, kind="program-absent")
 
 
 def _check_job_file(document: CeilingDocument) -> None:

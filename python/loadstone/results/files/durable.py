@@ -52,10 +52,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = None
-        if error.errno in _OUT_OF_SPACE:
-            hint = "make room for it, then go on with: loadstone run CAMPAIGN --resume -o RUN"
-        raise ResultError(f'cannot write "{path}": {reason}', hint) from error
+        message = f'cannot write "{path}": {reason}'
+        if error.errno not in _OUT_OF_SPACE:
+            raise ResultError(message) from error
+        hint = "make room for it, then go on with: loadstone run CAMPAIGN --resume -o RUN"
+        raise ResultError(message, hint, kind="no-space") from error
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -117,6 +118,7 @@ class FolderLock:
             raise ResultError(
                 f'run "{path.parent}" is being written by another process ({holder or "unknown"})',
                 "wait until it ends, or choose another folder with -o",
+                kind="run-in-use",
             )
         if not os.fstat(self._descriptor).st_nlink:
             # A run that left nothing behind removed its folder, and with it what is locked here.

@@ -32,7 +32,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import exit_code
-from loadstone.cli.messages import say
+from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
@@ -144,7 +144,7 @@ def _calibrate(
             end = _measure(plan, folder)
         points = tuple(points_of(read_run(folder)))
     for problem in end.problems:
-        say(f"error: {problem}")
+        tell(problem)
     if end.failed_requests:
         print(
             f"error: {end.failed_requests} requests failed; loads with failures are not kept",

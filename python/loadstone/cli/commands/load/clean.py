@@ -22,7 +22,7 @@ import typer
 
 from loadstone.campaign.begun_run.remains import Remains, is_removed, places_gone
 from loadstone.cli import consent, exit_code, plain
-from loadstone.cli.messages import say
+from loadstone.cli.messages import say, tell
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
@@ -114,7 +114,7 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
             try:
                 summary = remove(one, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
-                say(f"error: {error}")
+                tell(error)
                 code = exit_code.FAILED
                 continue
             is_reached = True
