@@ -1,14 +1,12 @@
 //! Time that clients spend on cryptography: what of an action is theirs and not the store's.
 //!
-//! A load thread adds up what its clients spend, kind by kind. As one client runs at a time, what the
-//! sum grows by while a client is polled is that client's. Threads that do not ask read no clock.
+//! A load thread runs one client at a time. While one that is counted is polled, the thread has its sum,
+//! kind by kind; who runs uncounted reads no clock.
 
 use std::cell::Cell;
-use std::ops::{AddAssign, Sub};
+use std::ops::AddAssign;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-use pin_project_lite::pin_project;
 
 use crate::clock::monotonic_ns;
 
@@ -43,36 +41,18 @@ impl AddAssign for Spent {
     }
 }
 
-impl Sub for Spent {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self {
-            encryption_ns: self.encryption_ns - other.encryption_ns,
-            wrapping_ns: self.wrapping_ns - other.wrapping_ns,
-            hashing_ns: self.hashing_ns - other.hashing_ns,
-            paths_ns: self.paths_ns - other.paths_ns,
-        }
-    }
-}
-
 thread_local! {
-    /// What this thread has spent since it began to count, if it counts.
+    /// What the client that runs on this thread has spent since it was last asked, if it is counted.
     static SPENT: Cell<Option<Spent>> = const { Cell::new(None) };
 }
 
-/// Has this thread count from now on, or no longer.
-pub(crate) fn count(is_counted: bool) {
-    SPENT.set(is_counted.then(Spent::default));
-}
-
-/// Does work on another thread for one of ours, and returns what it spent where that one counts.
+/// Does work on another thread for a client of ours, and returns what it spent if that one is counted.
 pub(crate) fn aside<T>(is_counted: bool, work: impl FnOnce() -> T) -> (T, Spent) {
-    count(is_counted);
+    SPENT.set(is_counted.then(Spent::default));
     (work(), SPENT.get().unwrap_or_default())
 }
 
-/// Tells whether this thread counts.
+/// Tells whether the client that runs is counted.
 pub(crate) fn is_counted() -> bool {
     SPENT.get().is_some()
 }
@@ -85,7 +65,15 @@ pub(crate) fn take_over(other: Spent) {
     }
 }
 
-/// Does work of a kind, and counts its time if this thread counts.
+/// Returns what the client that runs has spent since it was last asked, if it is counted.
+#[inline]
+pub(crate) fn take() -> Spent {
+    let Some(spent) = SPENT.get() else { return Spent::default() };
+    SPENT.set(Some(Spent::default()));
+    spent
+}
+
+/// Does work of a kind, and counts its time if the client that runs is counted.
 #[inline]
 pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     let Some(mut spent) = SPENT.get() else { return work() };
@@ -102,35 +90,28 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     made
 }
 
-pin_project! {
-    /// A client's work that is counted.
-    struct Counted<'s, F> {
-        #[pin]
-        work: F,
-        own: Spent,
-        spent: &'s Cell<Spent>,
-    }
+/// A client, or what it does.
+type Client<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A client that is counted.
+struct Counted<T> {
+    client: Client<T>,
+    own: Spent,
 }
 
-/// Runs a client's work to its end, and sets `spent` to what it spent. Written out, since an `async fn` would hold the
-/// work twice: as its argument, and pinned.
-pub(crate) fn counted<F: Future>(work: F, spent: &Cell<Spent>) -> impl Future<Output = F::Output> {
-    Counted { work, own: Spent::default(), spent }
+/// Has what a client does counted as its own. It comes boxed, so that the same code runs it that runs
+/// uncounted ones, which is inlined as if there were no others.
+pub(crate) fn counted<T>(client: Client<T>) -> impl Future<Output = T> {
+    Counted { client, own: Spent::default() }
 }
 
-impl<F: Future> Future for Counted<'_, F> {
-    type Output = F::Output;
+impl<T> Future for Counted<T> {
+    type Output = T;
 
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let now = || SPENT.get().unwrap_or_default();
-        let this = self.project();
-        let before = now();
-        let polled = this.work.poll(context);
-        *this.own += now() - before;
-        if polled.is_ready() {
-            this.spent.set(*this.own);
-        }
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        SPENT.set(Some(self.own));
+        let polled = self.client.as_mut().poll(context);
+        self.own = SPENT.take().unwrap_or_default();
         polled
     }
 }
@@ -149,8 +130,7 @@ mod tests {
     /// Two clients of a thread that take turns: each has its own time, and that alone.
     #[test]
     fn clients_that_take_turns_are_told_apart() {
-        count(true);
-        let client = async |kind, milliseconds| {
+        async fn client(kind: Kind, milliseconds: u64) -> [Spent; 2] {
             for _ in 0..2 {
                 sleep(kind, milliseconds);
                 let mut is_second = false;
@@ -160,31 +140,32 @@ mod tests {
                 })
                 .await;
             }
-        };
-        let spent = Cell::default();
-        let mut first = pin!(counted(client(Kind::Encryption, 4), &spent));
-        let mut second = pin!(counted(client(Kind::Hashing, 1), &spent));
+            [take(), take()]
+        }
+        let mut first = pin!(counted(Box::pin(client(Kind::Encryption, 4))));
+        let mut second = pin!(counted(Box::pin(client(Kind::Hashing, 1))));
         let mut context = Context::from_waker(Waker::noop());
         let (mut ends, mut turns) = (Vec::new(), 0);
         while ends.len() < 2 && turns < 10 {
             turns += 1;
-            if first.as_mut().poll(&mut context).is_ready() {
-                ends.push(spent.get());
+            for client in [first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()] {
+                if let Poll::Ready([spent, again]) = client.poll(&mut context) {
+                    assert_eq!(again, Spent::default(), "it is taken once");
+                    ends.push(spent);
+                }
             }
-            if second.as_mut().poll(&mut context).is_ready() {
-                ends.push(spent.get());
-            }
+            sleep(Kind::Paths, 1);
         }
-        count(false);
         assert_eq!(turns, 3);
         assert!(ends[0].encryption_ns >= 8_000_000 && ends[0].hashing_ns == 0, "{ends:?}");
         assert!(ends[1].hashing_ns >= 2_000_000 && ends[1].encryption_ns == 0, "{ends:?}");
+        assert!(ends.iter().all(|spent| spent.paths_ns == 0), "what is no client's: {ends:?}");
     }
 
     #[test]
-    fn a_thread_that_does_not_count_has_spent_nothing() {
-        count(false);
+    fn a_client_that_is_not_counted_has_spent_nothing() {
         sleep(Kind::Hashing, 1);
-        assert_eq!(SPENT.get(), None);
+        assert!(!is_counted());
+        assert_eq!(take(), Spent::default());
     }
 }

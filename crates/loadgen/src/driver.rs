@@ -1,13 +1,11 @@
 //! What a driver is: the seam between the load and a kind of target.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::cryptography::Spent;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
@@ -102,16 +100,6 @@ impl Thread for Rc<Reactor> {
 pub(crate) trait Client: 'static {
     /// Does one request. What the target does wrong is in the completion's outcome.
     fn execute(&mut self, request: &Request) -> impl Future<Output = Completion>;
-
-    /// The same, and notes what of it was spent on cryptography, which actions count apart. Here
-    /// for drivers that have none.
-    fn execute_counted(
-        &mut self,
-        request: &Request,
-        _spent: &Cell<Spent>,
-    ) -> impl Future<Output = Completion> {
-        self.execute(request)
-    }
 
     /// Looks how a bucket stands to the trial before any is made, so that those that are not there
     /// can be told of first.

@@ -2,7 +2,6 @@
 //!
 //! Each client blocks a thread of its own, as the programs do that work on files.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -12,7 +11,6 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
-use crate::cryptography::{self, Spent};
 use crate::dataset::{Dataset, Object};
 use crate::driver::{Client, Driver};
 use crate::error::Error;
@@ -287,14 +285,6 @@ fn block_bytes(trial: &Trial) -> u64 {
 }
 
 impl Client for FileClient {
-    fn execute_counted(
-        &mut self,
-        request: &Request,
-        spent: &Cell<Spent>,
-    ) -> impl Future<Output = Completion> {
-        cryptography::counted(self.execute(request), spent)
-    }
-
     async fn execute(&mut self, request: &Request) -> Completion {
         let mut completion = Completion::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
         if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {

@@ -1,6 +1,5 @@
 //! Driver `s3`: objects of any store that speaks S3.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use rustls::ClientConfig;
 use serde_json::{Map, Value};
 
 use crate::credentials::{KeyKeeper, keyless, s3_account};
-use crate::cryptography::{self, Spent};
 use crate::dataset::Dataset;
 use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
@@ -235,14 +233,6 @@ impl Client for S3Client {
             }
             _ => self.perform_plainly(request).await,
         }
-    }
-
-    fn execute_counted(
-        &mut self,
-        request: &Request,
-        spent: &Cell<Spent>,
-    ) -> impl Future<Output = Completion> {
-        cryptography::counted(self.execute(request), spent)
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {

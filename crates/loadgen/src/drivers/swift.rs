@@ -1,6 +1,6 @@
 //! Driver `swift`: objects of any store that speaks OpenStack Swift.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use loadstone_wire::http1::Method;
 use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
-use crate::cryptography::{self, Spent};
 use crate::dataset::Dataset;
 use crate::driver::{Client, Driver, LogIns, Thread, Traffic};
 use crate::error::Error;
@@ -289,14 +288,6 @@ impl Client for SwiftClient {
         }
         // The time that the new token took belongs to the request that needed it.
         Completion { sent_ns: completion.sent_ns, ..self.perform_anywhere(request).await }
-    }
-
-    fn execute_counted(
-        &mut self,
-        request: &Request,
-        spent: &Cell<Spent>,
-    ) -> impl Future<Output = Completion> {
-        cryptography::counted(self.execute(request), spent)
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::cryptography::{self, Spent};
+use crate::cryptography;
 use crate::driver::{Client, Traffic};
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
@@ -40,8 +40,6 @@ pub(crate) struct Worker<C> {
     window: Cell<Window>,
     /// When the client that has just found nothing to do asks again.
     ask_again_ns: Cell<Option<u64>>,
-    /// What the request that has just ended spent on cryptography, where that is counted.
-    spent: Cell<Spent>,
     clients: RefCell<Vec<Option<C>>>,
     /// Totals of the thread, for the summary.
     pub(crate) tally: RefCell<Tally>,
@@ -74,7 +72,7 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
             }
             let started_ns = taken.due_ns.max(taken.at_ns);
             worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-            let mut completion = client.execute_counted(&taken.request, &worker.spent).await;
+            let mut completion = client.execute(&taken.request).await;
             worker.record(slot, &taken, &mut completion, &mut client);
             requests += 1;
         }
@@ -104,7 +102,6 @@ impl<C: Client> Worker<C> {
             stage: Cell::new(None),
             iteration: Cell::new(0),
             ask_again_ns: Cell::new(None),
-            spent: Cell::default(),
             window: Cell::default(),
             clients: RefCell::new(clients.into_iter().map(Some).collect()),
             tally: RefCell::new(tally),
@@ -122,11 +119,15 @@ impl<C: Client> Worker<C> {
         self.window.set(window);
         self.stage.set(None);
         *self.schedule.borrow_mut() = schedule;
-        // Reports say of actions what of them is the client's.
-        cryptography::count(self.shared.is_scripted);
         let slots = self.clients.borrow().len();
         for slot in 0..slots {
-            self.reactor.spawn(client_loop(Rc::clone(self), slot));
+            let client = client_loop(Rc::clone(self), slot);
+            if self.shared.is_scripted {
+                // Reports say of actions what of them is the client's.
+                self.reactor.spawn(cryptography::counted(Box::pin(client)));
+            } else {
+                self.reactor.spawn(client);
+            }
         }
         self.reactor.spawn_daemon(Rc::clone(self).hand_over_every_second());
         self.reactor.run(&self.shared.stop)
@@ -254,7 +255,7 @@ impl<C: Client> Worker<C> {
     #[inline(never)]
     fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion) {
         let began_ns = taken.due_ns.max(taken.at_ns);
-        let spent = self.spent.get();
+        let spent = cryptography::take();
         let ended = self.source.borrow_mut().judge(slot, began_ns, spent, completion);
         let Some(ended) = ended else { return };
         let is_open = self.shared.is_open;

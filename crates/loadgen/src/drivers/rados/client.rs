@@ -1,6 +1,5 @@
 //! A client of a pool: one request at a time, from its making to its judgement.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use super::connection::PoolContext;
 use super::library::{AioCompletion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
 use super::{Content, Draft, Rados, RadosThread};
-use crate::cryptography::{self, Spent};
 use crate::driver::Client;
 use crate::error::Error;
 use crate::operation::Operation;
@@ -79,14 +77,6 @@ impl Drop for RadosClient {
 }
 
 impl Client for RadosClient {
-    fn execute_counted(
-        &mut self,
-        request: &Request,
-        spent: &Cell<Spent>,
-    ) -> impl Future<Output = Completion> {
-        cryptography::counted(self.execute(request), spent)
-    }
-
     async fn execute(&mut self, request: &Request) -> Completion {
         // A text that was never read must not describe a later failure.
         self.last_error = None;
