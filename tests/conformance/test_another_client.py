@@ -126,16 +126,12 @@ class Client:
     def drops_a_bucket_of_theirs(self) -> None:
         bucket = self._bucket()
         if bucket in self.buckets:
-            self.view.drop_bucket(bucket)
-            self.buckets.discard(bucket)
-            self.put = {place: words for place, words in self.put.items() if place[0] != bucket}
+            self._drop(bucket)
 
     def clears_all_of_the_dataset_away(self) -> None:
         """So that loadstone gets on again."""
         for bucket in self.view.buckets() & set(self.data.bucket_names):
-            self.view.drop_bucket(bucket)
-            self.buckets.discard(bucket)
-            self.put = {place: words for place, words in self.put.items() if place[0] != bucket}
+            self._drop(bucket)
 
     def deeds(self) -> list[Callable[[], None]]:
         """All that they do."""
@@ -154,6 +150,11 @@ class Client:
             self.drops_a_bucket_of_theirs,
             self.clears_all_of_the_dataset_away,
         ]
+
+    def _drop(self, bucket: str) -> None:
+        self.view.drop_bucket(bucket)
+        self.buckets.discard(bucket)
+        self.put = {place: words for place, words in self.put.items() if place[0] != bucket}
 
     def _bucket(self) -> str:
         return self.chance.choice(self.data.bucket_names)
