@@ -30,11 +30,13 @@ __all__ = [
     "drivers",
     "from_environment",
     "keep_secrets",
+    "longest_sealed",
     "operations",
     "plain",
     "profile_commands",
     "read_target",
     "run_trial",
+    "sealed_bytes",
 ]
 
 __version__: str
@@ -297,6 +299,17 @@ def profile_commands(profile: str) -> list[str]:
 
 def bucket_name(prefix: str, buckets: int, bucket: int) -> str:
     """Return the name of a bucket of a dataset that has so many."""
+
+def longest_sealed(
+    path: str | PathLike[str], sha256: str
+) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Return the key that is stored as the longest, with its bytes, and the longest name of a file.
+
+    Of the keys of a script's file of subjects, where paths are encrypted.
+    """
+
+def sealed_bytes(segment_bytes: int) -> int:
+    """Return how long a segment of a key is as it is stored where paths are encrypted."""
 
 def operations() -> list[dict[str, Any]]:
     """Return the operations."""

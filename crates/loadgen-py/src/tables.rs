@@ -1,7 +1,9 @@
 //! The tables of drivers and operations as lists of dicts, and what drivers know of their targets.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
+use loadstone_loadgen::dataset::Stored;
 use loadstone_loadgen::drivers::{DRIVERS, DriverInfo};
 use loadstone_loadgen::operation::OPERATIONS;
 use loadstone_loadgen::settings::{Setting, SettingKind};
@@ -10,6 +12,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
+
+use crate::trial::raise;
 
 /// Returns the drivers with their operations and settings.
 #[pyfunction]
@@ -76,6 +80,22 @@ pub(crate) fn profile_commands(profile: &str) -> Vec<String> {
 #[pyfunction]
 pub(crate) fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
     dataset::bucket_name(prefix, buckets, bucket)
+}
+
+/// Returns how long a segment of a key is as it is stored where paths are encrypted.
+#[pyfunction]
+pub(crate) fn sealed_bytes(segment_bytes: usize) -> usize {
+    dataset::sealed_bytes(segment_bytes)
+}
+
+/// Returns which of a script's keys is stored as the longest, and which has the longest name as a file.
+#[pyfunction]
+pub(crate) fn longest_sealed(
+    py: Python<'_>,
+    path: PathBuf,
+    sha256: &str,
+) -> PyResult<(Stored, Stored)> {
+    py.detach(|| dataset::longest_sealed(&path, sha256)).map_err(raise)
 }
 
 /// Returns dicts, lists, texts and numbers.

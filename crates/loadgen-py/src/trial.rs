@@ -65,7 +65,7 @@ fn unpack(packed: &[u8]) -> Vec<u32> {
     packed.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-fn raise(error: Error) -> PyErr {
+pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Trial(_) => PyValueError::new_err(error.to_string()),
         Error::Target { .. } => TargetError::new_err(error.to_string()),

@@ -16,6 +16,7 @@ mod paths;
 
 pub use chooser::KeyChooser;
 use paths::SealedPaths;
+pub use paths::{Stored, longest_sealed, sealed_bytes};
 
 /// One object of a dataset, as one of its writes made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,6 +251,13 @@ fn write_flat(key: &[u8], out: &mut Vec<u8>) {
             byte => out.push(*byte),
         }
     }
+}
+
+/// Returns how long a key is as the name of a file.
+fn flat_bytes(key: &str) -> usize {
+    let mut flat = Vec::with_capacity(key.len());
+    write_flat(key.as_bytes(), &mut flat);
+    flat.len()
 }
 
 /// Hashes the prefixes by FNV-1a (Fowler, Noll, Vo); the object's number tells the rest apart.

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.compute as pc
+
+from loadstone import _loadgen
 from loadstone.campaign.planning.scripted import PlannedScript, ScriptFile, WantedScript
+from loadstone.campaign.planning.sealed_keys import SealedKeys
 from loadstone.documents.script import ScriptOrigin
-from loadstone.script.compiled import Checked, Compiled, check, compile_script
+from loadstone.script.compiled import Checked, Compiled, CompiledScript, check, compile_script
 from loadstone.script.generators import find_generator, read_settings
 from loadstone.script.mistakes import Mistakes
-from loadstone.script.sealed import sealed_keys
 from loadstone.script.table import Action, read_actions, read_origin
 
 FOLDER = "scripts"
@@ -58,9 +61,9 @@ class ScriptMaker:
                 path, mistakes = self._beside / file, Mistakes(file)
                 checked = check(self._watch(read_actions(path, mistakes), file), file, mistakes)
                 origin = read_origin(path)
-            sealed = sealed_keys(checked.subjects) if wanted.has_sealed_paths else None
-            planned = _planned(checked, self._folder)
-            self._made[known] = replace(planned, origin=origin, sealed=sealed)
+            compiled = compile_script(checked, self._folder)
+            sealed = _sealed_keys(checked, compiled) if wanted.has_sealed_paths else None
+            self._made[known] = replace(_planned(compiled), origin=origin, sealed=sealed)
         return self._made[known]
 
 
@@ -72,8 +75,19 @@ def _generated(wanted: WantedScript) -> Iterator[Action]:
     return generator.make(read_settings(generator, {**usual, **settings}), wanted.seed)
 
 
-def _planned(checked: Checked, folder: Path) -> PlannedScript:
-    compiled = compile_script(checked, folder)
+def _sealed_keys(checked: Checked, compiled: CompiledScript) -> SealedKeys:
+    longest, longest_flat = _loadgen.longest_sealed(compiled.subjects, compiled.subjects_sha256)
+    coded = checked.subjects.coded
+    listed = coded.filter(pc.starts_with(coded, "p")).to_pylist()
+    partial = (one for one in listed if not one.endswith("/"))
+    return SealedKeys(
+        longest=longest,
+        longest_flat=longest_flat,
+        partial_prefix=next((one.partition("/")[2] for one in partial), None),
+    )
+
+
+def _planned(compiled: CompiledScript) -> PlannedScript:
     return PlannedScript(
         subjects_path=f"{FOLDER}/{compiled.subjects.name}",
         subjects_sha256=compiled.subjects_sha256,

@@ -19,6 +19,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use aes_siv::siv::Aes256Siv;
@@ -26,9 +27,12 @@ use aes_siv::{KeyInit, Tag};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::flat_bytes;
 use crate::cryptography::{Kind, spend};
+use crate::error::Error;
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::KeySource;
+use crate::script::{Hashed, Subjects};
 use crate::trial::Trial;
 
 /// Of RFC 5297's synthetic IV, which stands before what it seals.
@@ -121,29 +125,74 @@ impl SealedPaths {
         })
     }
 
-    /// Returns what of a key stays plain, what of it is sealed, and by which key. It reads the plain
-    /// part alone, so that it is the same of a stored key.
+    /// Returns what of a key stays plain, what of it is sealed, and by which key.
     fn split<'k>(&self, own: &'k str) -> (&'k str, &'k str, &Key) {
-        let whole = ("", own, &self.run);
-        let Some((name, below)) = own.split_once('/') else { return whole };
-        let Some(user) = self.users.get(name) else { return whole };
-        let at = |bytes| own.split_at(name.len() + 1 + bytes);
-        if below == "keystore" || below.starts_with("profile/") {
-            return (own, "", &self.run);
-        }
-        let (space, key) = match below.split_once('/') {
-            Some(("private", _)) => ("private/", self.key_of(user)),
-            Some(("inbox", _)) => ("inbox/", &self.run),
-            _ => ("", &self.run),
-        };
-        let (head, rest) = at(space.len());
-        (head, rest, key)
+        let (head, rest, user) = split(own, |name| self.users.get(name));
+        (head, rest, user.map_or(&self.run, |user| self.key_of(user)))
     }
 
     fn key_of<'u>(&self, user: &'u User) -> &'u Key {
         let make = || self.source.derive(b"loadstone paths", [u64::from(user.number), 0, 0]);
         user.key.get_or_init(make)
     }
+}
+
+/// Returns what of a key stays plain, what of it is sealed, and which user's own key does that, if one
+/// does. It reads the plain part alone, so that it is the same of a stored key.
+fn split<U>(own: &str, find: impl FnOnce(&str) -> Option<U>) -> (&str, &str, Option<U>) {
+    let whole = ("", own, None);
+    let Some((name, below)) = own.split_once('/') else { return whole };
+    let Some(user) = find(name) else { return whole };
+    if below == "keystore" || below.starts_with("profile/") {
+        return (own, "", None);
+    }
+    let (space, user) = match below.split_once('/') {
+        Some(("private", _)) => ("private/", Some(user)),
+        Some(("inbox", _)) => ("inbox/", None),
+        _ => ("", None),
+    };
+    let (head, rest) = own.split_at(name.len() + 1 + space.len());
+    (head, rest, user)
+}
+
+/// Returns how long a segment of a key is as it is stored.
+#[must_use]
+pub fn sealed_bytes(segment_bytes: usize) -> usize {
+    match segment_bytes {
+        0 => 0,
+        // In base64 without padding.
+        bytes => (4 * (IV_BYTES + bytes)).div_ceil(3),
+    }
+}
+
+/// A key of a script, and how long it is as it is stored where paths are encrypted, without what stands
+/// before every key.
+pub type Stored = (String, usize);
+
+/// Returns the key of a script that is stored as the longest, and the one whose file has the longest name.
+///
+/// # Errors
+/// The file is missing, another one than the planner wrote, or holds no subjects.
+pub fn longest_sealed(path: &Path, sha256: &str) -> Result<(Stored, Stored), Error> {
+    let subjects = Subjects::open(Hashed { path, sha256 }, "")?;
+    let users = subjects.named_users();
+    let (mut longest, mut longest_flat) = ((0, ""), (0, ""));
+    for own in (0..subjects.len()).map(|subject| subjects.key(subject)) {
+        let (bytes, flat_bytes) = stored_bytes(own, |name| users.get(name));
+        longest = longest.max((bytes, own));
+        longest_flat = longest_flat.max((flat_bytes, own));
+    }
+    let named = |(bytes, own): (usize, &str)| (own.to_owned(), bytes);
+    Ok((named(longest), named(longest_flat)))
+}
+
+/// Returns how long a key is as it is stored, and as the name of a file.
+fn stored_bytes<U>(own: &str, find: impl FnOnce(&str) -> Option<U>) -> (usize, usize) {
+    let (head, rest, _) = split(own, find);
+    let slashes = rest.matches('/').count();
+    let sealed = slashes + rest.split('/').map(|one| sealed_bytes(one.len())).sum::<usize>();
+    // What a sealed segment is written with needs no other form in a name.
+    (head.len() + sealed, flat_bytes(head) + sealed + slashes * (flat_bytes("/") - 1))
 }
 
 /// AES-SIV in place. RFC 5297 has answers for shorter keys than ours.
@@ -196,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::chance::mix64;
+    use crate::dataset::write_flat;
 
     siv!(Aes128Siv);
 
@@ -243,6 +293,7 @@ mod tests {
             assert_eq!(seal_segment(&mut siv, before.as_bytes(), segment), stored);
             let opened = open_segment(&mut siv, before.as_bytes(), stored);
             assert_eq!(opened.as_deref(), Some(segment));
+            assert_eq!(sealed_bytes(segment.len()), stored.len());
         }
     }
 
@@ -334,7 +385,7 @@ mod tests {
     #[test]
     fn drawn_keys_come_back_and_no_two_are_sealed_alike() {
         let paths = paths(1, 2);
-        let letters = ["a", "b", "/", "ann", "bob", "private", "inbox", "-", "é", "profile"];
+        let letters = ["a", "b", "/", "ann", "bob", "private", "inbox", "-", "é", "profile", "%"];
         let mut known = HashMap::new();
         for number in 0..20_000_u64 {
             let mut chance = mix64(number);
@@ -345,6 +396,10 @@ mod tests {
             }
             let stored = sealed(&paths, &own);
             assert_eq!(paths.open(&stored).as_deref(), Some(&*format!("bench-{own}")));
+            let (bytes, flat_bytes) = stored_bytes(&own, |name| paths.users.get(name));
+            let mut flat = Vec::new();
+            write_flat(&stored.as_bytes()["bench-".len()..], &mut flat);
+            assert_eq!((bytes, flat_bytes), (stored.len() - "bench-".len(), flat.len()), "{own}");
             let before = known.insert(stored, own.clone());
             assert!(before.is_none_or(|before| before == own), "{own}");
         }

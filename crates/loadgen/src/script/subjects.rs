@@ -57,7 +57,7 @@ enum Keys {
 }
 
 impl Subjects {
-    pub(super) fn open(hashed: Hashed<'_>, prefix: &str) -> Result<Self, Error> {
+    pub(crate) fn open(hashed: Hashed<'_>, prefix: &str) -> Result<Self, Error> {
         let (_, batches) = file::open(hashed)?;
         let wrong = || {
             let path = hashed.path.display();

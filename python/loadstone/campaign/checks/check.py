@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from loadstone import units
+from loadstone import _loadgen, units
 from loadstone.campaign.checks.queries import queries_mistakes
 from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
@@ -18,7 +18,6 @@ from loadstone.campaign.planning.objects.placement import (
     shared_bucket,
     stores_of,
 )
-from loadstone.campaign.planning.sealed_keys import sealed_bytes
 from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import FixedSize
@@ -325,7 +324,7 @@ def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
         return
     own_bytes = len(str(dataset.objects_total - 1))
     if dataset.path_encryption != "none":
-        own_bytes = sealed_bytes(own_bytes)
+        own_bytes = _loadgen.sealed_bytes(own_bytes)
     longest_bytes = len(dataset.object_prefix.encode()) + own_bytes
     if longest_bytes > limit:
         yield KeyMistake(

@@ -1,30 +1,21 @@
-"""How long keys become whose paths are encrypted, as the load generator seals them."""
+"""How long a script's keys become whose paths are encrypted, and whether a target takes them."""
 
 from dataclasses import dataclass
 
 from loadstone.campaign.drivers import ProtocolLimits
-
-IV_BYTES = 16
-
-
-def sealed_bytes(segment_bytes: int) -> int:
-    """Return how long a segment is as it is stored: its IV and itself, in base64url."""
-    return (4 * (IV_BYTES + segment_bytes) + 2) // 3 if segment_bytes else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedKeys:
     """What planning must know of a script's keys as they are stored, without `object_prefix`.
 
-    `partial_prefix` is a prefix that some action lists and that ends within a segment, which sealed
-    keys do not have in common.
+    `longest` is the key that is stored as the longest, with its bytes, `longest_flat` the one that
+    has the longest name as a file. `partial_prefix` is a prefix that some action lists and that
+    ends within a segment, which sealed keys do not have in common.
     """
 
-    longest: str
-    longest_bytes: int
-    flat_longest: str
-    flat_longest_bytes: int
-    """Of names of files, in which three bytes stand for each slash."""
+    longest: tuple[str, int]
+    longest_flat: tuple[str, int]
     partial_prefix: str | None
 
     def mistake(self, object_prefix: str, limits: ProtocolLimits) -> tuple[str, str] | None:
@@ -34,13 +25,12 @@ class SealedKeys:
                 f'a listing of "{self.partial_prefix}", which ends within a name',
                 "none, or listings of prefixes that are empty or end in a slash",
             )
-        leaf_bytes = len(object_prefix.rpartition("/")[2].encode())
-        whole_bytes = len(object_prefix.encode())
-        for limit, key, key_bytes, what in (
-            (limits.key_bytes_max, self.longest, whole_bytes + self.longest_bytes, "a key"),
-            (limits.name_bytes_max, self.flat_longest, leaf_bytes + self.flat_longest_bytes,
-             "the name of a file"),
-        ):  # fmt: skip
+        leaf = object_prefix.rpartition("/")[2]
+        for limit, prefix, (key, own_bytes), what in (
+            (limits.key_bytes_max, object_prefix, self.longest, "a key"),
+            (limits.name_bytes_max, leaf, self.longest_flat, "the name of a file"),
+        ):
+            key_bytes = len(prefix.encode()) + own_bytes
             if limit is not None and key_bytes > limit:
                 return (
                     f'"{key}", which becomes {what} of {key_bytes:,} bytes',
