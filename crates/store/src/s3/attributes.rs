@@ -4,7 +4,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::Front;
-use super::checksum::{checksums_out, of_part};
+use super::checksum::{checksums_out, of_part, with_checksums};
 use super::object::{part_count, shown_version};
 use super::translate::{count, etag, timestamp};
 use crate::stored::object::Object;
@@ -53,15 +53,10 @@ fn parts(
         .take(count(limit, 1000)?.min(1000))
         .map(|(bytes, number)| {
             let shown = of_part(about, number as usize - 1).unwrap_or_default();
-            ObjectPart {
+            with_checksums!(shown => ObjectPart {
                 part_number: Some(number),
                 size: Some(*bytes as i64),
-                checksum_crc32: shown.checksum_crc32,
-                checksum_crc32c: shown.checksum_crc32c,
-                checksum_crc64nvme: shown.checksum_crc64nvme,
-                checksum_sha1: shown.checksum_sha1,
-                checksum_sha256: shown.checksum_sha256,
-            }
+            })
         })
         .collect();
     let last = page.last().and_then(|part| part.part_number).unwrap_or(marker);

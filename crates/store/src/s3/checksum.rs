@@ -22,6 +22,36 @@ pub(super) struct Promise {
     pub(super) trailer: Option<TrailingHeaders>,
 }
 
+/// Returns the checksums that an input names: each type of S3's inputs has fields of its own for them.
+macro_rules! checksums_in {
+    ($input:ident) => {
+        $crate::stored::object::Checksums {
+            crc32: $input.checksum_crc32,
+            crc32c: $input.checksum_crc32c,
+            crc64nvme: $input.checksum_crc64nvme,
+            sha1: $input.checksum_sha1,
+            sha256: $input.checksum_sha256,
+            is_composite: false,
+        }
+    };
+}
+
+/// Makes an output that shows checksums, of any type that has the fields for them.
+macro_rules! with_checksums {
+    ($shown:ident => $output:ident { $($fields:tt)* }) => {
+        $output {
+            checksum_crc32: $shown.checksum_crc32,
+            checksum_crc32c: $shown.checksum_crc32c,
+            checksum_crc64nvme: $shown.checksum_crc64nvme,
+            checksum_sha1: $shown.checksum_sha1,
+            checksum_sha256: $shown.checksum_sha256,
+            $($fields)*
+        }
+    };
+}
+
+pub(super) use {checksums_in, with_checksums};
+
 impl Promise {
     /// Returns a hasher for what was promised and for what the store wants to know itself.
     pub(super) fn hasher(

@@ -6,10 +6,10 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::checksum::checksums_out;
+use super::checksum::{checksums_out, with_checksums};
 use super::multipart;
 use super::object::shown_version;
-use super::translate::{Described, ReadCondition, etag, timestamp};
+use super::translate::{ReadCondition, described, etag, timestamp};
 use crate::account::content::Content;
 use crate::hex::hex;
 use crate::stored::index::Precondition;
@@ -60,17 +60,7 @@ pub(super) async fn object(
     if is_itself && !replaces_metadata && !replaces_tags {
         return Err(s3_error!(InvalidRequest, "a copy onto itself has to change something"));
     }
-    let given = Described {
-        content_type: input.content_type,
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        expires: input.expires,
-        metadata: input.metadata,
-        tagging: input.tagging,
-    }
-    .into_about()?;
+    let given = described!(input).into_about()?;
     let tags = if replaces_tags { given.tags.clone() } else { source.about.tags.clone() };
     let kept = if replaces_metadata { given } else { source.about.clone() };
     let about = About { tags, ..as_one(kept, &source) };
@@ -78,16 +68,11 @@ pub(super) async fn object(
     let draft = Draft { body: content.body, etag: content.etag, about };
     let copied = front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
     Ok(S3Response::new(CopyObjectOutput {
-        copy_object_result: Some(CopyObjectResult {
+        copy_object_result: Some(with_checksums!(shown => CopyObjectResult {
             e_tag: Some(etag(&copied.etag)),
             last_modified: Some(timestamp(copied.modified_us)),
-            checksum_crc32: shown.checksum_crc32,
-            checksum_crc32c: shown.checksum_crc32c,
-            checksum_crc64nvme: shown.checksum_crc64nvme,
-            checksum_sha1: shown.checksum_sha1,
-            checksum_sha256: shown.checksum_sha256,
             checksum_type: shown.checksum_type,
-        }),
+        })),
         copy_source_version_id: shown_version(&source),
         version_id: shown_version(&copied),
         ..Default::default()
@@ -135,15 +120,10 @@ pub(super) async fn part(
     let part = multipart::add_copied(front, &bucket, &upload, input.part_number, bytes).await?;
     let shown = checksums_out(&part.checksums);
     Ok(S3Response::new(UploadPartCopyOutput {
-        copy_part_result: Some(CopyPartResult {
+        copy_part_result: Some(with_checksums!(shown => CopyPartResult {
             e_tag: Some(etag(&hex(&part.md5))),
             last_modified: Some(timestamp(part.modified_us)),
-            checksum_crc32: shown.checksum_crc32,
-            checksum_crc32c: shown.checksum_crc32c,
-            checksum_crc64nvme: shown.checksum_crc64nvme,
-            checksum_sha1: shown.checksum_sha1,
-            checksum_sha256: shown.checksum_sha256,
-        }),
+        })),
         copy_source_version_id: shown_version(&source),
         ..Default::default()
     }))

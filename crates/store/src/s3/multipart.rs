@@ -9,10 +9,12 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::checksum::{self, Promise, checksums_out, shown_algorithm, shown_type};
+use super::checksum::{
+    self, Promise, checksums_in, checksums_out, shown_algorithm, shown_type, with_checksums,
+};
 use super::listing::Writer;
 use super::object::{body_length, header_text, shown_version};
-use super::translate::{Described, count, etag, owner, precondition, take_in_framed, timestamp};
+use super::translate::{count, described, etag, owner, precondition, take_in_framed, timestamp};
 use crate::clock;
 use crate::error::Refusal;
 use crate::hex::hex;
@@ -33,16 +35,7 @@ pub(super) async fn create(
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let input = request.input;
     let bucket = front.account.bucket(&input.bucket)?;
-    let described = Described {
-        content_type: input.content_type,
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        expires: input.expires,
-        metadata: input.metadata,
-        tagging: input.tagging,
-    };
+    let described = described!(input);
     let rule = checksum::rule(input.checksum_algorithm.as_ref(), input.checksum_type.as_ref())?;
     let facts = UploadFacts {
         key: input.key.as_str().into(),
@@ -90,14 +83,7 @@ pub(super) async fn part(
     check_number(input.part_number)?;
     let promise = Promise {
         md5,
-        checksums: Checksums {
-            crc32: input.checksum_crc32,
-            crc32c: input.checksum_crc32c,
-            crc64nvme: input.checksum_crc64nvme,
-            sha1: input.checksum_sha1,
-            sha256: input.checksum_sha256,
-            is_composite: false,
-        },
+        checksums: checksums_in!(input),
         algorithm: checksum::algorithm(input.checksum_algorithm.as_ref()),
         trailer: request.trailing_headers,
     };
@@ -117,15 +103,10 @@ pub(super) async fn part(
         checksums: taken.checksums,
     };
     front.account.add_part(&bucket, &upload, input.part_number, part).await?;
-    Ok(S3Response::new(UploadPartOutput {
+    Ok(S3Response::new(with_checksums!(shown => UploadPartOutput {
         e_tag: Some(etag(&tag)),
-        checksum_crc32: shown.checksum_crc32,
-        checksum_crc32c: shown.checksum_crc32c,
-        checksum_crc64nvme: shown.checksum_crc64nvme,
-        checksum_sha1: shown.checksum_sha1,
-        checksum_sha256: shown.checksum_sha256,
         ..Default::default()
-    }))
+    })))
 }
 
 /// Adds bytes that are in the store already as a part.
@@ -178,14 +159,7 @@ pub(super) async fn complete(
     if input.mpu_object_size.is_some_and(|size| size as u64 != joined.body.length()) {
         return Err(s3_error!(InvalidRequest, "the size announced is not that of the parts"));
     }
-    let promised = Checksums {
-        crc32: input.checksum_crc32,
-        crc32c: input.checksum_crc32c,
-        crc64nvme: input.checksum_crc64nvme,
-        sha1: input.checksum_sha1,
-        sha256: input.checksum_sha256,
-        is_composite: false,
-    };
+    let promised = checksums_in!(input);
     let kind = input.checksum_type.as_ref();
     let sums = &joined.part_checksums;
     let rule = upload.facts.rule;
@@ -214,20 +188,15 @@ pub(super) async fn complete(
 
 fn completed(bucket: String, key: String, object: &Object) -> CompleteMultipartUploadOutput {
     let shown = object.about.checksums.as_deref().map(checksums_out).unwrap_or_default();
-    CompleteMultipartUploadOutput {
+    with_checksums!(shown => CompleteMultipartUploadOutput {
         e_tag: Some(etag(&object.etag)),
         location: Some(format!("/{bucket}/{key}")),
         version_id: shown_version(object),
         bucket: Some(bucket),
         key: Some(key),
-        checksum_crc32: shown.checksum_crc32,
-        checksum_crc32c: shown.checksum_crc32c,
-        checksum_crc64nvme: shown.checksum_crc64nvme,
-        checksum_sha1: shown.checksum_sha1,
-        checksum_sha256: shown.checksum_sha256,
         checksum_type: shown.checksum_type,
         ..Default::default()
-    }
+    })
 }
 
 /// Returns the object that these parts have become already: the client had lost the answer.
@@ -283,16 +252,14 @@ pub(super) async fn list_parts(
     let mut parts: Vec<_> = known
         .range(marker.saturating_add(1)..)
         .take(limit + 1)
-        .map(|(number, part)| Part {
-            part_number: Some(*number),
-            e_tag: Some(etag(&hex(&part.md5))),
-            last_modified: Some(timestamp(part.modified_us)),
-            size: Some(part.body.length() as i64),
-            checksum_crc32: part.checksums.crc32.clone(),
-            checksum_crc32c: part.checksums.crc32c.clone(),
-            checksum_crc64nvme: part.checksums.crc64nvme.clone(),
-            checksum_sha1: part.checksums.sha1.clone(),
-            checksum_sha256: part.checksums.sha256.clone(),
+        .map(|(number, part)| {
+            let shown = checksums_out(&part.checksums);
+            with_checksums!(shown => Part {
+                part_number: Some(*number),
+                e_tag: Some(etag(&hex(&part.md5))),
+                last_modified: Some(timestamp(part.modified_us)),
+                size: Some(part.body.length() as i64),
+            })
         })
         .collect();
     let is_truncated = parts.len() > limit;

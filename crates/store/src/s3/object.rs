@@ -7,15 +7,15 @@ use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::checksum::{self, Promise, checksums_out, shown_type};
+use super::checksum::{self, Promise, checksums_in, checksums_out, shown_type, with_checksums};
 use super::translate::{
-    Described, ReadCondition, etag, header, marked_deleted, metadata, precondition, take_in_framed,
+    ReadCondition, described, etag, header, marked_deleted, metadata, precondition, take_in_framed,
     timestamp,
 };
 use crate::account::content::Content;
 use crate::error::Refusal;
 use crate::stored::bucket::Bucket;
-use crate::stored::object::{Checksums, Draft, Object};
+use crate::stored::object::{Draft, Object};
 
 pub(super) async fn put(
     front: &Front,
@@ -27,27 +27,11 @@ pub(super) async fn put(
     let input = request.input;
     let promise = Promise {
         md5,
-        checksums: Checksums {
-            crc32: input.checksum_crc32,
-            crc32c: input.checksum_crc32c,
-            crc64nvme: input.checksum_crc64nvme,
-            sha1: input.checksum_sha1,
-            sha256: input.checksum_sha256,
-            is_composite: false,
-        },
+        checksums: checksums_in!(input),
         algorithm: checksum::algorithm(input.checksum_algorithm.as_ref()),
         trailer: request.trailing_headers,
     };
-    let described = Described {
-        content_type: input.content_type,
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        expires: input.expires,
-        metadata: input.metadata,
-        tagging: input.tagging,
-    };
+    let described = described!(input);
     let precondition = precondition(input.if_match, input.if_none_match);
     let bucket = front.account.bucket(&input.bucket)?;
     // Checked before the body is taken in as well, so that a refusal is cheap.
@@ -62,17 +46,12 @@ pub(super) async fn put(
     let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;
     let about_type = object.about.checksums.as_deref().map(|sums| shown_type(sums.is_composite));
     let checksums = checksums_out(&taken.checksums);
-    Ok(S3Response::new(PutObjectOutput {
+    Ok(S3Response::new(with_checksums!(checksums => PutObjectOutput {
         e_tag: Some(etag(&object.etag)),
         version_id: shown_version(&object),
-        checksum_crc32: checksums.checksum_crc32,
-        checksum_crc32c: checksums.checksum_crc32c,
-        checksum_crc64nvme: checksums.checksum_crc64nvme,
-        checksum_sha1: checksums.checksum_sha1,
-        checksum_sha256: checksums.checksum_sha256,
         checksum_type: about_type,
         ..Default::default()
-    }))
+    })))
 }
 
 /// Returns the length of the body itself, not of the frames it travels in.
@@ -106,6 +85,16 @@ struct Found {
 }
 
 impl Found {
+    /// Returns how many bytes are wanted.
+    fn length(&self) -> u64 {
+        self.range.as_ref().map_or(self.content.body.length(), |range| range.end - range.start)
+    }
+
+    fn content_range(&self) -> Option<String> {
+        let (range, length) = (self.range.as_ref()?, self.content.body.length());
+        Some(format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1)))
+    }
+
     /// Returns the checksum of the whole or of the part that is read; other ranges have none.
     fn checksum(&self, part_number: Option<i32>) -> Option<Checksum> {
         let about = &self.object.about;
@@ -197,65 +186,69 @@ fn part_range(object: &Object, number: i32, length: u64) -> S3Result<Range<u64>>
     Ok(start..start + size)
 }
 
+/// Finds the object that a read or a question names.
+macro_rules! find {
+    ($front:ident, $input:ident) => {{
+        let wanted = Wanted {
+            bucket: &$input.bucket,
+            key: &$input.key,
+            version_id: $input.version_id.as_deref(),
+            part_number: $input.part_number,
+            range: $input.range,
+        };
+        let condition = ReadCondition {
+            if_match: $input.if_match,
+            if_none_match: $input.if_none_match,
+            if_modified_since: $input.if_modified_since,
+            if_unmodified_since: $input.if_unmodified_since,
+        };
+        find($front, &wanted, condition)?
+    }};
+}
+
+/// Answers a read, or a question about an object: what both say of it.
+macro_rules! answer {
+    ($input:ident, $found:ident => $output:ident { $($fields:tt)* }) => {{
+        let (object, about) = (&$found.object, &$found.object.about);
+        let checksum = $input.checksum_mode.and_then(|_| $found.checksum($input.part_number));
+        let shown = checksum.unwrap_or_default();
+        with_checksums!(shown => $output {
+            accept_ranges: Some("bytes".to_owned()),
+            content_length: Some($found.length() as i64),
+            content_range: $found.content_range(),
+            content_type: Some(object.content_type().to_owned()),
+            cache_control: header(about, "cache-control"),
+            content_disposition: header(about, "content-disposition"),
+            content_encoding: header(about, "content-encoding"),
+            content_language: header(about, "content-language"),
+            e_tag: Some(etag(&$found.content.etag)),
+            expires: expires(object),
+            last_modified: Some(timestamp(object.modified_us)),
+            metadata: metadata(&about.metadata),
+            parts_count: $found.parts_count,
+            version_id: shown_version(object),
+            checksum_type: shown.checksum_type,
+            $($fields)*
+            ..Default::default()
+        })
+    }};
+}
+
 pub(super) async fn get(
     front: &Front,
     request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let input = request.input;
-    let wanted = Wanted {
-        bucket: &input.bucket,
-        key: &input.key,
-        version_id: input.version_id.as_deref(),
-        part_number: input.part_number,
-        range: input.range,
-    };
-    let condition = ReadCondition {
-        if_match: input.if_match,
-        if_none_match: input.if_none_match,
-        if_modified_since: input.if_modified_since,
-        if_unmodified_since: input.if_unmodified_since,
-    };
-    let found = find(front, &wanted, condition)?;
-    let about = &found.object.about;
-    let length = found.content.body.length();
+    let found = find!(front, input);
     let body = match &found.range {
         Some(range) => found.content.body.slice(range.clone()),
         None => found.content.body.clone(),
     };
-    let mut output = GetObjectOutput {
-        accept_ranges: Some("bytes".to_owned()),
-        content_length: Some(body.length() as i64),
-        content_range: found.range.as_ref().map(|range| content_range(range, length)),
-        content_type: Some(found.object.content_type().to_owned()),
-        cache_control: header(about, "cache-control"),
-        content_disposition: header(about, "content-disposition"),
-        content_encoding: header(about, "content-encoding"),
-        content_language: header(about, "content-language"),
-        e_tag: Some(etag(&found.content.etag)),
-        expires: expires(&found.object),
-        last_modified: Some(timestamp(found.object.modified_us)),
-        metadata: metadata(&about.metadata),
-        parts_count: found.parts_count,
-        tag_count: (!about.tags.is_empty()).then_some(about.tags.len() as i32),
-        version_id: shown_version(&found.object),
-        ..Default::default()
-    };
-    if input.checksum_mode.is_some()
-        && let Some(shown) = found.checksum(input.part_number)
-    {
-        output.checksum_crc32 = shown.checksum_crc32;
-        output.checksum_crc32c = shown.checksum_crc32c;
-        output.checksum_crc64nvme = shown.checksum_crc64nvme;
-        output.checksum_sha1 = shown.checksum_sha1;
-        output.checksum_sha256 = shown.checksum_sha256;
-        output.checksum_type = shown.checksum_type;
-    }
-    output.body = Some(StreamingBlob::new(body.stream()));
-    Ok(S3Response::new(output))
-}
-
-fn content_range(range: &Range<u64>, length: u64) -> String {
-    format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1))
+    let tags = found.object.about.tags.len();
+    Ok(S3Response::new(answer!(input, found => GetObjectOutput {
+        body: Some(StreamingBlob::new(body.stream())),
+        tag_count: (tags > 0).then_some(tags as i32),
+    })))
 }
 
 fn expires(object: &Object) -> Option<Timestamp> {
@@ -267,53 +260,11 @@ pub(super) async fn head(
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let input = request.input;
-    let wanted = Wanted {
-        bucket: &input.bucket,
-        key: &input.key,
-        version_id: input.version_id.as_deref(),
-        part_number: input.part_number,
-        range: input.range,
-    };
-    let condition = ReadCondition {
-        if_match: input.if_match,
-        if_none_match: input.if_none_match,
-        if_modified_since: input.if_modified_since,
-        if_unmodified_since: input.if_unmodified_since,
-    };
-    let found = find(front, &wanted, condition)?;
-    let about = &found.object.about;
-    let length = found.content.body.length();
-    let shown_length = found.range.as_ref().map_or(length, |range| range.end - range.start);
-    let mut output = HeadObjectOutput {
-        accept_ranges: Some("bytes".to_owned()),
-        content_length: Some(shown_length as i64),
-        content_range: found.range.as_ref().map(|range| content_range(range, length)),
-        content_type: Some(found.object.content_type().to_owned()),
-        cache_control: header(about, "cache-control"),
-        content_disposition: header(about, "content-disposition"),
-        content_encoding: header(about, "content-encoding"),
-        content_language: header(about, "content-language"),
-        e_tag: Some(etag(&found.content.etag)),
-        expires: expires(&found.object),
-        last_modified: Some(timestamp(found.object.modified_us)),
-        metadata: metadata(&about.metadata),
-        parts_count: found.parts_count,
-        version_id: shown_version(&found.object),
-        ..Default::default()
-    };
-    if input.checksum_mode.is_some()
-        && let Some(shown) = found.checksum(input.part_number)
-    {
-        output.checksum_crc32 = shown.checksum_crc32;
-        output.checksum_crc32c = shown.checksum_crc32c;
-        output.checksum_crc64nvme = shown.checksum_crc64nvme;
-        output.checksum_sha1 = shown.checksum_sha1;
-        output.checksum_sha256 = shown.checksum_sha256;
-        output.checksum_type = shown.checksum_type;
-    }
-    let mut response = S3Response::new(output);
-    if !about.tags.is_empty() {
-        let count = http::HeaderValue::from(about.tags.len());
+    let found = find!(front, input);
+    let tags = found.object.about.tags.len();
+    let mut response = S3Response::new(answer!(input, found => HeadObjectOutput {}));
+    if tags > 0 {
+        let count = http::HeaderValue::from(tags);
         response.headers.insert("x-amz-tagging-count", count);
     }
     Ok(response)

@@ -109,6 +109,24 @@ pub(super) struct Described {
     pub(super) tagging: Option<String>,
 }
 
+/// Returns what an input says of an object: each type of S3's inputs has fields of its own for it.
+macro_rules! described {
+    ($input:ident) => {
+        $crate::s3::translate::Described {
+            content_type: $input.content_type,
+            cache_control: $input.cache_control,
+            content_disposition: $input.content_disposition,
+            content_encoding: $input.content_encoding,
+            content_language: $input.content_language,
+            expires: $input.expires,
+            metadata: $input.metadata,
+            tagging: $input.tagging,
+        }
+    };
+}
+
+pub(super) use described;
+
 impl Described {
     pub(super) fn into_about(self) -> S3Result<About> {
         let metadata: Vec<_> = self.metadata.into_iter().flatten().collect();
