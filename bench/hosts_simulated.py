@@ -8,6 +8,7 @@ for the live view, and writing to the run folder. TLS and the loop that reads so
 """
 
 import argparse
+import json
 import queue
 import random
 import resource
@@ -22,7 +23,9 @@ from typing import Any
 from distributed.protocol import dumps, loads
 
 from loadstone._loadgen import Histogram, Table
+from loadstone.documents.summary import Summary
 from loadstone.hosts import executor as of_hosts
+from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.executor import OnHosts
@@ -35,7 +38,7 @@ VARIANTS = 8
 TIMES = 2_000
 """How many response times each histogram of a second holds."""
 
-EMPTY = {"started_unix_ns": 0, "ended_unix_ns": 1, "state": "finished", "reason": None,
+EMPTY: Summary = {"started_unix_ns": 0, "ended_unix_ns": 1, "state": "finished", "reason": None,
          "requests": 0, "failed": 0, "bytes": 0, "iterations": []}  # fmt: skip
 
 
@@ -72,10 +75,10 @@ class Streams:
         """How long one message is."""
         return sum(len(frame) for frame in self._frames[0][0])
 
-    def ask(self, hosts: Iterable[str], what: str, **body: Any) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
         """Answer at once that a host is ready."""
-        if what == "trial":
-            self._attempt = body["attempt"]
+        if isinstance(asked, messages.Trial):
+            self._attempt = asked.attempt
             for host in hosts:
                 self._told.put(Heard(host=host, say="ready", body={"attempt": self._attempt}))
 
@@ -92,9 +95,9 @@ class Streams:
             body = {**message["body"], "attempt": self._attempt}
             return Heard(host=host, say=message["say"], body=body)
         if second == self._seconds:
-            body = {"attempt": self._attempt, "absent_probes": {}, "summary": EMPTY,
-                    "clock_step_ns": 0, "left": None}  # fmt: skip
-            return Heard(host=host, say="end", body=body)
+            end = messages.End(attempt=self._attempt, absent_probes={}, summary=EMPTY,
+                               clock_step_ns=0, left=None)  # fmt: skip
+            return Heard(host=host, say="end", body=messages.body(end))
         raise queue.Empty
 
     def get_nowait(self) -> Heard:
@@ -197,10 +200,11 @@ def _row(agent: str, operation: str, second: int, dice: random.Random) -> dict[s
 def _frames(rows: bytes, second: int) -> list[Any]:
     live = {
         "elapsed_ns": (second + 1) * 10**9, "iteration": 1, "iterations": 1, "stage": "measure",
-        "requests": TIMES, "failed": 0, "bytes": 0, "requests_last_s": TIMES, "bytes_last_s": 0,
+        "requests": TIMES, "failed": 0, "unwritten": 0, "bytes": 0,
+        "requests_last_s": TIMES, "bytes_last_s": 0,
         "p50_ns": 1, "p99_ns": 2, "progress": 0.5,
     }  # fmt: skip
-    frames: list[Any] = dumps([{"say": "rows", "body": {"rows": rows, "live": live}}])
+    frames: list[Any] = dumps([{"say": "rows", "body": {"rows": rows, "live": json.dumps(live)}}])
     return frames
 
 

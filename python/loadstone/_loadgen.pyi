@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, final
 
+from loadstone.documents.summary import Live
+
 __all__ = [
     "ACTIONS",
     "ACTION_KINDS_MAX",
@@ -331,13 +333,13 @@ def check(trial_json: str) -> None:
 
 def run_trial(
     trial_json: str,
-    on_interval: Callable[[Any, dict[str, Any]], object] | None = None,
+    on_interval: Callable[[Table | None, Live], object] | None = None,
     control: Control | None = None,
-    on_requests: Callable[[Any], object] | None = None,
+    on_requests: Callable[[Table], object] | None = None,
     on_intent: Callable[[list[str]], object] | None = None,
     on_unmade: Callable[[list[str]], object] | None = None,
     on_ready: Callable[[], object] | None = None,
-    on_actions: Callable[[Any], object] | None = None,
+    on_actions: Callable[[Table], object] | None = None,
     on_turn_end: Callable[[int, bytes | None], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.

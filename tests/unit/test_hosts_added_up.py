@@ -15,8 +15,10 @@ from loadstone.analysis import analyse
 from loadstone.analysis.cells.cell import Cell
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.documents.summary import Live
 from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS
+from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.executor import OnHosts
@@ -172,13 +174,13 @@ class Said:
         self._attempt = 0
         self._begun: set[str] = set()
 
-    def ask(self, hosts: Iterable[str], what: str, **body: Any) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
         """Say at once that a host is ready, and when all have begun, what they did."""
         for host in hosts:
-            if what == "trial":
-                self._attempt = body["attempt"]
-                self._say(host, "ready")
-            elif what == "go":
+            if isinstance(asked, messages.Trial):
+                self._attempt = asked.attempt
+                self._say(host, messages.Ready(attempt=self._attempt))
+            elif isinstance(asked, messages.Go):
                 self._begun.add(host)
                 if self._begun == self.hosts:
                     self._say_all()
@@ -196,8 +198,8 @@ class Said:
     def drop(self, host: str) -> None:
         """Drop no host: none is lost here."""
 
-    def _say(self, host: str, what: str, **body: Any) -> None:
-        self.heard.put(Heard(host=host, say=what, body={"attempt": self._attempt, **body}))
+    def _say(self, host: str, said: messages.Said) -> None:
+        self.heard.put(Heard(host=host, say=messages.word(said), body=messages.body(said)))
 
     def _say_all(self) -> None:
         left = {host: sorted(rows) for host, rows in self._rows.items()}
@@ -206,14 +208,15 @@ class Said:
             if left[host]:
                 second = left[host].pop(0)
                 named = [{"agent": host, **row} for row in self._rows[host][second]]
-                packed = INTERVAL_SCHEMA.of_rows(named).pack()
-                self._say(host, "rows", rows=packed, live=LIVE)
+                rows = INTERVAL_SCHEMA.of_rows(named)
+                self._say(host, messages.Rows(attempt=self._attempt, rows=rows, live=LIVE))
             else:
                 del left[host]
-                self._say(host, "end", summary=self._summary(host), absent_probes={},
-                          clock_step_ns=0, left=None)  # fmt: skip
+                end = messages.End(attempt=self._attempt, summary=self._summary(host),
+                                   absent_probes={}, clock_step_ns=0, left=None)  # fmt: skip
+                self._say(host, end)
 
-    def _summary(self, host: str) -> dict[str, Any]:
+    def _summary(self, host: str) -> Any:
         span = self._spans[host]
         rows = [row for second in self._rows[host].values() for row in second]
         counts = {
@@ -228,6 +231,8 @@ class Said:
                 "ended_unix_ns": self.clock.unix_ns(), "iterations": [times], **counts}  # fmt: skip
 
 
-LIVE = {"elapsed_ns": 1, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 0,
+LIVE: Live = {
+        "elapsed_ns": 1, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 0,
+        "unwritten": 0,
         "failed": 0, "bytes": 0, "requests_last_s": 0, "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0,
         "progress": 0.5}  # fmt: skip

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from loadstone.hosts import sent_files
+from loadstone.hosts.messages import Begin
 from loadstone.hosts.sent_files import SentFiles, read_piece
-from loadstone.hosts.turns import DOUBTS_BYTES_MAX, Begin, Turns
+from loadstone.hosts.turns import DOUBTS_BYTES_MAX, Turns
 
 
 class Sender:
@@ -105,35 +106,35 @@ def test_a_large_file_takes_the_memory_of_a_few_pieces(tmp_path: Path) -> None:
 
 
 def test_a_turn_begins_when_all_that_take_part_have_ended_the_one_before() -> None:
-    turns = Turns(["a", "b", "c"])
+    turns = Turns(["a", "b", "c"], 7)
     turns.end("a", 0, b"1111")
     turns.end("c", 0, b"")
     assert turns.next(["a", "b", "c"], []) is None
     turns.end("b", 0, b"2222")
-    assert turns.next(["a", "b", "c"], []) == Begin(turn=1, doubts=b"11112222", lost=[])
+    assert turns.next(["a", "b", "c"], []) == Begin(attempt=7, turn=1, doubts=b"11112222", lost=[])
     # It begins once, and knows nothing of the one before.
     assert turns.next(["a", "b", "c"], []) is None
     for host in "abc":
         turns.end(host, 1, b"")
-    assert turns.next(["a", "b", "c"], []) == Begin(turn=2, doubts=b"", lost=[])
+    assert turns.next(["a", "b", "c"], []) == Begin(attempt=7, turn=2, doubts=b"", lost=[])
 
 
 def test_a_lost_host_is_not_waited_for_and_its_part_is_in_doubt_unless_it_had_ended() -> None:
-    turns = Turns(["a", "b", "c"])
+    turns = Turns(["a", "b", "c"], 7)
     turns.end("b", 0, b"2222")
     assert turns.next(["a"], ["b", "c"]) is None
     turns.end("a", 0, b"")
-    assert turns.next(["a"], ["b", "c"]) == Begin(turn=1, doubts=b"2222", lost=[2])
+    assert turns.next(["a"], ["b", "c"]) == Begin(attempt=7, turn=1, doubts=b"2222", lost=[2])
     turns.end("a", 1, b"")
     assert turns.next([], ["a", "b", "c"]) is None
-    assert turns.next(["a"], ["b", "c"]) == Begin(turn=2, doubts=b"", lost=[1, 2])
+    assert turns.next(["a"], ["b", "c"]) == Begin(attempt=7, turn=2, doubts=b"", lost=[1, 2])
 
 
 def test_too_many_doubts_are_a_doubt_of_all() -> None:
-    turns = Turns(["a", "b"])
+    turns = Turns(["a", "b"], 7)
     turns.end("a", 0, bytes(DOUBTS_BYTES_MAX))
     turns.end("b", 0, b"1111")
-    assert turns.next(["a", "b"], []) == Begin(turn=1, doubts=None, lost=[])
+    assert turns.next(["a", "b"], []) == Begin(attempt=7, turn=1, doubts=None, lost=[])
     turns.end("a", 1, None)
     turns.end("b", 1, b"1111")
-    assert turns.next(["a", "b"], []) == Begin(turn=2, doubts=None, lost=[])
+    assert turns.next(["a", "b"], []) == Begin(attempt=7, turn=2, doubts=None, lost=[])

@@ -127,7 +127,7 @@ class Summary(TypedDict, total=False):
     filesystem: str | None
 
 
-class Live(TypedDict, total=False):
+class Live(TypedDict):
     """How a trial stands, about twice a second, as `crates/loadgen/src/run/live.rs` has it."""
 
     elapsed_ns: Whole

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from loadstone import _loadgen
+from loadstone._loadgen import Table
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.summary import Summary
+from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Output
@@ -69,7 +69,7 @@ class _Observer:
         self.error: BaseException | None = None
         self._output = output
 
-    def on_interval(self, batch: Any, live: Any) -> None:
+    def on_interval(self, batch: Table | None, live: Live) -> None:
         try:
             if batch is not None:
                 self._output.intervals(batch)
@@ -78,14 +78,14 @@ class _Observer:
             self.error = self.error or error
             raise
 
-    def on_actions(self, batch: Any) -> None:
+    def on_actions(self, batch: Table) -> None:
         try:
             self._output.actions(batch)
         except BaseException as error:
             self.error = self.error or error
             raise
 
-    def on_requests(self, batch: Any) -> None:
+    def on_requests(self, batch: Table) -> None:
         try:
             self._output.requests(batch)
         except BaseException as error:

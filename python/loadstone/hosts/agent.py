@@ -23,8 +23,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from loadstone import _loadgen
+from loadstone._loadgen import Table
+from loadstone.documents.summary import Live, Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError
-from loadstone.hosts import facts
+from loadstone.hosts import facts, messages
 from loadstone.hosts.connection import carriage
 from loadstone.hosts.connection.address import split_address
 from loadstone.hosts.connection.identity import Identity
@@ -89,7 +92,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
-        agent.say("hello", **facts.of_host())
+        agent.say("hello", facts.of_host())
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(worker.close(reason="left"), END_S)
@@ -125,14 +128,14 @@ class Agent:
         while not (broken.done() or over.done()):
             await asyncio.wait({broken, over}, timeout=SAY_ALIVE_S)
             if time.monotonic() - self._said >= SAY_ALIVE_S * 0.9:
-                self.say("alive")
+                self.say("alive", {})
         over.cancel()
         broken.cancel()
         if self._work is not None:
             self._work.leave(self.reason)
             await asyncio.to_thread(self._work.thread.join, END_S)
 
-    def say(self, what: str, **body: Any) -> None:
+    def say(self, what: str, body: Mapping[str, object]) -> None:
         """Tell the controller something; only from the loop's thread."""
         self._said = time.monotonic()
         stream = self._worker.batched_stream
@@ -141,40 +144,46 @@ class Agent:
                 carriage.gather_no_longer(stream)
                 stream.send({"op": carriage.MESSAGE, "say": what, "body": body})
 
-    def say_from_thread(self, what: str, **body: Any) -> None:
+    def say_from_thread(self, said: messages.Said) -> None:
         """Tell the controller something, from any thread."""
+        word, body = messages.word(said), messages.body(said)
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(lambda: self.say(what, **body))
+            self._loop.call_soon_threadsafe(self.say, word, body)
 
-    def on_ask(self, ask: str, body: Mapping[str, Any]) -> None:
+    def on_ask(self, ask: str, body: object) -> None:
         """Do what the controller asks for."""
         now_ns = self.clock.unix_ns()
         self._heard = time.monotonic()
+        try:
+            asked = messages.read(ask, body)
+        except ValueError as error:
+            self.leave(f"the controller asked for what no agent does: {error}")
+            return
         work = self._work
         if work is not None:
             work.renew()
-        match ask:
-            case "clock":
-                self.say("clock", question=body["question"], host_ns=now_ns)
-            case "trial":
+        match asked:
+            case messages.Clock(question=question):
+                answer = messages.Clock(question=question, host_ns=now_ns)
+                self.say(messages.word(answer), messages.body(answer))
+            case messages.Trial(secrets=secrets):
                 if work is not None and work.thread.is_alive():
                     work.stop()
-                secrets = body["secrets"]
                 if secrets is not None:
                     _loadgen.keep_secrets(secrets["variables"], secrets["files"])
-                self._work = _Work(self, self._host, body["trial"], body["attempt"], self._lease_s)
+                self._work = _Work(self, self._host, asked, self._lease_s)
                 self._work.thread.start()
-            case "go" if work is not None:
-                work.go(body["at_unix_ns"])
-            case "piece" if work is not None:
-                work.pieces.put(body)
-            case "begin" if work is not None:
-                work.begin_turn(body)
-            case "noted" if work is not None:
+            case messages.Go(at_unix_ns=at_unix_ns) if work is not None:
+                work.go(at_unix_ns)
+            case messages.Piece() if work is not None:
+                work.pieces.put(asked)
+            case messages.Begin() if work is not None:
+                work.begin_turn(asked)
+            case messages.Noted() if work is not None:
                 work.noted.set()
-            case "stop" if work is not None:
+            case messages.Stop() if work is not None:
                 work.stop()
-            case "leave":
+            case messages.Leave():
                 self.leave("the run is over")
 
     def leave(self, why: str) -> None:
@@ -209,13 +218,13 @@ class Agent:
 class _Work:
     """One trial on this host, in a thread that belongs to the load generator."""
 
-    def __init__(self, agent: Agent, host: str, trial: str, attempt: int, lease_s: float) -> None:
+    def __init__(self, agent: Agent, host: str, trial: messages.Trial, lease_s: float) -> None:
         self.thread = threading.Thread(target=self._run, name="load", daemon=True)
         self.noted = threading.Event()
-        self.pieces: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self.pieces: queue.SimpleQueue[messages.Piece] = queue.SimpleQueue()
         self._agent = agent
-        self._trial = trial
-        self._attempt = attempt
+        self._trial = trial.trial
+        self._attempt = trial.attempt
         self._control = _loadgen.Control()
         self._clock = agent.clock
         self._probes = Collector(host=host, clock=agent.clock)
@@ -233,10 +242,10 @@ class _Work:
         # The load generator goes by the host's own, and by the monotonic one from then on.
         self._control.start(at_unix_ns + self._clock.step_ns())
 
-    def begin_turn(self, body: Mapping[str, Any]) -> None:
+    def begin_turn(self, begin: messages.Begin) -> None:
         """Go on to a turn of a script: all hosts have ended the one before."""
-        if body["attempt"] == self._attempt:
-            self._control.begin_turn(body["turn"], body["doubts"], list(body["lost"]))
+        if begin.attempt == self._attempt:
+            self._control.begin_turn(begin.turn, begin.doubts, begin.lost)
 
     def stop(self) -> None:
         """End the load, or what waits for its start, as the controller asks."""
@@ -255,28 +264,33 @@ class _Work:
             with self._probes:
                 told = self._load()
         except (_loadgen.TargetError, ValueError, OSError) as error:
-            self._say("failed", error=str(error), left=self._left)
+            self._fail(str(error))
         except Exception as error:
-            self._say("failed", error=f"{type(error).__name__}: {error}", left=self._left)
+            self._fail(f"{type(error).__name__}: {error}")
         else:
             self._say_probes()
             now_ns = self._clock.step_ns()
             # As the load generator read this host's clock, which may have been set since.
             summary = on_steady_clock(json.loads(told), now_ns)
             self._say(
-                "end",
-                summary=summary,
-                left=self._why_left(summary),
-                clock_step_ns=now_ns - before_ns,
-                absent_probes=self._probes.absent,
+                messages.End(
+                    attempt=self._attempt,
+                    summary=summary,
+                    left=self._why_left(summary),
+                    clock_step_ns=now_ns - before_ns,
+                    absent_probes=self._probes.absent,
+                )
             )
 
-    def _why_left(self, summary: Mapping[str, Any]) -> str | None:
+    def _fail(self, error: str) -> None:
+        self._say(messages.Failed(attempt=self._attempt, error=error, left=self._left))
+
+    def _why_left(self, summary: Summary) -> str | None:
         """Return why the load ended without the controller's asking, if it did."""
         if summary["state"] == "finished":
             return None
         # An interruption that was asked for has no reason.
-        reason: str | None = summary["reason"] if summary["state"] == "interrupted" else None
+        reason = summary["reason"] if summary["state"] == "interrupted" else None
         return self._left or reason
 
     def _load(self) -> str:
@@ -294,7 +308,7 @@ class _Work:
 
     def _with_files(self) -> str:
         """Return the trial with its files where they are on this host."""
-        document = json.loads(self._trial)
+        document: TrialDocument = json.loads(self._trial)
         files = named_in(document)
         for file in files:
             needed = [one["sha256"] for one in files]
@@ -303,54 +317,53 @@ class _Work:
         return json.dumps(document) if files else self._trial
 
     def _ask_for_piece(self, sha256: str, offset: int) -> tuple[int, bytes]:
-        self._say("want", sha256=sha256, offset=offset)
+        self._say(messages.Want(attempt=self._attempt, sha256=sha256, offset=offset))
         while not self._is_stopped:
             with contextlib.suppress(queue.Empty):
-                body = self.pieces.get(timeout=PIECE_LOOK_S)
-                if (body["attempt"], body["sha256"], body["offset"]) == (
-                    self._attempt, sha256, offset,
-                ):  # fmt: skip
-                    return int(body["size"]), bytes(body["piece"])
+                sent = self.pieces.get(timeout=PIECE_LOOK_S)
+                if (sent.attempt, sent.sha256, sent.offset) == (self._attempt, sha256, offset):
+                    return sent.size, sent.piece
         raise InterruptedError("the trial was stopped before its script was there")
 
-    def _say(self, what: str, **body: Any) -> None:
-        self._agent.say_from_thread(what, attempt=self._attempt, **body)
+    def _say(self, said: messages.Said) -> None:
+        self._agent.say_from_thread(said)
 
     def _say_probes(self) -> None:
         for batch in self._probes.take():
-            self._say("probes", rows=batch.pack())
+            self._say(messages.Probes(attempt=self._attempt, rows=batch))
 
     def _on_ready(self) -> None:
-        self._say("ready")
+        self._say(messages.Ready(attempt=self._attempt))
 
-    def _on_interval(self, batch: Any, live: Mapping[str, Any]) -> None:
-        rows = None if batch is None else batch.pack()
-        self._say("rows", rows=rows, live=dict(live))
+    def _on_interval(self, batch: Table | None, live: Live) -> None:
+        self._say(messages.Rows(attempt=self._attempt, rows=batch, live=live))
         self._say_probes()
 
-    def _on_actions(self, batch: Any) -> None:
-        self._say("actions", rows=batch.pack())
+    def _on_actions(self, batch: Table) -> None:
+        self._say(messages.Actions(attempt=self._attempt, rows=batch))
 
     def _on_turn_end(self, turn: int, doubts: bytes | None) -> None:
-        self._say("turn", turn=turn, doubts=doubts)
+        self._say(messages.Turn(attempt=self._attempt, turn=turn, doubts=doubts))
 
-    def _on_requests(self, batch: Any) -> None:
-        self._say("requests", rows=batch.pack())
+    def _on_requests(self, batch: Table) -> None:
+        self._say(messages.Requests(attempt=self._attempt, rows=batch))
 
     def _on_intent(self, names: list[str]) -> None:
         # Nothing is made before the run folder knows of it: a clean-up must find it.
-        self._say("intent", names=list(names))
+        self._say(messages.Intent(attempt=self._attempt, names=names))
         self.noted.wait()
         if self._is_stopped:
             raise InterruptedError("the trial was stopped before anything was made")
 
     def _on_unmade(self, names: list[str]) -> None:
-        self._say("unmade", names=list(names))
+        self._say(messages.Unmade(attempt=self._attempt, names=names))
 
 
-def on_steady_clock(summary: Mapping[str, Any], step_ns: int) -> dict[str, Any]:
+def on_steady_clock(summary: Summary, step_ns: int) -> Summary:
     """Return a summary with its end on the steady clock."""
-    return {**summary, "ended_unix_ns": summary["ended_unix_ns"] - step_ns}
+    ended_ns = summary["ended_unix_ns"]
+    assert ended_ns is not None, "only imports know of no end"
+    return {**summary, "ended_unix_ns": ended_ns - step_ns}
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from loadstone.documents.summary import LoadHost
 
 QUESTIONS = 15
 
@@ -29,7 +30,7 @@ class Clock:
     bound_ns: int
     round_trip_ns: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> LoadHost:
         """Return it as records keep it."""
         return {
             "clock_offset_ns": self.offset_ns,

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.documents.trial import TrialDocument
+from loadstone.documents.trial import LoadDocument, TrialDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +14,7 @@ class Division:
     `is_whole` says that one host does all of it: what removes a dataset cannot be divided.
     """
 
-    shares: Mapping[str, dict[str, Any]]
+    shares: Mapping[str, TrialDocument]
     idle: tuple[str, ...]
     is_whole: bool
 
@@ -29,9 +28,10 @@ def divide(document: TrialDocument, hosts: Sequence[str]) -> Division:
     """
     wanted = hosts[: document.get("hosts") or 1]
     number = 1 if document["phase"] == CLEAN_UP else _useful(document, len(wanted))
-    shares = {}
+    shares: dict[str, TrialDocument] = {}
     for index, host in enumerate(wanted[:number]):
-        share = {key: value for key, value in document.items() if key != "hosts"}
+        share = document.copy()
+        share.pop("hosts", None)
         share["agent"] = host
         if number > 1:
             share["portion"] = {"index": index, "of": number}
@@ -56,13 +56,19 @@ def _useful(document: TrialDocument, hosts: int) -> int:
     return max(1, min(bounds if requests is None else [*bounds, requests]))
 
 
-def clients_of(load: Mapping[str, Any]) -> int:
+def clients_of(load: LoadDocument) -> int:
     """Return the most requests that a load may have in flight."""
-    return int(load["clients"] if load["kind"] == "closed" else load["clients_max"])
+    if load["kind"] == "closed":
+        return load["clients"]
+    clients = load["clients_max"]
+    assert clients is not None, "planning says how many requests of an open load may be in flight"
+    return clients
 
 
-def _load(load: Mapping[str, Any], index: int, number: int) -> dict[str, Any]:
+def _load(load: LoadDocument, index: int, number: int) -> LoadDocument:
     """Return a host's own clients; rates are divided by the load generator."""
-    key = "clients" if load["kind"] == "closed" else "clients_max"
-    even, rest = divmod(int(load[key]), number)
-    return {**load, key: even + (index < rest)}
+    even, rest = divmod(clients_of(load), number)
+    own = even + (index < rest)
+    if load["kind"] == "closed":
+        return {**load, "clients": own}
+    return {**load, "clients_max": own}

@@ -6,10 +6,8 @@ A host that is lost takes its share with it. What it had told until then stays i
 import json
 import queue
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
 
 from loadstone._loadgen import Table
 from loadstone.documents.summary import Live, Summary
@@ -17,7 +15,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
 from loadstone.execution.scripts import located
-from loadstone.hosts import secrets
+from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, Heard
 from loadstone.hosts.division import clients_of, divide, failures_max
@@ -110,7 +108,7 @@ class _TrialOnHosts:
     ) -> None:
         self.stops_on_loss = False
         self.absent: list[str] = []
-        self.secrets: Mapping[str, Mapping[str, str]] | None = None
+        self.secrets: messages.Secrets | None = None
         self._document = document
         self._output = output
         self._carrier = carrier
@@ -120,8 +118,8 @@ class _TrialOnHosts:
             name: TrialHost(name, clients=clients_of(share["load"]))
             for name, share in self._division.shares.items()
         }
-        self._live = LiveFigures(self._hosts)
-        self._turns = Turns(tuple(self._hosts)) if document.get("script") else None
+        self._live = LiveFigures()
+        self._turns = Turns(tuple(self._hosts), attempt) if document.get("script") else None
         self._ready_end = 0.0
         self._failures_max = failures_max(document)
         self._reason: str | None = None
@@ -143,7 +141,7 @@ class _TrialOnHosts:
             while self._working():
                 self._turn()
         except BaseException:
-            self._carrier.ask(self._hosts, "stop")
+            self._carrier.ask(self._hosts, messages.Stop())
             raise
         return self._summary(started_ns, monotonic_ns)
 
@@ -157,7 +155,7 @@ class _TrialOnHosts:
             self._hosts[name].state = "preparing"
             trial = json.dumps(self._division.shares[name])
             self._carrier.ask(
-                (name,), "trial", trial=trial, attempt=self._attempt, secrets=self.secrets
+                (name,), messages.Trial(trial=trial, attempt=self._attempt, secrets=self.secrets)
             )
         self._ready_end = time.monotonic() + READY_S
         while any(host.state == "preparing" for host in self._hosts.values()):
@@ -192,7 +190,7 @@ class _TrialOnHosts:
         for name in names:
             if name in clocks:
                 at = at_ns + clocks[name].offset_ns
-                self._carrier.ask((name,), "go", at_unix_ns=at)
+                self._carrier.ask((name,), messages.Go(at_unix_ns=at))
                 self._hosts[name].state = "loading"
             else:
                 self._lose(self._hosts[name], "its clock could not be read")
@@ -234,7 +232,7 @@ class _TrialOnHosts:
             self._told = now
             live = self._live.all()
             if live is not None:
-                self._output.progress(cast(Live, live))
+                self._output.progress(live)
             else:
                 self._output.probes()
 
@@ -242,46 +240,53 @@ class _TrialOnHosts:
         host = self._hosts.get(heard.host)
         if host is None or host.state in ("lost", "finished"):
             return
-        body = heard.body
         if heard.say == "gone":
             # Another agent may be there in its place already, for the next trial.
             why = "its agent ended, or the connection to it broke"
             self._lose(host, why, keeps_agent=True)
             return
         host.heard = time.monotonic()
-        if body.get("attempt") != self._attempt:
+        if heard.body.get("attempt") != self._attempt:
             return
-        match heard.say:
-            case "ready":
+        try:
+            said = messages.read(heard.say, heard.body)
+        except ValueError as error:
+            self._lose(host, f"its agent said what is no message of a trial: {error}")
+        else:
+            self._take(host, said)
+
+    def _take(self, host: TrialHost, said: messages.Said | messages.Asked) -> None:
+        match said:
+            case messages.Ready():
                 host.state = "ready"
-            case "rows":
-                self._take_rows(host, body["rows"], body["live"])
-            case "probes":
-                self._output.probe_rows(_on_our_clock(Table.unpack(body["rows"]), host.clock))
-            case "actions":
-                self._output.actions(Table.unpack(body["rows"]))
-            case "turn" if self._turns is not None:
-                self._turns.end(host.name, body["turn"], body["doubts"])
-            case "want":
-                self._send_piece(host, body["sha256"], body["offset"])
-            case "requests":
-                self._output.requests(Table.unpack(body["rows"]))
-            case "intent":
-                self._output.intent(body["names"])
-                self._carrier.ask((host.name,), "noted")
-            case "unmade":
-                self._output.unmade(body["names"])
-            case "end":
-                for probe, reason in body["absent_probes"].items():
+            case messages.Rows():
+                self._take_rows(host, said.rows, said.live)
+            case messages.Probes():
+                self._output.probe_rows(_on_our_clock(said.rows, host.clock))
+            case messages.Actions():
+                self._output.actions(said.rows)
+            case messages.Turn() if self._turns is not None:
+                self._turns.end(host.name, said.turn, said.doubts)
+            case messages.Want():
+                self._send_piece(host, said.sha256, said.offset)
+            case messages.Requests():
+                self._output.requests(said.rows)
+            case messages.Intent():
+                self._output.intent(said.names)
+                self._carrier.ask((host.name,), messages.Noted())
+            case messages.Unmade():
+                self._output.unmade(said.names)
+            case messages.End():
+                for probe, reason in said.absent_probes.items():
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason
-                if abs(body["clock_step_ns"]) >= CLOCK_STEP_NS_MIN:
-                    host.clock_step_ns = body["clock_step_ns"]
-                if self._has_left(host, body["left"]):
+                if abs(said.clock_step_ns) >= CLOCK_STEP_NS_MIN:
+                    host.clock_step_ns = said.clock_step_ns
+                if self._has_left(host, said.left):
                     return
-                host.summary = body["summary"]
+                host.summary = said.summary
                 host.state = "finished"
-            case "failed" if not self._has_left(host, body["left"]):
-                self._fail(host, body["error"])
+            case messages.Failed() if not self._has_left(host, said.left):
+                self._fail(host, said.error)
 
     def _begin_turn(self) -> None:
         """Let a script go on when all hosts that still take part have ended its turn."""
@@ -291,12 +296,12 @@ class _TrialOnHosts:
         lost = [host.name for host in self._hosts.values() if host.state == "lost"]
         begin = self._turns.next(working, lost)
         if begin is not None:
-            self._carrier.ask(working, "begin", attempt=self._attempt, **asdict(begin))
+            self._carrier.ask(working, begin)
 
     def _send_piece(self, host: TrialHost, sha256: str, offset: int) -> None:
         """Send a part of a script's file; of files that the trial does not name, none."""
         located_here = located(self._document, self._output.folder)
-        paths = {file["sha256"]: file["path"] for file in named_in(dict(located_here))}
+        paths = {file["sha256"]: file["path"] for file in named_in(located_here)}
         if sha256 not in paths:
             return
         try:
@@ -307,10 +312,10 @@ class _TrialOnHosts:
                 "the run folder has its scripts in the folder scripts",
             ) from error
         self._ready_end = time.monotonic() + READY_S
-        self._carrier.ask(
-            (host.name,), "piece", attempt=self._attempt, sha256=sha256, offset=offset, size=size,
-            piece=piece,
-        )  # fmt: skip
+        sent = messages.Piece(
+            attempt=self._attempt, sha256=sha256, offset=offset, size=size, piece=piece
+        )
+        self._carrier.ask((host.name,), sent)
 
     def _has_left(self, host: TrialHost, why: str | None) -> bool:
         """Lose a host that ended its load without being asked to; say whether it did."""
@@ -320,10 +325,9 @@ class _TrialOnHosts:
         self._lose(host, f"it ended its load: {why}", keeps_agent=True)
         return True
 
-    def _take_rows(self, host: TrialHost, packed: bytes | None, live: Mapping[str, Any]) -> None:
+    def _take_rows(self, host: TrialHost, rows: Table | None, live: Live) -> None:
         times = None
-        if packed is not None:
-            rows = Table.unpack(packed)
+        if rows is not None:
             self._output.intervals(rows)
             times = count(host, rows)
         self._live.note(host.name, live, times)
@@ -366,7 +370,7 @@ class _TrialOnHosts:
     def _stop(self, reason: str | None) -> None:
         self._reason = self._reason or reason
         self._stopped_at = time.monotonic()
-        self._carrier.ask(self._hosts, "stop")
+        self._carrier.ask(self._hosts, messages.Stop())
 
     def _summary(self, started_ns: int, monotonic_ns: int) -> Summary:
         told = [host.summary for host in self._hosts.values() if host.summary is not None]
@@ -382,16 +386,17 @@ class _TrialOnHosts:
         merged["ended_unix_ns"] = ended_ns or self._carrier.clock.unix_ns()
         for host in lost:
             # Up to its last second; what it did after that is not known.
-            for name in ("requests", "failed", "bytes"):
-                merged[name] += getattr(host, name)
+            merged["requests"] += host.requests
+            merged["failed"] += host.failed
+            merged["bytes"] += host.bytes
         if self._reason is not None:
             merged["state"], merged["reason"] = "stopped", self._reason
         merged.pop("start_error_ns", None)
-        merged["hosts"] = [host.document() for host in self._hosts.values()]
-        merged["hosts"] += [TrialHost(name, "idle").document() for name in self._division.idle]
         why = "it was lost before this trial"
-        merged["hosts"] += [TrialHost(name, "lost", why).document() for name in self.absent]
-        return cast(Summary, merged)
+        absent = [TrialHost(name, "lost", why) for name in self.absent]
+        idle = [TrialHost(name, "idle") for name in self._division.idle]
+        merged["hosts"] = [host.document() for host in (*self._hosts.values(), *idle, *absent)]
+        return merged
 
 
 def _on_our_clock(rows: Table, clock: Clock | None) -> Table:

@@ -1,11 +1,11 @@
 """What hosts tell of their shares of a trial, made one: sums, extremes and lists; no means."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from loadstone._loadgen import Histogram
-
-Summary = Mapping[str, Any]
+from loadstone.documents.summary import Iteration, Live, LoadHost, Summary
+from loadstone.hosts.messages import STATES
 
 SUMS = (
     "requests", "failed", "unwritten", "bytes", "verified_requests", "verified_bytes",
@@ -23,49 +23,58 @@ OWN_FIGURES = (
 """What a record keeps of each host as well: a host's counters are judged by what its own load did,
 and a sum over all hosts would claim the work of other programs for it.
 """
-STATES = ("finished", "stopped", "interrupted")
-"""The states of a trial, each worse than the one before it."""
 
 
-def merge_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     """Return the summary of all shares together; the order of the hosts decides nothing.
 
     Times of iterations count from the common start. What one host alone can tell (its clocks, what
     its driver used) is taken from the first: agents of one run are of one build.
     """
-    merged = dict(summaries[0])
-    for name in SUMS:
-        merged[name] = _sum(one.get(name) for one in summaries)
-    for name in LISTS:
-        merged[name] = [value for one in summaries for value in one.get(name) or ()]
-    for name in NAMES:
-        found = {value for one in summaries for value in one.get(name) or ()}
-        merged[name] = sorted(found)
-    merged["mismatches"] = _sum_by_key(one.get("mismatches") for one in summaries)
-    merged["error_examples"] = {
-        kind: text
-        for one in reversed(summaries)
-        for kind, text in (one.get("error_examples") or {}).items()
+    worst = max(summaries, key=lambda one: STATES.index(one["state"] or "interrupted"))
+    own: Summary = {
+        "mismatches": _sum_by_key(one.get("mismatches") for one in summaries),
+        "error_examples": {
+            kind: text
+            for one in reversed(summaries)
+            for kind, text in (one.get("error_examples") or {}).items()
+        },
+        "objects_unwritten": sorted(
+            value for one in summaries for value in one.get("objects_unwritten") or ()
+        ),
+        "clients_requests_min": min(one.get("clients_requests_min") or 0 for one in summaries),
+        "clients_requests_max": max(one.get("clients_requests_max") or 0 for one in summaries),
+        "iterations": merge_iterations([one.get("iterations") or () for one in summaries]),
+        "state": worst["state"],
+        "reason": worst.get("reason"),
+        "hiccup": next((one["hiccup"] for one in summaries if one.get("hiccup")), None),
     }
-    merged["objects_unwritten"] = sorted(
-        value for one in summaries for value in one.get("objects_unwritten") or ()
-    )
-    merged["clients_requests_min"] = min(one.get("clients_requests_min") or 0 for one in summaries)
-    merged["clients_requests_max"] = max(one.get("clients_requests_max") or 0 for one in summaries)
-    merged["iterations"] = merge_iterations([one.get("iterations") or () for one in summaries])
-    worst = max(summaries, key=lambda one: STATES.index(one["state"]))
-    merged["state"], merged["reason"] = worst["state"], worst.get("reason")
-    merged["hiccup"] = next((one["hiccup"] for one in summaries if one.get("hiccup")), None)
-    return merged
+    return cast(Summary, {**summaries[0], **_by_rule(summaries), **own})
 
 
-def merge_iterations(hosts: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the tables above name."""
+    sums = {name: _sum(one.get(name) for one in summaries) for name in SUMS}
+    lists = {
+        name: [value for one in summaries for value in one.get(name) or ()]
+        for name in (*LISTS, *NAMES)
+    }
+    return {**sums, **lists, **{name: sorted(set(lists[name])) for name in NAMES}}
+
+
+def own_figures(summary: Summary) -> LoadHost:
+    """Return what the record keeps of a host's own summary."""
+    told: Mapping[str, Any] = summary
+    return cast(LoadHost, {name: told[name] for name in OWN_FIGURES if name in told})
+
+
+def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
     """Return each iteration from when the first host began it to when the last one ended it."""
     numbers = sorted({entry["iteration"] for entries in hosts for entry in entries})
-    merged = []
+    merged: list[Iteration] = []
     for number in numbers:
         entries = [one for entries in hosts for one in entries if one["iteration"] == number]
-        done = [one["first_done_ns"] for one in entries if one.get("first_done_ns") is not None]
+        done = [one.get("first_done_ns") for one in entries]
         merged.append(
             {
                 "iteration": number,
@@ -73,7 +82,7 @@ def merge_iterations(hosts: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[
                 "measure_start_ns": min(one["measure_start_ns"] for one in entries),
                 "measure_end_ns": max(one["measure_end_ns"] for one in entries),
                 "end_ns": max(one["end_ns"] for one in entries),
-                "first_done_ns": min(done, default=None),
+                "first_done_ns": min((one for one in done if one is not None), default=None),
                 "in_flight_ns": _sum(one.get("in_flight_ns") for one in entries),
             }
         )
@@ -83,13 +92,12 @@ def merge_iterations(hosts: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[
 class LiveFigures:
     """The figures of the last second over all hosts, for who watches a trial."""
 
-    def __init__(self, hosts: Iterable[str]) -> None:
-        self._lives: dict[str, Mapping[str, Any]] = {}
-        self._hosts = tuple(hosts)
+    def __init__(self) -> None:
+        self._lives: dict[str, Live] = {}
         self._lost: tuple[str, ...] = ()
         self._times: dict[str, Histogram] = {}
 
-    def note(self, host: str, live: Mapping[str, Any], times: Histogram | None) -> None:
+    def note(self, host: str, live: Live, times: Histogram | None) -> None:
         """Take note of one host's figures, and of the response times of its last second."""
         self._lives[host] = live
         if times is not None:
@@ -100,10 +108,9 @@ class LiveFigures:
         self._lost = (*self._lost, host)
         self._times.pop(host, None)
         if host in self._lives:
-            still = {"requests_last_s": 0, "bytes_last_s": 0}
-            self._lives[host] = {**self._lives[host], **still}
+            self._lives[host] = {**self._lives[host], "requests_last_s": 0, "bytes_last_s": 0}
 
-    def all(self) -> dict[str, Any] | None:
+    def all(self) -> Live | None:
         """Return the figures as the load generator tells those of one host; None before any."""
         running = {host: live for host, live in self._lives.items() if host not in self._lost}
         lives = tuple(self._lives.values())
@@ -113,26 +120,19 @@ class LiveFigures:
         times = Histogram()
         for one in self._times.values():
             times.merge(one)
-        shares = [live["progress"] for live in running.values() if live.get("progress") is not None]
-        totals = {
-            name: sum(live[name] for live in lives)
-            for name in ("requests", "failed", "bytes", "requests_last_s", "bytes_last_s")
-        }
+        shares = [live["progress"] for live in running.values()]
         return {
             **first,
-            **totals,
+            "requests": sum(live["requests"] for live in lives),
+            "failed": sum(live["failed"] for live in lives),
+            "unwritten": sum(live["unwritten"] for live in lives),
+            "bytes": sum(live["bytes"] for live in lives),
+            "requests_last_s": sum(live["requests_last_s"] for live in lives),
+            "bytes_last_s": sum(live["bytes_last_s"] for live in lives),
             "p50_ns": times.quantile(0.5) if len(times) else 0,
             "p99_ns": times.quantile(0.99) if len(times) else 0,
             # The trial is over when its slowest host is done.
-            "progress": min(shares, default=None),
-            "hosts": {
-                "number": len(self._hosts),
-                "slowest": min(running, key=lambda host: running[host]["requests_last_s"]),
-                "slowest_requests_last_s": min(
-                    live["requests_last_s"] for live in running.values()
-                ),
-                "lost": list(self._lost),
-            },
+            "progress": min((one for one in shares if one is not None), default=None),
         }
 
 

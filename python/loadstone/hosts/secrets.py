@@ -7,7 +7,9 @@ from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign import drivers
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError
+from loadstone.hosts.messages import Secrets
 
 
 def variables_of(targets: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
@@ -20,7 +22,7 @@ def variables_of(targets: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
     }
 
 
-def read(document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def read(document: TrialDocument) -> Secrets:
     """Return the values of what a trial refers to: `variables` by name, `files` by path.
 
     Raises HostError when this host lacks one, before any host is asked.
@@ -30,7 +32,7 @@ def read(document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     if absent is not None:
         message, hint = absent
         raise HostError(f'target "{target["name"]}": {message}', hint, kind="secret-absent")
-    values: dict[str, dict[str, str]] = {"variables": {}, "files": {}}
+    values: Secrets = {"variables": {}, "files": {}}
     for kind, name in _references(target["driver"], target["settings"]):
         if kind == "env" and name in os.environ:
             values["variables"][name] = os.environ[name]

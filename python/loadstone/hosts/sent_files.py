@@ -9,7 +9,8 @@ import os
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+
+from loadstone.documents.trial import ScriptFileDocument, TrialDocument
 
 PIECE_BYTES = 1 << 20
 KEPT_BYTES_MAX = 4 << 30
@@ -92,7 +93,9 @@ class SentFiles:
             )
 
 
-def named_in(document: dict[str, Any]) -> list[dict[str, str]]:
+def named_in(document: TrialDocument) -> list[ScriptFileDocument]:
     """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
-    script = document.get("script") or {}
-    return [script[name] for name in ("subjects", "requests") if script.get(name)]
+    script = document.get("script")
+    if not script:
+        return []
+    return [file for file in (script.get("subjects"), script.get("requests")) if file]

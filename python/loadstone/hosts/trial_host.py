@@ -1,13 +1,12 @@
 """How one host stands in one trial, and what of it the record keeps."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from loadstone._loadgen import Histogram, Table
+from loadstone.documents.summary import LoadHost, Summary
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.merging import OWN_FIGURES
+from loadstone.hosts.merging import own_figures
 
 
 @dataclass(slots=True)
@@ -25,12 +24,12 @@ class TrialHost:
     lost_ns: int | None = None
     clock: Clock | None = None
     clock_step_ns: int = 0
-    summary: Mapping[str, Any] | None = None
+    summary: Summary | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> LoadHost:
         """Return it as the record keeps it."""
-        told = self.summary or {}
-        return {
+        told: Summary = self.summary or {}
+        document: LoadHost = {
             "name": self.name,
             "state": self.state,
             "reason": self.reason,
@@ -40,18 +39,21 @@ class TrialHost:
             "bytes": told.get("bytes", self.bytes),
             "lost_ns": self.lost_ns,
             "start_error_ns_max": told.get("start_error_ns"),
-            **{name: told[name] for name in OWN_FIGURES if name in told},
-            **(self.clock.document() if self.clock is not None else {}),
-            **({"clock_step_ns": self.clock_step_ns} if self.clock_step_ns else {}),
         }
+        document.update(own_figures(told))
+        if self.clock is not None:
+            document.update(self.clock.document())
+        if self.clock_step_ns:
+            document["clock_step_ns"] = self.clock_step_ns
+        return document
 
 
 def end_ns(host: TrialHost) -> int:
     """Return when a host ended, on the controller's clock; 0 where it told nothing."""
-    if host.summary is None:
+    ended_ns = host.summary["ended_unix_ns"] if host.summary is not None else None
+    if ended_ns is None:
         return 0
-    offset_ns = host.clock.offset_ns if host.clock is not None else 0
-    return int(host.summary["ended_unix_ns"]) - offset_ns
+    return ended_ns - (host.clock.offset_ns if host.clock is not None else 0)
 
 
 def count(host: TrialHost, rows: Table) -> Histogram | None:

@@ -6,26 +6,19 @@ because the host that changes them was lost.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from loadstone.hosts.messages import Begin
 
 DOUBTS_BYTES_MAX = 4 << 20
 """Of more subjects in doubt than fit, four bytes each, nothing is expected any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
-    """What hosts are told when a turn begins, as `Control.begin_turn` takes it."""
-
-    turn: int
-    doubts: bytes | None
-    lost: list[int]
-
-
 class Turns:
     """How far the hosts of a trial are in its script."""
 
-    def __init__(self, hosts: Sequence[str]) -> None:
+    def __init__(self, hosts: Sequence[str], attempt: int) -> None:
         """`hosts` are in the order of their portions."""
+        self._attempt = attempt
         self._hosts = tuple(hosts)
         self._turn = 0
         self._ended: set[str] = set()
@@ -47,6 +40,7 @@ class Turns:
         if not working or not self._ended.issuperset(working):
             return None
         begin = Begin(
+            attempt=self._attempt,
             turn=self._turn + 1,
             doubts=self._doubts,
             lost=[

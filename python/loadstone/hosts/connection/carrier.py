@@ -12,7 +12,7 @@ from distributed import SchedulerPlugin
 
 from loadstone import __version__
 from loadstone.errors import HostError
-from loadstone.hosts import clock
+from loadstone.hosts import clock, messages
 from loadstone.hosts.connection import carriage
 from loadstone.hosts.connection.address import split_address
 from loadstone.hosts.connection.certificates import Authority
@@ -97,11 +97,11 @@ class Carrier:
             certificate=identity.certificate, key=identity.key,
         )  # fmt: skip
 
-    def ask(self, hosts: Iterable[str], what: str, **body: Any) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
         """Ask hosts for something; who is gone is not asked."""
         names = tuple(hosts)
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._send, names, what, body)
+            self._loop.call_soon_threadsafe(self._send, names, asked)
 
     def read_clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
         """Return how far the clocks of hosts are from ours; who does not answer is left out."""
@@ -144,7 +144,7 @@ class Carrier:
 
     async def _close(self) -> None:
         self._renewal.cancel()
-        self._send(tuple(self._addresses), "leave", {})
+        self._send(tuple(self._addresses), messages.Leave())
         for _ in range(40):
             if not self._addresses:
                 break
@@ -154,16 +154,17 @@ class Carrier:
 
     async def _renew(self) -> None:
         while True:
-            self._send(tuple(self._addresses), "renew", {})
+            self._send(tuple(self._addresses), messages.Renew())
             await asyncio.sleep(RENEW_S)
 
-    def _send(self, hosts: Iterable[str], what: str, body: Mapping[str, Any]) -> None:
+    def _send(self, hosts: Iterable[str], asked: messages.Asked) -> None:
         assert self._scheduler is not None
+        body = {"ask": messages.word(asked), "body": messages.body(asked)}
+        message = {"op": carriage.MESSAGE, **body}
         for host in hosts:
             address = self._addresses.get(host)
             if address is not None and address in self._scheduler.stream_comms:
                 carriage.gather_no_longer(self._scheduler.stream_comms[address])
-                message = {"op": carriage.MESSAGE, "ask": what, "body": dict(body)}
                 self._scheduler.worker_send(address, message)
 
     def _hear(self, say: str, body: Mapping[str, Any], worker: str) -> None:
@@ -173,14 +174,20 @@ class Carrier:
             return
         host = str(state.name)
         if say == "clock":
-            waiting = self._waiting.pop((host, body["question"]), None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(body["host_ns"])
+            # An answer that is none leaves its question open: the host's clock is not read.
+            with contextlib.suppress(ValueError):
+                self._take_answer(host, messages.read(say, body))
             return
         if say == "hello":
             self._addresses[host] = worker
         if self._addresses.get(host) == worker:
             self.heard.put(Heard(host=host, say=say, body=body))
+
+    def _take_answer(self, host: str, answer: messages.Said | messages.Asked) -> None:
+        if isinstance(answer, messages.Clock) and answer.host_ns is not None:
+            waiting = self._waiting.pop((host, answer.question), None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(answer.host_ns)
 
     def _gone(self, worker: str) -> None:
         for host, address in list(self._addresses.items()):
@@ -212,7 +219,7 @@ class Carrier:
         number, answer = self._question, self._loop.create_future()
         self._waiting[host, number] = answer
         sent_ns = self.clock.unix_ns()
-        self._send((host,), "clock", {"question": number})
+        self._send((host,), messages.Clock(question=number))
         host_ns = await answer
         return clock.Exchange(sent_ns=sent_ns, answered_ns=self.clock.unix_ns(), host_ns=host_ns)
 

@@ -1,0 +1,266 @@
+"""What a controller and its agents tell each other during a trial, with a class for each message.
+
+A message goes under its class's name in small letters. Tables go as their bytes and documents as
+JSON text, for dask makes tuples of lists. What comes in is checked here, once.
+"""
+
+import json
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_args
+
+from pydantic import PlainValidator, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from loadstone import _loadgen
+from loadstone._loadgen import Table
+from loadstone.documents.summary import Live, Summary
+
+STATES = ("finished", "stopped", "interrupted")
+"""The states of a trial, each worse than the one before it."""
+
+
+class Secrets(TypedDict):
+    """Values of what a trial refers to: by the names of variables, and by paths."""
+
+    variables: dict[str, str]
+    files: dict[str, str]
+
+
+def _table_of(schema: _loadgen.Schema) -> PlainValidator:
+    def read(value: object) -> Table:
+        if not isinstance(value, bytes):
+            raise ValueError("found no bytes of a table")
+        table = Table.unpack(value)
+        if table.schema != schema:
+            raise ValueError("found a table with other columns")
+        return table
+
+    return PlainValidator(read)
+
+
+def _document_of(kind: type) -> PlainValidator:
+    adapter = TypeAdapter[Any](kind)
+
+    def read(value: object) -> Any:
+        if not isinstance(value, str):
+            raise ValueError("found no JSON text")
+        try:
+            document = json.loads(value)
+        except RecursionError as error:
+            raise ValueError("found JSON that is nested too deeply") from error
+        # What is checked is kept as it came: a whole number stays one in a record.
+        adapter.validate_python(document, strict=True)
+        return _whole(document) if kind is Summary else document
+
+    return PlainValidator(read)
+
+
+def _whole(summary: Summary) -> Summary:
+    """Refuse a summary that lacks what every load generator tells."""
+    needed = {"state", "ended_unix_ns", "requests", "failed", "bytes"}
+    missing = needed.difference(key for key, value in summary.items() if value is not None)
+    times = {"iteration", "start_ns", "measure_start_ns", "measure_end_ns", "end_ns"}
+    for entry in summary.get("iterations") or ():
+        missing |= times - entry.keys()
+    if missing:
+        raise ValueError(f"found a summary without {', '.join(sorted(missing))}")
+    if summary["state"] not in STATES:
+        raise ValueError(f'found the state "{summary["state"]}"')
+    return summary
+
+
+IntervalRows = Annotated[Table, _table_of(_loadgen.INTERVALS)]
+ProbeRows = Annotated[Table, _table_of(_loadgen.PROBES)]
+ActionRows = Annotated[Table, _table_of(_loadgen.ACTIONS)]
+RequestRows = Annotated[Table, _table_of(_loadgen.REQUESTS)]
+LiveText = Annotated[Live, _document_of(Live)]
+SummaryText = Annotated[Summary, _document_of(Summary)]
+ReasonsText = Annotated[dict[str, str], _document_of(dict[str, str])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfTrial:
+    """What belongs to one attempt at a trial; of another one it is too late."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready(OfTrial):
+    """All is there for the load, which waits for its start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows(OfTrial):
+    """How a share stands; rows of the seconds that are complete, where there are new ones."""
+
+    rows: IntervalRows | None
+    live: LiveText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes(OfTrial):
+    """What a host's probes have read, at times of its own clock."""
+
+    rows: ProbeRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions(OfTrial):
+    """Rows of a script's actions, of seconds that are complete."""
+
+    rows: ActionRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests(OfTrial):
+    """Requests one by one."""
+
+    rows: RequestRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn(OfTrial):
+    """A host's part of a script's turn has ended; `doubts` as `run_trial` has them."""
+
+    turn: int
+    doubts: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want(OfTrial):
+    """A host lacks a file of the trial, from a place on."""
+
+    sha256: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent(OfTrial):
+    """Places that a host makes as soon as it hears that they are noted."""
+
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmade(OfTrial):
+    """Places of an intent that the target refused to make."""
+
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End(OfTrial):
+    """A share is over. `left` says why, where the controller did not ask for its end."""
+
+    summary: SummaryText
+    left: str | None
+    clock_step_ns: int
+    """By how much the host's clock was set meanwhile."""
+    absent_probes: ReasonsText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(OfTrial):
+    """A share could not begin, or broke; `left` as of an end."""
+
+    error: str
+    left: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A question for a host's time; in an answer, `host_ns` is that time since 1970."""
+
+    question: int
+    host_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial(OfTrial):
+    """A host's share of a trial, as the text of its document, to be made ready."""
+
+    trial: str
+    secrets: Annotated[Secrets, _document_of(Secrets)] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Go:
+    """Load starts at this time of the host's clock."""
+
+    at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece(OfTrial):
+    """A part of a file that was wanted, and the size of the whole file."""
+
+    sha256: str
+    offset: int
+    size: int
+    piece: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin(OfTrial):
+    """A turn of a script begins, as `Control.begin_turn` takes it."""
+
+    turn: int
+    doubts: bytes | None
+    lost: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """The run folder knows of the places of an intent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Load ends, with what there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew:
+    """The controller is there: the lease begins again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """The run is over."""
+
+
+Said = Ready | Rows | Probes | Actions | Requests | Turn | Want | Intent | Unmade | End | Failed
+Asked = Clock | Trial | Go | Piece | Begin | Noted | Stop | Renew | Leave
+
+
+def word(message: Said | Asked) -> str:
+    """Return what a message is called on its way."""
+    return type(message).__name__.lower()
+
+
+def body(message: Said | Asked) -> dict[str, object]:
+    """Return a message as it is sent."""
+    return {field.name: _sent(getattr(message, field.name)) for field in fields(message)}
+
+
+def _sent(value: Any) -> object:
+    if isinstance(value, Table):
+        return value.pack()
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+_KINDS = {kind.__name__.lower(): TypeAdapter[Any](kind) for kind in get_args(Said | Asked)}
+
+
+def read(word: str, body: object) -> Said | Asked:
+    """Return the message that has come; raise ValueError with what is wrong with it."""
+    if word not in _KINDS:
+        raise ValueError(f'"{word}" is no message')
+    try:
+        message: Said | Asked = _KINDS[word].validate_python(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, (word, *first["loc"])))
+        raise ValueError(f"{place}: {first['msg']}") from error
+    return message

@@ -1,0 +1,87 @@
+"""What controller and agents say to each other, and what is none of it."""
+
+import json
+import queue
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from distributed.protocol import dumps, loads
+
+from loadstone.documents.summary import Live
+from loadstone.hosts import messages
+from loadstone.hosts.connection.carrier import Heard
+from loadstone.hosts.executor import _TrialOnHosts
+from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.steady_clock import SteadyClock
+
+SUMMARY: dict[str, Any] = {
+    "state": "finished", "reason": None, "requests": 10, "failed": 1, "bytes": 100,
+    "ended_unix_ns": 10**18, "thread_cpu_ns": [7],
+    "iterations": [{"iteration": 1, "start_ns": 10, "measure_start_ns": 10, "measure_end_ns": 90,
+                    "end_ns": 100}],
+}  # fmt: skip
+LIVE: Live = {
+    "elapsed_ns": 10, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 100,
+    "failed": 0, "unwritten": 0, "bytes": 0, "requests_last_s": 3, "bytes_last_s": 0, "p50_ns": 0,
+    "p99_ns": 0, "progress": 0.5,
+}  # fmt: skip
+
+
+def summary_text(**values: Any) -> str:
+    return json.dumps(SUMMARY | values)
+
+
+def standing(names: list[str]) -> Any:
+    """Return a trial on hosts that are loading and say nothing."""
+    carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, clock=SteadyClock())
+    output = SimpleNamespace(progress=lambda live: None, probes=lambda: None)
+    document = {
+        "id": "0001", "phase": "put", "hosts": len(names), "measured": True,
+        "load": {"kind": "closed", "clients": 8}, "stop": {"requests": 100},
+    }  # fmt: skip
+    trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
+    for host in trial._hosts.values():
+        host.state = "loading"
+    return trial
+
+
+@pytest.mark.parametrize(
+    ("word", "body", "reason"),
+    [
+        ("rows", {}, "rows.rows: Field required"),
+        ("rows", {"rows": b"no table", "live": "{}"}, "rows.rows"),
+        ("rows", {"rows": None, "live": "[" * 100_000}, "nested too deeply"),
+        ("rows", {"rows": None, "live": '{"requests": "many"}'}, "rows.live"),
+        ("probes", {"rows": INTERVAL_SCHEMA.of_rows([]).pack()}, "other columns"),
+        ("intent", {"names": 3}, "intent.names"),
+        ("end", {"summary": '{"state": "finished"}'}, "without bytes"),
+        ("end", {"summary": "7"}, "end.summary"),
+        ("end", {"summary": summary_text(state="well")}, 'the state "well"'),
+        ("end", {"summary": summary_text(iterations=[{}])}, "without end_ns"),
+        ("nonsense", {}, "no message"),
+    ],
+)
+def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
+    word: str, body: dict[str, Any], reason: str
+) -> None:
+    trial = standing(["a", "b"])
+    trial._carrier.heard.put(Heard(host="a", say=word, body={"attempt": 1, **body}))
+    trial._turn()
+    a, b = trial._hosts.values()
+    assert (a.state, b.state) == ("lost", "loading")
+    assert "is no message of a trial" in a.reason
+    assert reason in a.reason
+    assert len(a.reason) < 200
+
+
+def test_a_message_comes_as_it_was_sent() -> None:
+    told: Any = SUMMARY
+    for sent in (
+        messages.Rows(attempt=1, rows=None, live=LIVE),
+        messages.Begin(attempt=1, turn=2, doubts=b"1234", lost=[0]),
+        messages.Trial(attempt=1, trial="{}", secrets={"variables": {"A": "b"}, "files": {}}),
+        messages.End(attempt=1, summary=told, left=None, clock_step_ns=0, absent_probes={}),
+    ):
+        body = loads(dumps(messages.body(sent)))
+        assert messages.read(messages.word(sent), body) == sent
