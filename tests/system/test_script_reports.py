@@ -178,12 +178,27 @@ def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(
     findings = analyse(run, courses=False)
     # Of one case there is room for each of its actions.
     (first, *_) = findings.action_totals
-    screen = screen_of(run, replace(findings, action_totals=(first,)), width=width)
+    case = (first.cell.target, first.cell.parameters)
+    own = tuple(one for one in findings.actions if (one.cell.target, one.cell.parameters) == case)
+    totals = tuple(one for one in findings.totals if one.target == first.cell.target)
+    small = replace(findings, totals=totals, action_totals=(first,), actions=own)
+    screen = screen_of(run, small, width=width)
     lead, table = (one for one in screen.body if isinstance(one, Table))
     assert next(str(column.header) for column in lead.columns) == "Actions"
     heads = [str(column.header) for column in table.columns]
     assert heads[-1] == "Failed"
     assert {"Busy", "Crypto"} - {*heads} == dropped
+
+
+def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
+    folders: dict[str, Path],
+) -> None:
+    run = read_run(folders["m5.large"])
+    screen = screen_of(run, analyse(run, courses=False), width=80)
+    # The first actions of the first case would say nothing of the others.
+    (table,) = (one for one in screen.body if isinstance(one, Table))
+    assert "Actions" in [str(column.header) for column in table.columns]
+    assert any("Each action" in str(line) for line in screen.body)
 
 
 def test_several_clients_have_a_part_of_the_table_each(folders: dict[str, Path]) -> None:

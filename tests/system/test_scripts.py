@@ -252,7 +252,7 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
         if encryption != "none":
             # By a public key for each recipient; of what one keeps by one's own key.
             assert share["wrapping_ns"]["mean"] > 2 * write["wrapping_ns"]["mean"]
-    assert "Crypto" in said.out
+    assert "Crypto" in loadstone("report", tmp_path / "run", "--full").out
     assert "Crypto" in loadstone("report", tmp_path / "run", "-f", "markdown").out
 
 

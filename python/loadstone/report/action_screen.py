@@ -14,7 +14,7 @@ from loadstone.report.tables.replays import replay_words
 from loadstone.report.tables.script_actions import actions_table
 
 LINES_MIN = 5
-"""In fewer, actions would show a part of them only: the full report has all."""
+"""Fewer show next to nothing: the full report has all."""
 
 
 def actions_below(
@@ -24,7 +24,10 @@ def actions_below(
     above = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in lead)
     replays = [Text(replay_words(one), style="dim") for one in findings.replays[:1]]
     room = lines - above - bool(lead) - len(replays)
-    if lead and room < LINES_MIN:
+    # The first actions of the first of several cases would say nothing of the others.
+    is_part = len({str(one.cell.parameters) for one in findings.actions}) > 1
+    is_part = is_part and len(findings.actions) + 2 > room
+    if lead and (is_part or room < LINES_MIN):
         yield from replays
         yield Text("Each action, and the requests that they are made of: --full.", style="dim")
         return
