@@ -170,7 +170,7 @@ def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) 
     assert all(path.read_text().startswith("<svg") for path in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("width", "dropped"), [(80, {"Busy", "Crypto"}), (160, set())])
+@pytest.mark.parametrize(("width", "dropped"), [(50, {"Busy", "Crypto"}), (160, set())])
 def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(
     folders: dict[str, Path], width: int, dropped: set[str]
 ) -> None:
