@@ -23,6 +23,10 @@ Process = subprocess.Popen[str] | warm_start.Fork
 """A command that runs."""
 
 
+TOLD_AS_JSON = ("--errors", "json")
+"""Before a command: its errors have kinds, which stay when words get better."""
+
+
 @dataclass(frozen=True)
 class Said:
     """What a command said, and how it ended."""

@@ -199,7 +199,8 @@ def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
     assert (said.code, "gone" in said.out) == (1, False)
     assert "XAdminUserNotFound" in said.err
     cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
-    assert "12 objects and 2 buckets gone" in cleaned.out
+    assert "12 objects" in cleaned.out
+    assert "2 buckets" in cleaned.out
 
 
 def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ def test_a_store_and_a_demo_tell_nothing_of_the_environment(cage: Cage, tmp_path
     strange.mkdir()
     (strange / "letter").write_text("mine")
     refused = loadstone(cage, "serve", "--port", "0", "--data", strange)
-    assert "no store wrote" in refused.err, "it got as far as its directory"
+    assert str(strange) in refused.err, "it got as far as its directory"
     folder = tmp_path / "demo"
     demo = loadstone(cage, "demo", "-o", folder, "--objects", "100")
     assert demo.code == 0, demo.err
@@ -428,7 +428,7 @@ def test_agents_tell_nothing_of_the_environment(cage: Cage, tmp_path: Path) -> N
     )
     assert loadstone(cage, "hosts", "check", file).code == 0
     refused = loadstone(cage, "agent", "--join", tmp_path / "absent")
-    assert "cannot read the invitation" in refused.err
+    assert str(tmp_path / "absent") in refused.err
     folder = tmp_path / "many"
     assert loadstone(cage, "run", file, "-o", folder).code == 0
     assert cage.check_folder(folder) > 3

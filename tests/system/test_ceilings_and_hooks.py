@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.cli.messages import FORM
 from tests.system import campaigns
-from tests.system.command import Said, loadstone, start
+from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
 
 DATA = Path(__file__).parents[1] / "data" / "importers"
 CAMPAIGN = """
@@ -46,26 +47,33 @@ def test_a_missing_program_is_told_before_there_is_a_run_folder(
     tmp_path: Path, programs: Path
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
-    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PATH": str(programs)})
+    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    said = loadstone(*words, environment={"PATH": str(programs)})
     assert said.code == 1
-    assert 'error: ceiling "network" needs the program "iperf3"' in said.err
-    assert "hint: on Debian: apt-get install iperf3" in said.err
+    (error,) = said.errors
+    assert error["kind"] == "program-absent"
+    for name in ('"network"', '"iperf3"'):
+        assert name in error["message"]
+    assert error["hint"].endswith(": apt-get install iperf3")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
-    tmp_path: Path, programs: Path
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, folder = campaigns.write(tmp_path, CAMPAIGN), tmp_path / "run"
-    program(programs, "iperf3", 'echo "no route to osd" >&2; exit 1')
+    why = "no route to osd"
+    program(programs, "iperf3", f'echo "{why}" >&2; exit 1')
     said = run(folder, programs, file)
     assert said.code == 1
-    assert 'error: ceiling "network", receive, 1 stream: exit code 1: no route to osd' in said.err
+    assert f'ceiling "network", receive, 1 stream: exit code 1: {why}' in said.err
     assert len(list((folder / "trials").glob("*.json"))) == 1
+    monkeypatch.setenv(FORM, "json")
     other = run(folder, programs, file, "--resume", "--set=ceilings.network.port=1")
+    monkeypatch.delenv(FORM)
     assert other.code == 1
     assert "ceilings" in other.err
-    assert "was planned differently" in other.err
+    assert other.kinds == ["other-plan"]
     program(programs, "iperf3", f"cat {DATA}/iperf3-4streams-reverse.json")
     said = run(folder, programs, file, "--resume")
     assert said.code == 0, said.err

@@ -110,7 +110,8 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
     (tmp_path / "away").rename(data)
     said = loadstone("clean", run, "--yes")
     assert said.code == 0, said.err
-    assert "5 objects and 1 bucket gone" in said.out
+    assert "5 objects" in said.out
+    assert "1 bucket" in said.out
     assert files(data) == set()
     assert json.loads((run / "manifest.json").read_text())["cleaned"]
 

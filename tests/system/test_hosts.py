@@ -27,7 +27,7 @@ from loadstone.hosts.session import HostSession
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 from tests.system import campaigns
-from tests.system.command import loadstone, start
+from tests.system.command import TOLD_AS_JSON, loadstone, start
 
 CAMPAIGN = """\
 name: many
@@ -50,7 +50,7 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
     said = loadstone("run", file, "-o", tmp_path / "run")
     assert said.code == 0, said.err
-    assert "client hosts joined: local1, local2" in said.err
+    assert ": local1, local2" in said.err
     run = read_run(tmp_path / "run")
     assert [host["name"] for host in run.manifest["hosts"]] == ["local1", "local2"]
     (record,) = run.records
@@ -151,7 +151,7 @@ def test_a_host_that_stands_still_is_lost_and_makes_no_load_when_it_wakes(tmp_pa
         os.kill(sleeper, signal.SIGCONT)
         campaigns.end(process)
     _, host = lost_host(tmp_path)
-    assert host["reason"] == "nothing was heard of it for 3 s"
+    assert host["reason"].endswith(" 3 s")
     wait_until(lambda: not os.path.exists(f"/proc/{sleeper}"))
 
 
@@ -232,8 +232,9 @@ def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -
         os.kill(agents[0], signal.SIGKILL)
         _, err = campaigns.end(process)
     assert process.returncode == 1
-    assert "client host local1 was lost" in err
-    record, _ = lost_host(tmp_path)
+    assert "local1" in err
+    record, host = lost_host(tmp_path)
+    assert host["name"] == "local1"
     assert record.labels == ("STOPPED",)
     assert not any(is_running(number) for number in agents)
 
@@ -264,20 +265,25 @@ def test_who_was_not_invited_is_refused_by_both_sides() -> None:
     with Carrier("a" * 32, "127.0.0.1") as ours, Carrier("b" * 32, "127.0.0.1") as others:
         stranger = others.invite("client1", is_alone=False)
         wrong = replace(stranger, controller=ours.address)
-        with pytest.raises(HostError, match="the certificates do not fit"):
+        with pytest.raises(HostError) as caught:
             asyncio.run(agent.serve(wrong, until_input_ends=False))
+        assert caught.value.kind == "certificates"
         # One that trusts our authority, but has a certificate of another.
         forged = replace(wrong, authority=ours.invite("x", is_alone=False).authority)
-        with pytest.raises(HostError, match="the certificates do not fit"):
+        with pytest.raises(HostError) as caught:
             asyncio.run(agent.serve(forged, until_input_ends=False))
+        assert caught.value.kind == "certificates"
         assert ours.heard.empty()
 
 
 def test_a_controller_that_is_gone_is_named() -> None:
     with Carrier("a" * 32, "127.0.0.1") as carrier:
         late = carrier.invite("client1", is_alone=False)
-    with pytest.raises(HostError, match=r"host client1: connect to the controller at 127\.0\.0\.1"):
+    with pytest.raises(HostError) as caught:
         asyncio.run(agent.serve(late, until_input_ends=False))
+    assert caught.value.kind == "unreachable"
+    assert "host client1: " in caught.value.message
+    assert late.controller.removeprefix("tls://") in caught.value.message
 
 
 def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
@@ -381,6 +387,8 @@ def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
 def test_a_secret_to_send_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = SENT.replace("ENDPOINT", "http://127.0.0.1:9").replace("KEYFILE", str(tmp_path / "key"))
     (tmp_path / "key").write_text("user")
-    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    file = campaigns.write(tmp_path, text)
+    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
     assert said.code == 1
-    assert '"CANARY_SECRET" is not set' in said.err
+    assert said.kinds == ["secret-absent"]
+    assert '"CANARY_SECRET"' in said.errors[0]["message"]

@@ -98,7 +98,7 @@ def test_a_host_that_is_cut_off_is_lost_and_ends_its_load_by_itself(
     states = {host["name"]: host["state"] for host in record.summary["hosts"]}
     assert states == {"client1": "finished", "client2": "lost"}
     (lost,) = (host for host in record.summary["hosts"] if host["state"] == "lost")
-    assert lost["reason"] == "nothing was heard of it for 3 s"
+    assert lost["reason"].endswith(" 3 s")
     assert lost["requests"] > 0
 
 
@@ -125,14 +125,14 @@ def refused(network: SshNetwork, folder: Path, *changes: str) -> str:
 
 def test_a_name_that_does_not_resolve_is_named(network: SshNetwork, tmp_path: Path) -> None:
     said = refused(network, tmp_path, "hosts.names=[client1, nowhere.invalid]")
-    assert "host nowhere.invalid: start an agent by ssh" in said
+    assert "host nowhere.invalid: " in said
     assert "hint:" in said
 
 
 @pytest.mark.long(cpu_s=6)
 def test_a_host_that_does_not_answer_is_named(network: SshNetwork, tmp_path: Path) -> None:
     said = refused(network, tmp_path, "hosts.names=[client1, 10.231.9.77]")
-    assert "host 10.231.9.77: start an agent by ssh" in said
+    assert "host 10.231.9.77: " in said
 
 
 @contextlib.contextmanager
@@ -150,15 +150,16 @@ def test_a_refused_key_is_named(network: SshNetwork, tmp_path: Path) -> None:
     other = (network.folder / "client1.host.pub").read_text()
     with holding(network.folder / "authorized", other):
         said = refused(network, tmp_path)
-    assert "host client1: start an agent by ssh: the key or the user was refused" in said
-    assert "log in once by hand" in said
+    assert "host client1: " in said
+    assert "Permission denied" in said
 
 
 def test_a_key_that_is_no_pair_is_named(network: SshNetwork, tmp_path: Path) -> None:
     other = (network.folder / "client1.host.pub").read_text()
     with holding(network.folder / "user.pub", other):
         said = refused(network, tmp_path)
-    assert "host client1: start an agent by ssh: a file of ssh cannot be used" in said
+    assert "host client1: " in said
+    assert "~/.ssh" in said
 
 
 def test_a_host_with_another_key_than_the_known_one_is_named(
@@ -167,7 +168,8 @@ def test_a_host_with_another_key_than_the_known_one_is_named(
     known = network.ssh_folder / "known_hosts"
     with holding(known, known.read_text().splitlines()[0] + "\n"):
         said = refused(network, tmp_path)
-    assert "host client2: start an agent by ssh: its key is not a known one" in said
+    assert "host client2: " in said
+    assert "known_hosts" in said
     assert "client1" not in said
 
 
@@ -196,7 +198,8 @@ def test_what_is_no_agent_is_named(
 
 def test_a_host_without_a_way_back_is_named(network: SshNetwork, tmp_path: Path) -> None:
     said = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.listen={UNROUTED}")
-    assert f"host client1: connect to the controller at {UNROUTED}" in said
+    assert "host client1: " in said
+    assert UNROUTED in said
     assert "hosts.listen" in said
 
 

@@ -1,6 +1,7 @@
 """Hosts that are slow, have no room on their disk, or whose clock is set: no hang, and no loss."""
 
 import contextlib
+import errno
 import json
 import mmap
 import os
@@ -186,7 +187,7 @@ def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
     whole, cut = run.records
     assert [host["state"] for host in whole.summary["hosts"]] == ["finished"] * 2
     others, slow = cut.summary["hosts"]
-    assert slow["reason"] == "nothing was heard of it for 3 s"
+    assert slow["reason"].endswith(" 3 s")
     assert others["requests"] + slow["requests"] == cut.summary["requests"]
     if on_lost == "continue":
         assert process.returncode == 0, err
@@ -219,7 +220,7 @@ def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
         reports_say(tmp_path / "run", "HOSTS_UNEQUAL")
     else:
         # A machine that is busy with other work besides may leave it too little to say anything.
-        assert slow["reason"] == "nothing was heard of it for 3 s"
+        assert slow["reason"].endswith(" 3 s")
         reports_say(tmp_path / "run", "HOST_LOST")
 
 
@@ -257,7 +258,7 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
         filler.unlink()
     assert said.code == 1
     assert "host client2" in said.err
-    assert "No space left on device" in said.err
+    assert os.strerror(errno.ENOSPC) in said.err
     assert "hint:" in said.err
     assert "Traceback" not in said.err
     assert not (tmp_path / "run").exists()
@@ -288,7 +289,7 @@ def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
     assert said.code == 1
     assert "client2" in said.err
     assert re.search('write ".*[.]part": No space left on device', said.err), said.err
-    assert "make room, or name another folder in TMPDIR" in said.err
+    assert "TMPDIR" in said.err
     assert "Traceback" not in said.err
     scripts = [path.stat().st_size for path in (tmp_path / "full" / "scripts").rglob("*.*")]
     assert max(scripts) > 1 << 20
@@ -333,7 +334,7 @@ def test_a_controller_whose_disk_fills_ends_all_load_and_goes_on_when_there_is_r
         _, err = campaigns.end(process)
         no_load_is_left(network)
         assert process.returncode == 1
-        assert "No space left on device" in err
+        assert os.strerror(errno.ENOSPC) in err
         assert "Traceback" not in err
         filler.unlink()
         first = read_run(run).records[0]

@@ -87,7 +87,7 @@ def test_a_host_whose_key_is_unknown_is_refused(tmp_path: Path, hosts: ssh.Hosts
         (tmp_path / "home" / ".ssh" / name).write_bytes(key.read_bytes())
     answer = run(other, "hosts", "check", campaign(tmp_path, hosts))
     assert answer.code == 1
-    assert "its key is not a known one" in answer.err
+    assert "known_hosts" in answer.err
 
 
 def test_a_user_without_a_key_is_refused(tmp_path: Path, hosts: ssh.Hosts) -> None:
@@ -97,7 +97,7 @@ def test_a_user_without_a_key_is_refused(tmp_path: Path, hosts: ssh.Hosts) -> No
     (tmp_path / "home" / ".ssh" / "known_hosts").write_text(known)
     answer = run(other, "hosts", "check", campaign(tmp_path, hosts))
     assert answer.code == 1
-    assert "the key or the user was refused" in answer.err
+    assert "Permission denied" in answer.err
 
 
 def test_two_names_of_one_host_are_two_agents_too_many(tmp_path: Path, hosts: ssh.Hosts) -> None:

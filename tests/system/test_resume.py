@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone, start
+from tests.system.command import TOLD_AS_JSON, loadstone, start
 
 
 def contents(folder: Path, names: set[str]) -> dict[str, bytes]:
@@ -209,15 +209,15 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     file.write_text(campaigns.LONG.replace("clients_max: 20", "clients_max: 21"))
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
     assert said.code == 1
-    assert "was planned differently" in said.err
+    assert said.kinds == ["other-plan"]
     assert read_run(tmp_path / "run").state == "interrupted"
 
 
 def test_what_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone("run", file, "-o", tmp_path / "nothing", "--resume")
+    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
     assert said.code == 1
-    assert "there is no such folder" in said.err
+    assert said.kinds == ["no-run"]
     assert loadstone("run", file, "--resume").err.startswith("error: --resume needs the run folder")

@@ -1,6 +1,8 @@
 """`loadstone run`, from a file to a run folder and a report."""
 
+import errno
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -10,7 +12,7 @@ import pytest
 
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone, start
+from tests.system.command import TOLD_AS_JSON, errors_in, loadstone, start
 
 
 def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
@@ -31,8 +33,8 @@ def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
     assert manifest["versions"]["load_generator"]
     assert "put" in said.out
     assert "get" in said.out
-    assert "[8/8] two get round 2" in said.err
-    assert f"run folder: {tmp_path / 'run'}" in said.err
+    assert "[8/8] two" in said.err
+    assert str(tmp_path / "run") in said.err
 
 
 def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
@@ -62,9 +64,9 @@ def test_a_run_is_never_written_over_another(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
     assert loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1").code == 0
     before = (tmp_path / "run" / "manifest.json").read_bytes()
-    said = loadstone("run", file, "-o", tmp_path / "run")
+    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
     assert said.code == 1
-    assert "there is one already" in said.err
+    assert said.kinds == ["run-exists"]
     assert "Traceback" not in said.err
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
 
@@ -87,9 +89,12 @@ def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
         'one: {driver: s3, endpoint: "http://127.0.0.1:9", access_key: a, secret_key: {env: K}}',
     )
     file = campaigns.write(tmp_path, text)
-    said = loadstone("run", file, "-o", tmp_path / "run", environment={"K": "hush"})
+    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    said = loadstone(*words, environment={"K": "hush"})
     assert said.code == 1
-    assert 'error: target "one"' in said.err
+    (error,) = said.errors
+    assert error["kind"] == "target"
+    assert 'target "one"' in error["message"]
     assert "Traceback" not in said.err
     run = read_run(tmp_path / "run")
     assert run.state == "failed"
@@ -126,7 +131,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> N
     # Files may not grow past this: the first trial's fit, those of the long one do not.
     limit = 50_000
     done = subprocess.run(
-        [sys.executable, "-m", "loadstone", "run", str(file), "-o", str(tmp_path / "run")],
+        [sys.executable, "-m", "loadstone", *TOLD_AS_JSON, "run", file, "-o", tmp_path / "run"],
         capture_output=True,
         text=True,
         preexec_fn=lambda: no_file_beyond(limit),
@@ -134,7 +139,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 1
-    assert "error: cannot write" in done.stderr
+    assert {error["kind"] for error in errors_in(done.stderr)} == {"no-space"}
     assert "Traceback" not in done.stderr
     run = read_run(tmp_path / "run")
     assert run.state == "interrupted"
@@ -146,7 +151,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> N
 SMALL_DISK = """
 mkdir -p {disk}
 mount -t tmpfs -o size=160k tmpfs {disk} || exit 77
-{python} -m loadstone run {file} -o {disk}/run
+{python} -m loadstone --errors json run {file} -o {disk}/run
 code=$?
 cp -r {disk}/run {kept}
 exit $code
@@ -166,8 +171,10 @@ def test_a_disk_without_room_is_told_by_its_name_and_the_run_stays_readable(
     if done.returncode in (77, 127) or "unshare" in done.stderr:
         pytest.skip("no file system may be mounted here")
     assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-    assert "hint: make room for it" in done.stderr
+    error = errors_in(done.stderr)[0]
+    assert error["kind"] == "no-space"
+    assert os.strerror(errno.ENOSPC) in error["message"]
+    assert "--resume" in error["hint"]
     run = read_run(tmp_path / "kept")
     assert run.state == "interrupted"
     assert run.records[0].is_whole
@@ -180,9 +187,10 @@ def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
     first = start("run", file, "-o", tmp_path / "run")
     try:
         campaigns.wait_for(first, "%")
-        second = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+        second = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
         assert second.code == 1
-        assert f"being written by another process (pid {first.pid} " in second.err
+        assert second.kinds == ["run-in-use"]
+        assert f"(pid {first.pid} " in second.errors[0]["message"]
     finally:
         first.kill()
         first.communicate()

@@ -13,7 +13,8 @@ from loadstone import importers
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.account import RATE, SECONDS, THREAD_RATE, Account
 from loadstone.cli import main
-from loadstone.errors import InputError
+from loadstone.cli.application import app
+from loadstone.errors import InputError, ResultError
 from loadstone.formats.imported import Hints, Imported
 from loadstone.importers import network_ceiling
 from loadstone.importers.run_folder import write_run
@@ -265,8 +266,9 @@ def test_the_command_line_makes_a_run_folder_that_can_be_reported(
     document = json.loads(capfd.readouterr().out)
     assert document["cases"][0]["target"] == "swift"
     assert "IMPORTED" in document["cases"][0]["labels"]
-    assert main(["import", "nectar", *names, "-o", str(folder)]) == 1
-    assert "already" in capfd.readouterr().err
+    with pytest.raises(ResultError) as caught:
+        app(args=["import", "nectar", *names, "-o", str(folder)], standalone_mode=False)
+    assert caught.value.kind == "run-exists"
 
 
 def test_a_file_stands_wherever_a_run_does(capfd: pytest.CaptureFixture[str]) -> None:

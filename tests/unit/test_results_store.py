@@ -341,11 +341,13 @@ def test_a_table_without_its_columns_is_refused(run_path: Path) -> None:
 
 
 def test_a_missing_folder_and_a_file_are_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match="no such folder"):
+    with pytest.raises(ResultError, match="nothing") as caught:
         read_run(tmp_path / "nothing")
+    assert caught.value.kind == "no-run"
     (tmp_path / "file").touch()
-    with pytest.raises(ResultError, match="is a folder"):
+    with pytest.raises(ResultError, match="file") as caught:
         read_run(tmp_path / "file")
+    assert caught.value.kind == "no-run"
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "trials/0002.json", "trials/0002.parquet"])
