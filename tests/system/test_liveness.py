@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.cli import exit_code
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
 from tests.system.command import NO_STATE, start
@@ -250,10 +251,13 @@ def stop_resume(attempt: Attempt, url: str) -> End:
 
 STOPS = [stop, stop_writing, stop_cleaning_up, stop_clean, stop_resume]
 COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, resume, *STOPS]
+FAILED, LEFT = exit_code.FAILED, exit_code.LEFT
 EXIT_CODES = {
-    bench: {0, 1}, clean_up: {0, 1}, clean: {0, 1}, resume: {0, 1}, probe: {0, 1}, dry_run: {0},
+    bench: {0, FAILED, LEFT}, clean_up: {0, FAILED, LEFT}, clean: {0, FAILED, LEFT},
+    resume: {0, FAILED, LEFT}, probe: {0, FAILED}, dry_run: {0},
     # A command that had come to its end, or failed, before Ctrl-C did.
-    **{each: {0, 1, 130} for each in STOPS}, stop: {1, 130},
+    **{each: {0, FAILED, LEFT, exit_code.INTERRUPTED} for each in STOPS},
+    stop: {FAILED, exit_code.INTERRUPTED},
 }  # fmt: skip
 
 Futures = dict[tuple[str, str, str], Future[End]]
