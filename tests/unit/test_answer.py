@@ -11,6 +11,7 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.answers.answer import CHECKS, KNEE_SHARE, answer_of
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.rules import view
 from loadstone.report import REPORTS, Options
 from loadstone.report.next_step import next_step
 from loadstone.results.record import Run
@@ -70,7 +71,7 @@ def test_rounds_of_a_case_are_one_row_with_their_range(rounds: tuple[Run, Findin
         assert one.rate == pytest.approx(sum(rates) / 2)
         assert one.spread == pytest.approx((rates[1] - rates[0]) / 2 / one.rate)
     # Repetition is not advised where there was some.
-    assert "one trial per number" not in {why for one in answer.cautions for why in one.reasons}
+    assert view("label")["n=1"].short not in {why for one in answer.cautions for why in one.reasons}
 
 
 def test_a_sweep_answers_with_least_time_knee_and_peak(sweep: tuple[Run, Findings]) -> None:

@@ -342,9 +342,10 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     tmp_path: Path,
 ) -> None:
     path = write_skyhook(tmp_path / "run")
+    why = "no such daemon"
     entry = {
         "hook": "restart", "at": "30s", "trial": "0001", "phase": "get", "command": ["r"],
-        "on_failure": "label", "state": "ended", "exit_code": 1, "said": "no such daemon",
+        "on_failure": "label", "state": "ended", "exit_code": 1, "said": why,
         "started_unix_ns": STARTED_UNIX_NS + 30 * 10**9,
         "ended_unix_ns": STARTED_UNIX_NS + 31 * 10**9,
     }  # fmt: skip
@@ -357,7 +358,7 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
         ("restart: exit code 1", 30.0, "0001")
     ]
     text = REPORTS["markdown"].render(run, found, Options()).decode()
-    assert "no such daemon" in text
+    assert why in text
     assert "drop at 30s: exit code 1; restart" in text
     labels = {trial.trial: trial.labels for trial in found.trials}
     assert labels["0001"] == ("HOOK",)

@@ -92,9 +92,9 @@ def test_planning_refuses_on_this_very_host(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(host_limits, "read_limits", lambda: HOST)
     with pytest.raises(LoadstoneError, match="are 60,064"):
         host_limits.check(plan("{threads: 60_000}"))
-    assert host_limits.describe(plan("{threads: 250}")) == (
-        "at most 250 + 64 of 20,000 descriptors, and 250 to one endpoint of 28,232 ports"
-    )
+    told = str(host_limits.describe(plan("{threads: 250}")))
+    for fact in (" 250 + 64 of 20,000 descriptors", " 250 to one", "28,232 ports"):
+        assert fact in told
 
 
 def test_the_limits_of_this_host_can_be_read() -> None:

@@ -1,5 +1,6 @@
 """Programs that a run starts: how they end, what is kept of them, and what they leave behind."""
 
+import errno
 import os
 import signal
 import threading
@@ -60,7 +61,7 @@ def test_only_the_last_of_what_a_program_says_is_told_and_all_of_its_output_kept
 def test_a_program_that_is_not_there_is_told_by_its_name() -> None:
     ended = wait(["no-such-program"])
     assert ended.state == "not started"
-    assert "no-such-program: No such file" in ended.said
+    assert f"no-such-program: {os.strerror(errno.ENOENT)}" in ended.said
 
 
 def test_when_somebody_wants_to_stop_all_programs_side_by_side_are_ended() -> None:

@@ -98,11 +98,12 @@ def test_a_target_that_fails_ends_its_own_trials_only(
 ) -> None:
     plan = plan_of()
     broken, whole = ids(plan, "one"), ids(plan, "two")
-    loadgen.behave[broken[1]] = refuse(loadgen, "bucket gone\nhint: make it again")
+    why, do = "bucket gone", "make it again"
+    loadgen.behave[broken[1]] = refuse(loadgen, f"{why}\nhint: {do}")
     end = runner.execute(plan, create(tmp_path / "run", plan), events.append)
     assert end.state == "failed"
     assert [(problem.message, problem.hint) for problem in end.problems] == [
-        ('target "one": bucket gone', "make it again")
+        (f'target "one": {why}', do)
     ]
     run = read_run(tmp_path / "run")
     assert [record.id for record in run.records] == sorted([broken[0], *whole])
@@ -181,13 +182,12 @@ def test_a_trial_that_was_cut_off_by_itself_is_named_and_the_others_go_on(
 ) -> None:
     plan = plan_of()
     second = plan.trials[1].id
-    loadgen.behave[second] = lambda control: {
-        "state": "interrupted",
-        "reason": "all client hosts were lost",
-    }
+    why = "all client hosts were lost"
+    loadgen.behave[second] = lambda control: {"state": "interrupted", "reason": why}
     end = runner.execute(plan, create(tmp_path / "run", plan), lambda event: None)
     assert (end.state, end.is_cut_unasked) == ("interrupted", True)
-    assert f"trial {second} was cut off: all client hosts were lost" in str(end.problems[0])
+    assert f"trial {second} " in end.problems[0].message
+    assert end.problems[0].message.endswith(f": {why}")
     run = read_run(tmp_path / "run")
     assert run.manifest["not_run"] == [second]
     assert len(run.records) == len(plan.trials)
@@ -300,10 +300,10 @@ def test_an_error_of_ours_is_not_taken_for_the_targets(
 ) -> None:
     def listen(event: Event) -> None:
         if isinstance(event, TrialProgress):
-            raise ValueError("a view that is broken")
+            raise ZeroDivisionError
 
     plan = plan_of()
-    with pytest.raises(ValueError, match="a view that is broken"):
+    with pytest.raises(ZeroDivisionError):
         runner.execute(plan, create(tmp_path / "run", plan), listen)
     assert read_run(tmp_path / "run").state == "interrupted"
 

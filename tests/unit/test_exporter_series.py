@@ -86,7 +86,7 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     sent, queue = evidence_pictures(findings)
     assert sent.title == "node_sent_bytes_total (MiB/s), probe osds"
     assert sent.caption.startswith("osd1, osd2, trial after trial")
-    assert "1 stood still; the run folder has all of them." in queue.caption
+    assert "1 stood still;" in queue.caption
     layer = queue.specification(with_title=False)["layer"][0]
     rows = list(csv.DictReader(io.StringIO(layer["data"]["values"])))
     assert {row["series"] for row in rows} == {"osd1", "osd2"}
@@ -114,8 +114,8 @@ def test_their_number_is_bounded(tmp_path):
     assert len(findings.exporters.metrics) == METRICS_MAX
     assert findings.exporters.others == 30 - METRICS_MAX
     first, *_, last = evidence_pictures(findings)
-    assert "Of its 20 series, the 7 that moved most." in first.caption
-    assert "22 more metrics moved less" in last.caption
+    assert "20 series, the 7" in first.caption
+    assert "22 more metrics" in last.caption
 
 
 def test_without_exporters_there_is_no_such_chart(tmp_path):

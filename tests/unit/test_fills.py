@@ -198,7 +198,7 @@ def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
 ) -> None:
     with pytest.raises(InputError, match=said) as stop:
         pool_size(monkeypatch, output, code)
-    assert stop.value.hint == "give fill in bytes, such as 500GiB"
+    assert str(stop.value.hint).endswith("500GiB")
 
 
 def test_a_directory_tells_the_size_of_its_file_system(tmp_path: Path) -> None:

@@ -223,16 +223,16 @@ def live(rate: int) -> Live:
 
 
 def test_every_host_that_cannot_take_part_is_named_and_what_to_do_once() -> None:
+    why = "no loadstone there"
     found = refusal(
         {
-            "b": "host b: no loadstone there\nhint: install it",
-            "a": "host a: no loadstone there\nhint: install it",
+            "b": f"host b: {why}\nhint: install it",
+            "a": f"host a: {why}\nhint: install it",
             "c": "exit code 3",
         }
     )
-    assert str(found).splitlines()[:3] == [
-        "host a: no loadstone there", "host b: no loadstone there", "host c: exit code 3",
-    ]  # fmt: skip
+    lines = found.message.splitlines()
+    assert lines == [f"host a: {why}", f"host b: {why}", "host c: exit code 3"]
     assert found.hint == "install it"
     assert "12 more" in str(refusal({f"c{number:02}": "gone" for number in range(20)}))
 
@@ -349,14 +349,15 @@ def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> Non
 def test_a_host_that_ends_its_load_unasked_is_lost_and_the_others_are_whole() -> None:
     trial = standing(["a", "b", "c"])
     cut = summary(state="interrupted", ended_unix_ns=10**18)
-    say(trial, "a", end(cut, left="what launched the agent has gone"))
+    why = "what launched the agent has gone"
+    say(trial, "a", end(cut, left=why))
     for name in ("b", "c"):
         say(trial, name, end(summary(ended_unix_ns=10**18)))
     trial._turn()
     found = trial._summary(1, 1)
     assert (found["state"], found["reason"]) == ("finished", None)
     assert [host["state"] for host in found["hosts"]] == ["lost", "finished", "finished"]
-    assert found["hosts"][0]["reason"] == "it ended its load: what launched the agent has gone"
+    assert found["hosts"][0]["reason"].endswith(f": {why}")
 
 
 def test_a_host_that_ends_its_load_because_all_do_is_not_lost() -> None:

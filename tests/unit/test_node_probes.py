@@ -1,5 +1,6 @@
 """Probes of nodes: what ping, iperf3 and fio print, mounts that are another thing, what is left."""
 
+import errno
 import json
 import os
 import signal
@@ -207,7 +208,7 @@ def test_a_mount_is_measured_and_nothing_is_left(tmp_path: Path, fio: Install) -
 def test_a_program_that_fails_is_quoted_and_nothing_is_left(tmp_path: Path, fio: Install) -> None:
     fio(WRITES + FAILS)
     told = probed(tmp_path)
-    assert "No space left on device" in told["failed"]
+    assert os.strerror(errno.ENOSPC) in told["failed"]
     assert not [name for name in os.listdir(tmp_path) if name.startswith("loadstone")]
 
 
@@ -416,7 +417,8 @@ def test_what_a_run_keeps_is_printed_again(
 
 def test_a_run_keeps_what_the_programs_of_probes_printed(tmp_path: Path, fio: Install) -> None:
     """A failed one, too; and the reader sees when a file of them is another."""
-    lines = f"[ $kind = randread ] && {{ echo 'fio: out of luck'; exit 1; }}\n{ANSWERS}"
+    why = "fio: out of luck"
+    lines = f"[ $kind = randread ] && {{ echo '{why}'; exit 1; }}\n{ANSWERS}"
     fio(WRITES + lines)
     (tmp_path / "m").mkdir()
     probe = f"{{kind: mount, path: {tmp_path}/m, duration: 1s, file_size: 4MiB, jobs: 2}}"
@@ -424,12 +426,12 @@ def test_a_run_keeps_what_the_programs_of_probes_printed(tmp_path: Path, fio: In
     run = tmp_path / "run"
     assert main(["run", str(tmp_path / "c.yaml"), "-o", str(run), "--quiet"]) == 0
     (told,) = read_manifest(run)["nodes"]["here"]["probes"]
-    assert "out of luck" in told["failed"]
+    assert why in told["failed"]
     steps = ("lay", "write", "read", "randwrite", "randread")
     assert told["outputs"] == [f"nodes/N001-{step}.txt" for step in steps]
     kept = [run / name for name in told["outputs"]]
     assert json.loads(kept[1].read_text()) == fio_document("write")
-    assert kept[4].read_text() == "fio: out of luck\n"
+    assert kept[4].read_text() == f"{why}\n"
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     assert main(["report", str(run)]) == 0
     kept[1].write_text("{}")

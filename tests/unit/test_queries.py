@@ -275,7 +275,9 @@ def test_answers_agree_within_what_engines_round() -> None:
     assert difference(one[::-1], two) is None, "ties may come in any order"
     for wrong in (one[:1], [[*one[0], 1], one[1]], [["A", 10.52, *one[0][2:]], one[1]]):
         assert difference(plain_answer(wrong), two) is not None
-    assert difference([["x", 1]], [["y", 1]]) == "row 1, column 1: 'x', expected 'y'"
+    wrong = str(difference([["x", 1]], [["y", 1]]))
+    assert wrong.startswith("row 1, column 1: 'x'")
+    assert wrong.endswith("'y'")
     assert difference([[True]], [[1.0]]) is None
 
 

@@ -49,7 +49,8 @@ def test_a_limit_follows_from_what_was_measured(
 
 def test_evidence_has_both_rates_and_what_measured_the_bound() -> None:
     found = times(0.2, 100 << 20, QueryBound(resource="storage", name="fio", bytes_per_s=1 << 30))
-    assert found.evidence == "0.1 of 2 processors busy, read 50 MiB/s of 1 GiB/s (fio)"
+    for fact in ("0.1 of 2 ", "50 MiB/s of 1 GiB/s", "(fio)"):
+        assert fact in found.evidence
 
 
 @pytest.mark.parametrize(
@@ -78,9 +79,9 @@ def test_evidence_of_memory_has_what_was_seen() -> None:
     memory = QueryMemory(
         stalled=0.45, major_faults=1204, peak_bytes=900 * MIB, allowed_bytes=1024 * MIB
     )
-    assert times(0.4, 1, memory=memory).evidence == (
-        "work stood still for memory 45% of the time, 1,204 major faults, held 900 MiB of 1 GiB"
-    )
+    evidence = times(0.4, 1, memory=memory).evidence
+    for fact in ("45%", "1,204 major faults", "900 MiB of 1 GiB"):
+        assert fact in evidence
 
 
 def test_a_query_that_ran_out_of_memory_is_limited_by_it() -> None:

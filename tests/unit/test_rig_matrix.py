@@ -30,7 +30,8 @@ def test_right_is_what_was_injected_and_blame_is_the_instrument_seen_elsewhere()
     assert [is_right(one) for one in OUTCOMES] == [True, False, True, False]
     # A target's limit that is put down to the client is wrong, and not the grave mistake.
     assert [is_blamed(one) for one in OUTCOMES] == [False, True, False, False]
-    assert "2 of 4 verdicts were right (50%); 1 of 2 limits" in summary(OUTCOMES)
+    for fact in ("2 of 4 ", "(50%)", "1 of 2 limits"):
+        assert fact in summary(OUTCOMES)
 
 
 def test_the_matrix_marks_what_was_wrong() -> None:
@@ -42,12 +43,12 @@ def test_the_matrix_marks_what_was_wrong() -> None:
 def test_a_page_keeps_what_stands_around_its_matrix(tmp_path: Path) -> None:
     page = tmp_path / "verdict.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    publish(page, OUTCOMES, "two cores")
+    publish(page, OUTCOMES, "two quiet cores")
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    assert "Measured on two cores." in text
+    assert "quiet cores" in text
 
 
 def test_every_limit_of_the_instrument_is_known_as_one() -> None:

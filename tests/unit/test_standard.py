@@ -165,7 +165,7 @@ def test_a_family_is_what_the_run_compares(tmp_path: Path, run: Run) -> None:
 
 
 def test_an_audit_is_asked_of_writes_alone(tmp_path: Path, run: Run) -> None:
-    assert answer(run, AUDIT) == ("not applicable", "no measured request changed anything")
+    assert answer(run, AUDIT)[0] == "not applicable"
     two = write_two(tmp_path / "run", 2)
     status, because = answer(two, AUDIT)
     assert status == "not met"
@@ -206,7 +206,8 @@ def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_no_doubt(run: Run) 
         (one,) = [one for one in declare(run, searched) if one.number == CAPACITY]
         return one.status, one.because
 
-    assert found() == ("met", "both bounds, and fresh trials at the lower one")
-    assert found(is_confirmed=False) == ("not met", "not confirmed: ceph, get")
-    assert found(is_doubted=True) == ("not met", "not confirmed: ceph, get")
-    assert found(upper=None) == ("not met", "no load that fails was found: ceph, get")
+    assert found()[0] == "met"
+    for lacking in ({"is_confirmed": False}, {"is_doubted": True}, {"upper": None}):
+        status, because = found(**lacking)
+        assert status == "not met"
+        assert because.endswith(": ceph, get")

@@ -172,7 +172,9 @@ def test_ls1_says_what_did_not_hold() -> None:
     found = steadiness.ls1(step, round_s=60, seed=1)
     assert not found.is_steady
     steady = steadiness.ls1(1000 + noise(300, 3), round_s=60, seed=1)
-    assert str(steady) == "steady within ±10% over 5 rounds (300 s)"
+    assert steady.is_steady
+    for fact in ("±10%", "5 rounds", "300 s"):
+        assert fact in str(steady)
 
 
 def test_a_rate_that_never_changes_is_steady() -> None:

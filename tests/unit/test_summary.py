@@ -119,7 +119,9 @@ def test_parts_have_times_of_their_own_and_failed_ones_are_counted(folder):
     assert cell.part.max_ns == pytest.approx(800_000, rel=1e-3)
     table = latency_table(findings)
     kinds = [row[-len(QUANTILE_HEADS) - 3] for row in table.rows]
-    assert kinds == ["service", "each of 24 parts, 2 failed"]
+    assert kinds[0] == "service"
+    for fact in (" 24 parts", "2 failed"):
+        assert fact in kinds[1]
 
 
 def test_a_record_of_a_build_without_parts_has_none(folder):
@@ -161,7 +163,8 @@ def test_a_percentile_without_ten_requests_beyond_it_is_absent_with_the_reason(f
     cell = one_cell(folder, [row(0, 500), row(1, 499)])
     assert cell.headline.quantiles["p95"] is not None
     assert cell.headline.quantiles["p99"] is None
-    assert cell.headline.unresolved["p99"] == "needs 1,000 requests, has 999"
+    for number in ("1,000", "999"):
+        assert number in cell.headline.unresolved["p99"]
 
 
 def test_a_thousand_requests_are_enough_for_p99(folder):

@@ -208,7 +208,7 @@ def test_a_node_out_of_reach_is_said_and_the_others_answer(
     )
     assert main(["nodes", str(campaign)]) == 1
     shown = capsys.readouterr()
-    assert 'warning: node "gone" (127.0.0.1): ' in shown.err
+    assert '"gone" (127.0.0.1): ' in shown.err
     assert "client" in shown.out
     # A run goes on without it, and keeps both.
     assert main(["run", str(campaign), "-o", str(tmp_path / "run"), "-q"]) == 0

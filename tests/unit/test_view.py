@@ -240,4 +240,4 @@ def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):
     assert main(["view", str(tmp_path / "absent")]) == 1
-    assert "there is no folder" in capsys.readouterr().err
+    assert str(tmp_path / "absent") in capsys.readouterr().err
