@@ -5,6 +5,7 @@ mod scripted;
 
 use std::time::Duration;
 
+use loadstone_loadgen::run::Summary;
 use scripted::{Asked, Server, Step, answer, payload, run, s3_trial, say};
 use serde_json::{Value, json};
 
@@ -25,17 +26,7 @@ fn second_of_four(
     });
     let summary = run(&s3_trial(&server, "get", 4, changes));
     assert_eq!(summary.requests, 4);
-    let mut examples = summary.error_examples.into_iter();
-    let (outcome, text) = examples.next().unwrap_or_else(|| ("ok".to_owned(), String::new()));
-    assert_eq!(examples.next(), None, "one fault is one kind of failure");
-    Got {
-        outcome,
-        text,
-        failed: summary.failed,
-        connections: summary.connections_opened,
-        repeated: summary.requests_repeated,
-        verified: summary.verified_requests,
-    }
+    Got::of(summary)
 }
 
 #[derive(Debug)]
@@ -46,6 +37,22 @@ struct Got {
     connections: u64,
     repeated: u64,
     verified: u64,
+}
+
+impl Got {
+    fn of(summary: Summary) -> Self {
+        let mut examples = summary.error_examples.into_iter();
+        let (outcome, text) = examples.next().unwrap_or_else(|| ("ok".to_owned(), String::new()));
+        assert_eq!(examples.next(), None, "one fault is one kind of failure");
+        Self {
+            outcome,
+            text,
+            failed: summary.failed,
+            connections: summary.connections_opened,
+            repeated: summary.requests_repeated,
+            verified: summary.verified_requests,
+        }
+    }
 }
 
 fn expect_failure(got: &Got, outcome: &str) {
@@ -319,17 +326,8 @@ fn large_unseen(fault: impl Fn(&Asked) -> Vec<Step> + Send + Sync + 'static) -> 
     });
     let summary = run(&s3_trial(&server, "get", 4, changes));
     assert_eq!((summary.requests, summary.verified_bytes), (4, 0));
-    let mut examples = summary.error_examples.into_iter();
-    let (outcome, text) = examples.next().unwrap_or_else(|| ("ok".to_owned(), String::new()));
-    let got = Got {
-        outcome,
-        text,
-        failed: summary.failed,
-        connections: summary.connections_opened,
-        repeated: summary.requests_repeated,
-        verified: summary.verified_requests,
-    };
-    (got, summary.bytes)
+    let bytes = summary.bytes;
+    (Got::of(summary), bytes)
 }
 
 #[test]
