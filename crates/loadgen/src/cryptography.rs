@@ -99,8 +99,8 @@ struct Counted<T> {
     own: Spent,
 }
 
-/// Has what a client does counted as its own. It comes boxed, so that the same code runs it that runs
-/// uncounted ones, which is inlined as if there were no others.
+/// Has what a client does counted as its own. It comes boxed, so that the loop of a driver's clients is
+/// compiled once, whether they are counted or not.
 pub(crate) fn counted<T>(client: Client<T>) -> impl Future<Output = T> {
     Counted { client, own: Spent::default() }
 }
