@@ -200,6 +200,13 @@ impl Completion {
     pub(crate) fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
         Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
+
+    /// Returns the completion of what began with an earlier request, and goes on with this one.
+    #[must_use]
+    pub(crate) fn behind(self, earlier: Option<Self>) -> Self {
+        let Some(Self { sent_ns, first_byte_ns, bytes, .. }) = earlier else { return self };
+        Self { sent_ns, first_byte_ns, bytes: bytes + self.bytes, ..self }
+    }
 }
 
 /// How one part of an object went.

@@ -291,33 +291,15 @@ impl Client for SwiftClient {
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
-        match ownership::look(self, bucket).await {
-            Err(_) if self.is_refused => {
-                self.renew(self.token_generation).await?;
-                ownership::look(self, bucket).await
-            }
-            found => found,
-        }
+        self.with_taken_token(async |own| ownership::look(own, bucket).await).await
     }
 
     async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
-        match ownership::ready(self, bucket).await {
-            Err(_) if self.is_refused => {
-                self.renew(self.token_generation).await?;
-                ownership::ready(self, bucket).await
-            }
-            found => found,
-        }
+        self.with_taken_token(async |own| ownership::ready(own, bucket).await).await
     }
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
-        match ownership::sweep(self, bucket).await {
-            Err(_) if self.is_refused => {
-                self.renew(self.token_generation).await?;
-                ownership::sweep(self, bucket).await
-            }
-            swept => swept,
-        }
+        self.with_taken_token(async |own| ownership::sweep(own, bucket).await).await
     }
 
     fn parts(&self) -> &[PartEnd] {
@@ -372,6 +354,19 @@ impl SwiftClient {
                 unreachable!("Trial::check refused what is not in OPERATIONS")
             }
         }
+    }
+
+    /// Does a job, and once more with a new token where the one that it had is not taken.
+    async fn with_taken_token<T>(
+        &mut self,
+        job: impl AsyncFn(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let done = job(self).await;
+        if done.is_ok() || !self.is_refused {
+            return done;
+        }
+        self.renew(self.token_generation).await?;
+        job(self).await
     }
 
     async fn renew(&mut self, generation: u64) -> Result<bool, Error> {

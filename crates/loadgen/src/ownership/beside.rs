@@ -60,6 +60,17 @@ pub(crate) enum Writer {
     Run(String),
 }
 
+impl Writer {
+    /// Reads what a store that speaks HTTP answered; `None` if that does not say it.
+    pub(crate) fn of(status: u16, is_ok: bool, run: Option<&str>) -> Option<Self> {
+        match (status, run) {
+            (404, _) => Some(Self::Absent),
+            (_, Some(run)) if is_ok => Some(Self::Run(run.to_owned())),
+            _ => is_ok.then_some(Self::Unnamed),
+        }
+    }
+}
+
 /// Whose an object in another's place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {

@@ -254,6 +254,13 @@ impl Connection {
         outcome
     }
 
+    /// Ends a request that began then with a failure, without having asked for more.
+    #[cold]
+    pub(crate) fn refuse(&mut self, began_ns: u64, outcome: Outcome, text: String) -> Completion {
+        let outcome = self.object_to(Failure::Told(outcome, text));
+        Completion::plain(outcome, began_ns, 0, self.reactor.now_ns())
+    }
+
     /// Returns what the last failure was about, for people: what was asked of whom, what came
     /// back, and a hint. `head` is the head that was sent.
     pub(crate) fn last_error(&self, head: &[u8]) -> Option<String> {

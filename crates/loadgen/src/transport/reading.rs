@@ -8,7 +8,7 @@ use crate::payload::sealed::Opener;
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
 use crate::transport::{
-    connection::{Connection, Failure, Sending},
+    connection::{Connection, Failure, Reply, Sending},
     transfer::{CheckRanges, Discard, Nothing, RangesMistake},
 };
 
@@ -60,6 +60,22 @@ async fn read_stretch(
             let failure = Failure::Mismatch(outcome, verifier.evidence());
             completion.outcome = connection.object_to(failure);
         }
+    }
+    completion
+}
+
+/// Compares the length of an object that an answer tells with the one that it should have, where that is
+/// wanted.
+pub(crate) fn check_length(
+    connection: &mut Connection,
+    reply: &Reply,
+    request: &Request,
+    expected: u64,
+) -> Completion {
+    let mut completion = reply.completion();
+    let found = reply.content_length.unwrap_or(expected);
+    if request.is_verified && completion.outcome.is_ok() && found != expected {
+        completion.outcome = connection.object_to(Failure::Length { found, expected });
     }
     completion
 }

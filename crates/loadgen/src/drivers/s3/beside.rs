@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{Beside, Header, Manner, Neighbour, Writer};
 use crate::requests::Request;
-use crate::transport::connection::{Failure, Reply};
+use crate::transport::connection::Reply;
 use crate::transport::transfer::Nothing;
 
 /// The metadata that says which run wrote an object.
@@ -46,9 +46,8 @@ impl Neighbour for S3Client {
 
     #[cold]
     fn refuse(&mut self, kind: Outcome, text: String) -> Completion {
-        let outcome = self.connection.object_to(Failure::Told(kind, text));
         let now_ns = self.connection.reactor().now_ns();
-        Completion::plain(outcome, now_ns, 0, now_ns)
+        self.connection.refuse(now_ns, kind, text)
     }
 
     fn derived(&self, request: &Request) -> Vec<Vec<u8>> {
@@ -90,11 +89,7 @@ impl S3Client {
     /// Asks who has written the object that the head writer points at.
     async fn writer_here(&mut self) -> Result<Writer, Reply> {
         let reply = self.ask_for_body(&HeadSpec::new(Method::Head), &Nothing, &[RUN]).await;
-        match (reply.status, self.collect.header(RUN)) {
-            (404, _) => Ok(Writer::Absent),
-            _ if !reply.outcome.is_ok() => Err(reply),
-            (_, Some(run)) => Ok(Writer::Run(run.to_owned())),
-            _ => Ok(Writer::Unnamed),
-        }
+        let run = self.collect.header(RUN);
+        Writer::of(reply.status, reply.outcome.is_ok(), run).ok_or(reply)
     }
 }

@@ -286,19 +286,12 @@ impl S3Client {
         let text = match ownership::mark_of(self, &bucket).await {
             Ok(text) => text,
             Err(error) => {
-                let failure = Failure::Told(Outcome::DENIED, error.to_string());
-                let outcome = self.connection.object_to(failure);
-                let now_ns = self.connection.reactor().now_ns();
-                return Completion::plain(outcome, started_ns, 0, now_ns);
+                return self.connection.refuse(started_ns, Outcome::DENIED, error.to_string());
             }
         };
         let completion = match self.delete_mark(&bucket).await {
             Ok(()) => self.remove_it(&bucket).await.completion(),
-            Err(error) => {
-                let failure = Failure::Told(Outcome::DENIED, error.to_string());
-                let outcome = self.connection.object_to(failure);
-                Completion::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
-            }
+            Err(error) => self.connection.refuse(started_ns, Outcome::DENIED, error.to_string()),
         };
         if !completion.outcome.is_ok() {
             self.told = self.connection.last_error(&self.head.bytes);

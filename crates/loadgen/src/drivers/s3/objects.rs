@@ -14,7 +14,7 @@ use crate::outcome::{Completion, Outcome};
 use crate::requests::{Request, Subject};
 use crate::script::Listing;
 use crate::transport::reading::{
-    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+    Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
 use crate::transport::{
     connection::{Failure, Reply, Sending},
@@ -147,16 +147,7 @@ impl S3Client {
         let expected = self.thread.dataset.length(request.object());
         self.head.at_object(&self.thread.dataset, request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
-        let mut completion = reply.completion();
-        match reply.content_length {
-            Some(found)
-                if request.is_verified && completion.outcome.is_ok() && found != expected =>
-            {
-                completion.outcome = self.connection.object_to(Failure::Length { found, expected });
-            }
-            _ => {}
-        }
-        completion
+        check_length(&mut self.connection, &reply, request, expected)
     }
 
     pub(super) async fn delete(&mut self, request: &Request) -> Completion {
@@ -216,13 +207,7 @@ impl S3Client {
                 keys_max: thread.s3.options.page_keys,
                 is_encoded: !xml::is_writable(&prefix),
             };
-            let completion = self.ask_for_page(&bucket, &page).await.completion();
-            let mut completion = whole.map_or(completion, |first| Completion {
-                sent_ns: first.sent_ns,
-                first_byte_ns: first.first_byte_ns,
-                bytes: first.bytes + completion.bytes,
-                ..completion
-            });
+            let mut completion = self.ask_for_page(&bucket, &page).await.completion().behind(whole);
             let mut next = None;
             if completion.outcome.is_ok() {
                 match xml::parse_keys(&self.collect.body) {

@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{self, Beside, Header, Manner, Neighbour, Writer};
 use crate::requests::Request;
-use crate::transport::connection::{Failure, Reply};
+use crate::transport::connection::Reply;
 use crate::transport::parts::InParts;
 use crate::transport::transfer::Nothing;
 
@@ -47,9 +47,8 @@ impl Neighbour for SwiftClient {
 
     #[cold]
     fn refuse(&mut self, kind: Outcome, text: String) -> Completion {
-        let outcome = self.connection.object_to(Failure::Told(kind, text));
         let now_ns = self.connection.reactor().now_ns();
-        Completion::plain(outcome, now_ns, 0, now_ns)
+        self.connection.refuse(now_ns, kind, text)
     }
 
     /// Segments are objects beside the one that they make up.
@@ -114,11 +113,7 @@ impl SwiftClient {
     async fn writer_here(&mut self) -> Result<Writer, Reply> {
         let spec = HeadSpec::new(Method::Head, &[200, 204]);
         let reply = self.ask_for_body(&spec, &Nothing, &[RUN]).await;
-        match (reply.status, self.collect.header(RUN)) {
-            (404, _) => Ok(Writer::Absent),
-            _ if !reply.outcome.is_ok() => Err(reply),
-            (_, Some(run)) => Ok(Writer::Run(run.to_owned())),
-            _ => Ok(Writer::Unnamed),
-        }
+        let run = self.collect.header(RUN);
+        Writer::of(reply.status, reply.outcome.is_ok(), run).ok_or(reply)
     }
 }

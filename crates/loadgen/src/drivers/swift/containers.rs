@@ -220,12 +220,10 @@ impl SwiftClient {
     pub(super) async fn delete_bucket(&mut self, request: &Request) -> Completion {
         let container = self.thread.dataset.bucket(request.bucket());
         let started_ns = self.connection.reactor().now_ns();
-        let text = match ownership::mark_of(self, &container).await {
-            Ok(_) => return self.remove_it(&container).await.completion(),
-            Err(error) => error.to_string(),
-        };
-        let outcome = self.connection.object_to(Failure::Told(Outcome::DENIED, text));
-        Completion::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
+        match ownership::mark_of(self, &container).await {
+            Ok(_) => self.remove_it(&container).await.completion(),
+            Err(error) => self.connection.refuse(started_ns, Outcome::DENIED, error.to_string()),
+        }
     }
 
     /// Gives each step of a longer job the time of one request.
