@@ -18,13 +18,16 @@ from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import Said, assert_untold, loadstone
 
+# One process makes the tables, for all of them.
+pytestmark = pytest.mark.xdist_group("queries")
+
 ENGINES = "engine: [duckdb, datafusion], only: [1, 6, 13], loops: 2"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the tables are made once for all tests."""
-    return tmp_path_factory.getbasetemp() / "tables"
+    return tmp_path_factory.mktemp("made") / "tables"
 
 
 def written(
