@@ -2,37 +2,36 @@
 
 import statistics
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
+from loadstone.documents.node import NodeDocument, StorageProbe
 
 SLOW = 0.7
 """A share of the median of its like below which one is called slow; a single probe of seconds is
 not steadier than this."""
 
-Node = Mapping[str, Any]
 Rates = dict[tuple[str, str], dict[str, float]]
 
 
 def find_of_probes(seen: Seen) -> Iterator[Finding]:
     """Report what the probes of nodes betray; nothing where none was asked for."""
-    nodes: Mapping[str, Node] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
+    nodes: Mapping[str, NodeDocument] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
     for name, node in nodes.items():
         for one in node.get("probes") or ():
             yield from _of_storage(name, one)
-        for other, one in (node.get("paths") or {}).items():
-            if "failed" in one:
+        for other, path in (node.get("paths") or {}).items():
+            if "failed" in path:
                 yield Finding(
                     rule="node-probe-failed",
-                    statement=f'network from node "{name}" to "{other}": {one["failed"]}',
+                    statement=f'network from node "{name}" to "{other}": {path["failed"]}',
                     cases=(name, other),
                 )
     yield from _slow(nodes)
 
 
-def _of_storage(name: str, one: Mapping[str, Any]) -> Iterator[Finding]:
+def _of_storage(name: str, one: StorageProbe) -> Iterator[Finding]:
     what = f'node "{name}", {one["kind"]} {one["path"]}'
     claimed, found = one.get("claimed"), one.get("file_system")
     if "failed" in one:
@@ -56,13 +55,15 @@ def _of_storage(name: str, one: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def is_cached(one: Mapping[str, Any]) -> bool:
+def is_cached(one: StorageProbe) -> bool:
     """Tell whether a mount's files may have been read from the node's memory."""
     memory, total = one.get("memory_bytes"), one.get("total_bytes")
-    return one["kind"] == "mount" and not one["direct"] and bool(memory and total < memory)
+    if memory is None or total is None:
+        return False
+    return one["kind"] == "mount" and not one["direct"] and total < memory
 
 
-def _slow(nodes: Mapping[str, Node]) -> Iterator[Finding]:
+def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
     for (what, unit), rates in _rates(nodes).items():
         if len(rates) < 3:
             # Of two, either may be the odd one.
@@ -83,24 +84,24 @@ def _slow(nodes: Mapping[str, Node]) -> Iterator[Finding]:
             )
 
 
-def _rates(nodes: Mapping[str, Node]) -> Rates:
+def _rates(nodes: Mapping[str, NodeDocument]) -> Rates:
     """Return rates by what is alike: paths, and devices and mounts of one kind and way."""
     rates: Rates = {}
     for name, node in nodes.items():
-        for other, one in (node.get("paths") or {}).items():
-            if "bandwidth" in one:
+        for other, path in (node.get("paths") or {}).items():
+            if "bandwidth" in path:
                 like = rates.setdefault(("bandwidth between nodes", "bit/s"), {})
-                like[f"{name} to {other}"] = one["bandwidth"]["bits_per_s"]
+                like[f"{name} to {other}"] = path["bandwidth"]["bits_per_s"]
         for one in node.get("probes") or ():
             if "failed" in one:
                 continue
             kind = one.get("file_system") or f"device of {units.format_bytes(one.get('bytes', 0))}"
-            for direction in ("write", "read"):
-                if direction in one:
+            for direction, moved in (("write", one.get("write")), ("read", one.get("read"))):
+                if moved:
                     like = rates.setdefault((f"{direction} of {kind}, {_way(one)}", "B/s"), {})
-                    like[f"{name} {one['path']}"] = one[direction]["bytes_per_s"]
+                    like[f"{name} {one['path']}"] = moved["bytes_per_s"]
     return rates
 
 
-def _way(one: Mapping[str, Any]) -> str:
+def _way(one: StorageProbe) -> str:
     return f"{units.counted(one['jobs'], 'job')} of {units.format_bytes(one['block_bytes'])}"

@@ -1,21 +1,19 @@
 """Nodes of one role that are unlike: the slowest of them may be what was measured."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
+from loadstone.documents.node import NodeDocument
 
 GIB = 2**30
 SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")
 """How packages begin whose versions should agree."""
 
-Node = Mapping[str, Any]
-
 
 def find_unlike(seen: Seen) -> Iterator[Finding]:
     """Report the roles whose nodes differ in hardware or versions, and the nodes that failed."""
-    nodes: Mapping[str, Node] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
+    nodes: Mapping[str, NodeDocument] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
     told = {name: node for name, node in nodes.items() if "failed" not in node}
     for name in nodes.keys() - told.keys():
         yield Finding(
@@ -23,7 +21,7 @@ def find_unlike(seen: Seen) -> Iterator[Finding]:
             statement=f'node "{name}" could not be described: {nodes[name]["failed"]}',
             cases=(name,),
         )
-    roles: dict[str, dict[str, Node]] = {}
+    roles: dict[str, dict[str, NodeDocument]] = {}
     for name, node in told.items():
         for role in node.get("roles") or ():
             roles.setdefault(role, {})[name] = node
@@ -46,7 +44,7 @@ def find_unlike(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _differing(nodes: Mapping[str, Node]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _differing(nodes: Mapping[str, NodeDocument]) -> Iterator[tuple[str, Mapping[str, str]]]:
     facts = {name: _facts(node) for name, node in nodes.items()}
     for what in dict.fromkeys(what for own in facts.values() for what in own):
         # What one of them does not say is no difference.
@@ -55,10 +53,14 @@ def _differing(nodes: Mapping[str, Node]) -> Iterator[tuple[str, Mapping[str, st
             yield what, values
 
 
-def _facts(node: Node) -> dict[str, str]:
+def _facts(node: NodeDocument) -> dict[str, str]:
     cpu = node.get("cpu") or {}
-    facts = {"processor": cpu.get("model"), "cores": cpu.get("cores"), "kernel": node.get("kernel")}
-    facts["system"] = node.get("system")
+    facts: dict[str, object] = {
+        "processor": cpu.get("model"),
+        "cores": cpu.get("cores"),
+        "kernel": node.get("kernel"),
+        "system": node.get("system"),
+    }
     if node.get("memory_bytes"):
         facts["memory, GiB"] = round(node["memory_bytes"] / GIB)
     speeds = sorted(

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from loadstone.documents.node import NodeDocument
 from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import Object, TrialDocument, Whole
@@ -69,7 +70,7 @@ class Manifest(TypedDict, total=False):
     ended: str | None
     versions: Object | None
     host: Host | None
-    nodes: dict[str, Object]
+    nodes: dict[str, NodeDocument]
     stores: dict[str, Object]
     calibration: Object | None
     ceilings: list[Object]

@@ -8,13 +8,12 @@ from urllib.parse import urlsplit
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.node_probes import is_cached
 from loadstone.campaign.planning.query_plan import LOAD
+from loadstone.documents.node import NodeDocument
 from loadstone.results.record import Run
 
 NETWORK_FILE_SYSTEMS = frozenset(
     {"beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs", "nfs3", "nfs4", "smb3"}
 )
-
-Node = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +118,11 @@ def _paths_to(run: Run, target: Mapping[str, Any]) -> Iterator[QueryBound]:
                 )
 
 
-def _nodes(run: Run) -> Mapping[str, Node]:
+def _nodes(run: Run) -> Mapping[str, NodeDocument]:
     return run.manifest.get("nodes") or {}
 
 
-def _addresses_of(nodes: Mapping[str, Node], name: str) -> Iterator[str]:
+def _addresses_of(nodes: Mapping[str, NodeDocument], name: str) -> Iterator[str]:
     """Yield the addresses at which other nodes reached a node."""
     for node in nodes.values():
         one = (node.get("paths") or {}).get(name)

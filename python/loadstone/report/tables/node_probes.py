@@ -1,15 +1,14 @@
 """What the probes of nodes measured: a row for each device and mount, a matrix for the network."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from loadstone import units
 from loadstone.analysis.node_probes import is_cached
+from loadstone.documents.node import DirectionRates, NodeDocument, PathProbe, StorageProbe
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
-Node = Mapping[str, Any]
-Nodes = Mapping[str, Node]
-Measured = tuple[str, Mapping[str, Any]]
+Nodes = Mapping[str, NodeDocument]
+Measured = tuple[str, StorageProbe]
 
 MATRIX_MAX = 8
 """More nodes than this are listed path by path: a matrix of them fits on no screen."""
@@ -44,14 +43,14 @@ def storage_probes(nodes: Nodes) -> Iterator[Measured]:
             yield name, one
 
 
-def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, PathProbe]]:
     """Yield every path between nodes: from, to, and what was measured."""
     for name, node in nodes.items():
         for other, one in (node.get("paths") or {}).items():
             yield name, other, one
 
 
-def _is_measured(one: Mapping[str, Any]) -> bool:
+def _is_measured(one: PathProbe) -> bool:
     return "ping" in one or "bandwidth" in one
 
 
@@ -93,7 +92,7 @@ def _storage(found: Sequence[Measured]) -> Table:
     )
 
 
-def _direction(one: Mapping[str, Any] | None) -> tuple[str, str]:
+def _direction(one: DirectionRates | None) -> tuple[str, str]:
     if not one:
         return NOT_KNOWN, NOT_KNOWN
     return (
@@ -102,10 +101,10 @@ def _direction(one: Mapping[str, Any] | None) -> tuple[str, str]:
     )
 
 
-def _way(one: Mapping[str, Any]) -> str:
+def _way(one: StorageProbe) -> str:
     """Return how it was measured: blocks, what is in flight, how long, on files of which size."""
     blocks = " and ".join(
-        units.format_bytes(one[key]) for key in ("small_block_bytes", "block_bytes")
+        units.format_bytes(size) for size in (one["small_block_bytes"], one["block_bytes"])
     )
     jobs = units.counted(one["jobs"], "job")
     deep = f"{jobs} × depth {one['depth']}" if one["direct"] else jobs
@@ -118,8 +117,8 @@ def _matrix(
     what: str,
     unit: str,
     names: Sequence[str],
-    paths: Iterable[tuple[str, str, Mapping[str, Any]]],
-    cell: Callable[[Mapping[str, Any]], str],
+    paths: Iterable[tuple[str, str, PathProbe]],
+    cell: Callable[[PathProbe], str],
 ) -> Table:
     found = {(name, other): cell(one) for name, other, one in paths}
     columns = (
@@ -133,7 +132,7 @@ def _matrix(
     return Table(title=f"{what}, {unit}", columns=columns, rows=rows)
 
 
-def _listed(paths: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Table:
+def _listed(paths: Iterable[tuple[str, str, PathProbe]]) -> Table:
     heads = ("from", "to", "address", "ping, ms", "bandwidth, Gbit/s")
     columns = tuple(
         Column(head=head, align="left" if index < 3 else "right")
@@ -146,7 +145,7 @@ def _listed(paths: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Table:
     return Table(title="Network between nodes", columns=columns, rows=rows)
 
 
-def _ping(one: Mapping[str, Any]) -> str:
+def _ping(one: PathProbe) -> str:
     ping = one.get("ping") or {}
     if "avg_ms" not in ping:
         return NOT_KNOWN
@@ -154,7 +153,7 @@ def _ping(one: Mapping[str, Any]) -> str:
     return units.format_number(ping["avg_ms"]) + (f" ({lost} lost)" if lost else "")
 
 
-def _bandwidth(one: Mapping[str, Any]) -> str:
+def _bandwidth(one: PathProbe) -> str:
     found = one.get("bandwidth")
     return units.format_number(found["bits_per_s"] / 1e9) if found else NOT_KNOWN
 
@@ -179,18 +178,20 @@ def deployment(nodes: Nodes) -> str:
         lines += [f"        * Bandwidth: {_range(rates, units.format_bit_rate)}"] if rates else []
     for title, found in _alike(nodes).items():
         lines.append(f"    * {title} on {units.counted(len(found), 'node')}:")
-        for direction in ("write", "read"):
-            own = [one[direction] for one in found if direction in one]
+        for direction, own in (
+            ("Write", [one["write"] for one in found if "write" in one]),
+            ("Read", [one["read"] for one in found if "read" in one]),
+        ):
             if own:
                 iops = _range([one["requests_per_s"] for one in own], _short)
                 rate = _range([one["bytes_per_s"] for one in own], lambda one: f"{_short(one)}B/s")
-                lines.append(f"        * {direction.capitalize()}: IOPS={iops}, BW={rate}")
+                lines.append(f"        * {direction}: IOPS={iops}, BW={rate}")
     return "\n".join(lines) + "\n"
 
 
-def _alike(nodes: Nodes) -> dict[str, list[Mapping[str, Any]]]:
+def _alike(nodes: Nodes) -> dict[str, list[StorageProbe]]:
     """Return the probes that are of one kind of thing on several nodes, by what it is."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[StorageProbe]] = {}
     for _, one in storage_probes(nodes):
         if "failed" not in one:
             what = one.get("file_system") or "device"

@@ -1,9 +1,9 @@
 """The machines behind a run: what each is, its cards, disks, mounts and pools."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from loadstone import units
+from loadstone.documents.node import CardFacts, NodeDocument, ProcessorFacts
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 from loadstone.report.tables.node_probes import probe_tables
 
@@ -12,7 +12,7 @@ LEFT_OUT_FIRST = ("kernel", "firmware", "driver", "MTU")
 
 PACKAGES_SHOWN = ("ceph-common", "ceph-osd", "radosgw", "swift", "fio", "iperf3")
 
-Nodes = Mapping[str, Mapping[str, Any]]
+Nodes = Mapping[str, NodeDocument]
 
 
 def node_tables(nodes: Nodes) -> Iterator[Table]:
@@ -116,23 +116,23 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) ->
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 
-def _not_read(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _not_read(node: NodeDocument) -> Iterator[tuple[str, str]]:
     if "failed" in node:
         yield "failed", node["failed"]
     yield from (node.get("not_read") or {}).items()
     for one in node.get("probes") or ():
         if "failed" in one:
             yield f"{one['kind']} {one['path']}", one["failed"]
-    for other, one in (node.get("paths") or {}).items():
-        if "failed" in one:
-            yield f"network to {other}", one["failed"]
+    for other, path in (node.get("paths") or {}).items():
+        if "failed" in path:
+            yield f"network to {other}", path["failed"]
 
 
-def _words(facts: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
+def _words(facts: Mapping[str, object], *keys: str) -> tuple[str, ...]:
     return tuple(str(facts.get(key) or NOT_KNOWN) for key in keys)
 
 
-def _processors(cpu: Mapping[str, Any]) -> str:
+def _processors(cpu: ProcessorFacts) -> str:
     if not cpu:
         return NOT_KNOWN
     many = f"{cpu['sockets']} × " if cpu.get("sockets", 1) > 1 else ""
@@ -144,7 +144,7 @@ def _processors(cpu: Mapping[str, Any]) -> str:
     )
 
 
-def _memory(node: Mapping[str, Any]) -> str:
+def _memory(node: NodeDocument) -> str:
     size = node.get("memory_bytes")
     modules = node.get("memory_modules") or ()
     if not size:
@@ -154,6 +154,6 @@ def _memory(node: Mapping[str, Any]) -> str:
     return units.format_bytes(size) + listed
 
 
-def _speed(card: Mapping[str, Any]) -> str:
+def _speed(card: CardFacts) -> str:
     speed = card.get("speed_mbit_per_s")
     return f"{speed / 1000:g} Gbit/s" if speed else NOT_KNOWN

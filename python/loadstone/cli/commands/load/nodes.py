@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import typer
 
 from loadstone.cli import exit_code
+from loadstone.documents.node import NodeDocument
 from loadstone.errors import InputError
 
 FORMATS = ("terminal", "markdown", "csv", "json")
@@ -53,11 +54,11 @@ def command(
         raise typer.Exit(exit_code.FAILED)
 
 
-def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str, Any]:
+def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str, NodeDocument]:
     if path.is_dir():
         from loadstone.results.layout import read_manifest
 
-        kept: dict[str, Any] = read_manifest(path).get("nodes") or {}
+        kept: dict[str, NodeDocument] = read_manifest(path).get("nodes") or {}
         if not kept:
             raise InputError(f'run "{path}" describes no nodes', "its campaign names none")
         return kept
@@ -72,12 +73,12 @@ def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str
     return describe(asked, with_probes=with_probes)
 
 
-def _has_failed(node: dict[str, Any]) -> bool:
+def _has_failed(node: NodeDocument) -> bool:
     probes = (*(node.get("probes") or ()), *(node.get("paths") or {}).values())
     return "failed" in node or any("failed" in one for one in probes)
 
 
-def _print(found: dict[str, Any], form: str) -> None:
+def _print(found: dict[str, NodeDocument], form: str) -> None:
     if form == "json":
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return

@@ -1,0 +1,166 @@
+"""Nodes, typed: what machines said of themselves, and what their probes measured.
+
+What a machine did not say is absent. `failed` is why one could not be asked, or not be measured.
+"""
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.trial import Number, Whole
+
+
+class ProcessorFacts(TypedDict, total=False):
+    """All processors of a node together; `cores` are of all sockets."""
+
+    model: str
+    sockets: Whole
+    cores: Whole
+    threads: Whole
+    mhz: Number
+    mhz_max: Number
+
+
+class MemoryModule(TypedDict, total=False):
+    """One module of memory, in the machine's own words."""
+
+    size: str
+    type: str
+    speed: str
+    part: str
+
+
+class CardFacts(TypedDict, total=False):
+    """A network card."""
+
+    model: str
+    driver: str
+    firmware: str
+    state: str
+    speed_mbit_per_s: Whole
+    mtu: Whole
+
+
+class DiskFacts(TypedDict, total=False):
+    """A disk, and where it is mounted."""
+
+    model: str
+    firmware: str
+    transport: str
+    bytes: Whole
+    rotates: bool
+    mounts: list[str]
+
+
+class MountFacts(TypedDict, total=False):
+    """A file system that is mounted; `type` is the kernel's word for it."""
+
+    path: str
+    device: str
+    type: str
+    options: str
+
+
+class PoolFacts(TypedDict, total=False):
+    """A pool of Ceph: replicated in so many copies, or coded by a profile."""
+
+    name: str
+    placement_groups: Whole
+    copies: Whole | None
+    erasure_code: str | None
+
+
+class DirectionRates(TypedDict, total=False):
+    """What one direction moved: bytes in large blocks, requests in small ones, at random."""
+
+    bytes_per_s: Number
+    requests_per_s: Number
+    latency_ns: dict[str, Whole]
+    """Of the small blocks, by quantile: p50, p99."""
+
+
+class StorageProbe(TypedDict, total=False):
+    """A device or a mount of a node, and what fio measured there."""
+
+    kind: str
+    path: str
+    block_bytes: Whole
+    small_block_bytes: Whole
+    jobs: Whole
+    depth: Whole
+    direct: bool
+    seconds: Number
+    claimed: str
+    """The file system that the campaign says it is."""
+    bytes: Whole
+    file_system: str
+    source: str
+    mounted_at: str
+    options: str
+    file_bytes: Whole
+    total_bytes: Whole
+    memory_bytes: Whole
+    free_bytes: Whole
+    commands: list[str]
+    write: DirectionRates
+    read: DirectionRates
+    tool: str
+    left_behind: str
+    failed: str
+    hint: str
+    outputs: list[str]
+
+
+class Ping(TypedDict, total=False):
+    """Packets there and back; without times where all were lost."""
+
+    sent: Whole
+    received: Whole
+    min_ms: Number
+    avg_ms: Number
+    max_ms: Number
+
+
+class Bandwidth(TypedDict, total=False):
+    """What arrived over a path, in so many streams."""
+
+    bits_per_s: Number
+    seconds: Number
+    retransmits: Whole | None
+    streams: Whole
+    tool: str
+
+
+class PathProbe(TypedDict, total=False):
+    """The network from a node to another one."""
+
+    address: str
+    ping: Ping
+    bandwidth: Bandwidth
+    failed: str
+    hint: str
+    outputs: list[str]
+
+
+class NodeDocument(TypedDict, total=False):
+    """A node; `host` is null where it is the client itself."""
+
+    host: str | None
+    roles: list[str]
+    failed: str
+    name: str
+    kernel: str
+    machine: str
+    system: str
+    chassis: str
+    bios: str
+    cpu: ProcessorFacts
+    memory_bytes: Whole
+    memory_modules: list[MemoryModule]
+    network: dict[str, CardFacts]
+    disks: dict[str, DiskFacts]
+    raid: list[str]
+    mounts: list[MountFacts]
+    packages: dict[str, str]
+    pools: list[PoolFacts]
+    not_read: dict[str, str]
+    probes: list[StorageProbe]
+    paths: dict[str, PathProbe]
