@@ -2,13 +2,16 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from loadstone import _loadgen
 from loadstone.campaign.parameters import describe_parameters
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
+from loadstone.results.documents import Manifest
 from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,
@@ -31,7 +34,7 @@ class LiveRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._plan: dict[str, Mapping[str, Any]] = {}
+        self._plan: dict[str, TrialDocument] = {}
         self._trial: _LiveTrial | None = None
         self._finished: dict[str, dict[str, Any]] = {}
 
@@ -51,7 +54,7 @@ class LiveRun:
         unknown = not self._plan or (now is not None and now not in self._plan)
         if unknown:
             # A search adds trials as it goes.
-            manifest = plain(read_manifest(self.folder))
+            manifest: Manifest = plain(read_manifest(self.folder))
             self._plan = {one["id"]: one for one in manifest["plan"]}
         if now is None:
             self._trial = None
@@ -79,7 +82,7 @@ class LiveRun:
 class _LiveTrial:
     """The trial that runs."""
 
-    def __init__(self, folder: Path, identity: str, document: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: str, document: TrialDocument) -> None:
         self.id = identity
         self._document = document
         self._intervals = StreamFollower(folder / TRIALS / (identity + STREAM_SUFFIX))
@@ -92,10 +95,10 @@ class _LiveTrial:
     def read(self) -> dict[str, Any]:
         for batch in self._intervals.new_batches():
             with contextlib.suppress(KeyError, ResultError, ValueError):
-                self._take(batch.to_pylist())
+                self._take(_rows_of(_IntervalRow, batch))
         for batch in self._probes.new_batches():
             with contextlib.suppress(KeyError, TypeError, ValueError):
-                self._take_probes(batch.to_pylist())
+                self._take_probes(_rows_of(_ProbeRow, batch))
         for second in sorted(self._seconds)[:-SECONDS_SHOWN]:
             del self._seconds[second]
         shown = [self._seconds[second] for second in sorted(self._seconds)]
@@ -114,24 +117,60 @@ class _LiveTrial:
             "cpu": {host: one.shares[-SECONDS_SHOWN:] for host, one in self._cpu.items()},
         }
 
-    def _take(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def _take(self, rows: Iterable["_IntervalRow"]) -> None:
         for row in rows:
-            second = self._seconds.setdefault(int(row["second"]), _Second(int(row["second"])))
-            second.stage = row["stage"]
-            if row["outcome"] == "ok":
-                self._requests += row["requests"]
+            second = self._seconds.setdefault(row.second, _Second(row.second))
+            second.stage = row.stage
+            if row.outcome == "ok":
+                self._requests += row.requests
                 second.take_good(row)
-            elif row["outcome"] != "unwritten":
-                self._kinds[plain(row["outcome"])] += row["requests"]
-                second.failed += row["requests"]
+            elif row.outcome != "unwritten":
+                self._kinds[plain(row.outcome)] += row.requests
+                second.failed += row.requests
 
-    def _take_probes(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        readings: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    def _take_probes(self, rows: Iterable["_ProbeRow"]) -> None:
+        readings: dict[tuple[str, int], list[_ProbeRow]] = {}
         for row in rows:
-            if row["probe"] == "cpu":
-                readings.setdefault((row["host"], row["time_unix_ns"]), []).append(row)
+            if row.probe == "cpu":
+                readings.setdefault((row.host, row.time_unix_ns), []).append(row)
         for (host, time_ns), own in readings.items():
             self._cpu.setdefault(plain(host), _HostCpu()).take(time_ns, own)
+
+
+Encoded = bytes
+"""A histogram, as the load generator encodes it."""
+
+
+class _IntervalRow(NamedTuple):
+    """What is shown of a row of intervals."""
+
+    second: int
+    stage: str
+    outcome: str
+    agent: str
+    requests: int
+    bytes: int
+    response: Encoded | None
+    service: Encoded | None
+
+
+class _ProbeRow(NamedTuple):
+    """One reading of a probe."""
+
+    probe: str
+    host: str
+    time_unix_ns: int
+    subject: str
+    metric: str
+    value: float
+
+
+Row = TypeVar("Row", _IntervalRow, _ProbeRow)
+
+
+def _rows_of(kind: type[Row], batch: _loadgen.Table) -> list[Row]:
+    """Return the rows of a table; KeyError where it lacks a column."""
+    return [kind(*values) for values in zip(*(batch[name] for name in kind._fields), strict=True)]
 
 
 class _Second:
@@ -146,11 +185,11 @@ class _Second:
         self._times = _loadgen.Histogram()
         self._quantiles: tuple[int, int] | None = None
 
-    def take_good(self, row: Mapping[str, Any]) -> None:
-        self.by_agent[plain(row["agent"])] += row["requests"]
-        self.bytes += row["bytes"]
+    def take_good(self, row: _IntervalRow) -> None:
+        self.by_agent[plain(row.agent)] += row.requests
+        self.bytes += row.bytes
         # Only under open load has a request a time at which it was due.
-        times = row["response"] or row["service"]
+        times = row.response or row.service
         if times:
             self._times.add(times)
             self._quantiles = None
@@ -182,12 +221,12 @@ class _HostCpu:
         self._begun_ns = 0
         self._before: tuple[float, float] | None = None
 
-    def take(self, time_ns: int, rows: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, time_ns: int, rows: Iterable[_ProbeRow]) -> None:
         rows = list(rows)
-        allowed = {row["subject"] for row in rows if row["metric"] == "allowed"}
-        kinds = [row for row in rows if row["metric"].endswith("_ns") and row["subject"] in allowed]
-        total = sum(row["value"] for row in kinds)
-        idle = sum(row["value"] for row in kinds if row["metric"] in IDLE)
+        allowed = {row.subject for row in rows if row.metric == "allowed"}
+        kinds = [row for row in rows if row.metric.endswith("_ns") and row.subject in allowed]
+        total = sum(row.value for row in kinds)
+        idle = sum(row.value for row in kinds if row.metric in IDLE)
         if self._before is None:
             self._begun_ns = time_ns
         elif total > self._before[0]:
@@ -197,7 +236,7 @@ class _HostCpu:
         self._before = (total, idle)
 
 
-def trial_words(document: Mapping[str, Any]) -> str:
+def trial_words(document: TrialDocument) -> str:
     """Return what a trial is, in a few words."""
     target = (document.get("target") or {}).get("name")
     words = [str(one) for one in (target, document.get("phase")) if one]
@@ -210,7 +249,7 @@ def trial_words(document: Mapping[str, Any]) -> str:
     return said or f"trial {document.get('id', '')}"
 
 
-def _ended(summary: Mapping[str, Any]) -> dict[str, Any]:
+def _ended(summary: Summary) -> dict[str, Any]:
     times = summary.get("iterations") or []
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
     failed = summary.get("failed", 0)
