@@ -194,7 +194,7 @@ def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
         assert (run.state, cut.summary["state"]) == ("finished", "finished")
     else:
         assert process.returncode == 1
-        assert "client host client2 was lost" in err
+        assert "client2" in err
         assert (run.state, cut.summary["state"]) == ("failed", "stopped")
     reports_say(tmp_path / "run", "HOST_LOST")
 

@@ -36,7 +36,7 @@ def refusal(cluster: Cluster, **settings: object) -> str:
 
 def test_a_pool_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
     said = refusal(ceph_to_break, pool="no-such-pool")
-    assert f'pool "no-such-pool": {os.strerror(errno.ENOENT)}' in said
+    assert f'"no-such-pool": {os.strerror(errno.ENOENT)}' in said
     assert "ceph osd pool create" in said
 
 
@@ -60,13 +60,13 @@ def test_the_key_of_somebody_else_is_refused(ceph_to_break: Cluster, tmp_path: P
     keyring = tmp_path / "keyring"
     keyring.write_text("[client.admin]\n\tkey = AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg==\n")
     said = refusal(ceph_to_break, keyring=str(keyring))
-    assert '"ceph" as "client.admin": Permission denied' in said
+    assert f'"client.admin": {os.strerror(errno.EACCES)}' in said
     assert "AQBnUD5n" not in said
 
 
 def test_a_user_without_a_key_is_told_so(ceph_to_break: Cluster) -> None:
     said = refusal(ceph_to_break, user="nobody")
-    assert '"ceph" as "client.nobody": Permission denied' in said
+    assert f'"client.nobody": {os.strerror(errno.EACCES)}' in said
     assert "keyring" in said
 
 
@@ -218,7 +218,8 @@ def test_appends_to_an_erasure_coded_pool_are_whole_stripes_or_refused(
     trial["options"]["range_bytes"] = 4096
     with pytest.raises(_loadgen.TargetError, match="8192 bytes") as caught:
         trials.run(trial)
-    assert '4096 bytes to pool "striped"' in str(caught.value)
+    for fact in ("4096 bytes", '"striped"'):
+        assert fact in str(caught.value)
     trial["options"]["range_bytes"] = 8192
     assert trials.run(trial).outcomes() == {"ok": 16}
     read = trials.run(trials.document(where, dataset, "get"))
