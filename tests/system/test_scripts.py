@@ -142,13 +142,16 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
         for name in ("actions", "good_actions", "requests", "bytes"):
             assert one[name] == sum(group[name] for group in own), (one["action"], name)
         assert one["service_ns"]["count"] == sum(group["service_ns"]["count"] for group in own)
-    # ALL is what a type's users did, but for their making and audits.
+    # ALL is what a type's users did, or all of them, but for their making and audits.
     for name in ("readers", "writers"):
         whole = sum(
             n for (kind, action, _), n in counts.items()
             if kind == name and action not in ("ALL", "CREATE_USER", "AUDIT")
         )  # fmt: skip
         assert counts[name, "ALL", None] == whole
+    (total,) = report["action_totals"]
+    assert (total["action"], total["user_type"]) == ("ALL", None)
+    assert total["actions"] == sum(counts[name, "ALL", None] for name in ("readers", "writers"))
     full = loadstone("report", run, "--full").out
     page, text = tmp_path / "report.html", tmp_path / "report.md"
     for path in (page, text):

@@ -58,6 +58,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "queries": None if findings.queries is None else _queries(findings.queries),
         "actions": [_action(action) for action in findings.actions],
         "action_groups": [_action(one) for one in findings.action_groups],
+        "action_totals": [_action(one) for one in findings.action_totals],
         "replays": [_replay(one) for one in findings.replays],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
