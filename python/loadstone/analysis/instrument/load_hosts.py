@@ -1,23 +1,21 @@
 """What trials say of the client hosts that made their load together."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from loadstone.documents.summary import LoadHost
 from loadstone.results.record import Record
 
 START_ERROR_NS_MAX = 5_000_000
 SHARE_MIN = 0.8
 """Of an equal share: less than that on one host is not chance."""
 
-Host = Mapping[str, Any]
 
-
-def hosts_of(record: Record) -> Sequence[Host]:
+def hosts_of(record: Record) -> Sequence[LoadHost]:
     """Return what the record says of each host; nothing where the trial ran on this one alone."""
     return record.summary.get("hosts") or ()
 
 
-def lost(record: Record) -> list[Host]:
+def lost(record: Record) -> list[LoadHost]:
     """Return the hosts that were lost, before the trial or in it."""
     return [host for host in hosts_of(record) if host["state"] == "lost"]
 
@@ -47,7 +45,7 @@ def is_unequal(record: Record) -> bool:
     return bool(behind(record))
 
 
-def behind(record: Record) -> list[tuple[Host, float]]:
+def behind(record: Record) -> list[tuple[LoadHost, float]]:
     """Return the hosts that did less than their share, with what of it they did.
 
     Only where a clock ends the load: a number of requests is divided evenly beforehand. Shares are
@@ -67,6 +65,6 @@ def behind(record: Record) -> list[tuple[Host, float]]:
     return [(host, share) for host, share in shares if share < SHARE_MIN]
 
 
-def start_error_ns(host: Host) -> int:
+def start_error_ns(host: LoadHost) -> int:
     """Return how far from the common start a host began, at most."""
     return abs(int(host.get("start_error_ns_max") or 0))

@@ -83,7 +83,7 @@ def find_uncertain_clocks(seen: Seen) -> Iterator[Finding]:
 def find_set_clocks(seen: Seen) -> Iterator[Finding]:
     """Report the clocks that were set, each with by how much at most."""
     steps = [
-        (int(host["clock_step_ns"]), str(host["name"]), name)
+        (host.get("clock_step_ns") or 0, str(host["name"]), name)
         for name, record in seen.measured.items()
         for host in hosts_of(record)
         if host.get("clock_step_ns")

@@ -7,6 +7,7 @@ from typing import Any
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
 from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.summary import LoadHost
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
 
@@ -38,7 +39,7 @@ class TrialFacts:
     little: float | None
     jitter: Jitter
     features: Mapping[str, object]
-    hosts: tuple[Mapping[str, Any], ...] = ()
+    hosts: tuple[LoadHost, ...] = ()
 
 
 def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] = ()) -> TrialFacts:

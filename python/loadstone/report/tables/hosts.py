@@ -1,16 +1,16 @@
 """The table of client hosts: what each did of the measured load, and how well it kept time."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from loadstone import units
 from loadstone.analysis import Findings
+from loadstone.documents.summary import LoadHost
 from loadstone.report.tables.layout import Column, Table
 
 
 def hosts_table(findings: Findings) -> Table | None:
     """Return a row for each host, over all measured trials; None where one host made the load."""
-    seen: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    seen: dict[str, list[tuple[str, LoadHost]]] = {}
     for trial in findings.trials:
         for host in trial.hosts if trial.is_measured else ():
             seen.setdefault(host["name"], []).append((trial.trial, host))
@@ -34,27 +34,28 @@ def hosts_table(findings: Findings) -> Table | None:
     )
 
 
-def _row(name: str, told: Sequence[tuple[str, Mapping[str, Any]]], whole: int) -> tuple[str, ...]:
+def _row(name: str, told: Sequence[tuple[str, LoadHost]], whole: int) -> tuple[str, ...]:
     requests = sum(host["requests"] for _, host in told)
     errors_ns = [host.get("start_error_ns_max") for _, host in told]
     known_ns = [abs(error) for error in errors_ns if error is not None]
-    last = next((host for _, host in reversed(told) if host.get("clock_bound_ns")), None)
-    clock = "–"
-    if last is not None:
-        offset_ms, bound_ms = last["clock_offset_ns"] / 1e6, last["clock_bound_ns"] / 1e6
-        clock = f"{offset_ms:+.2f} ± {bound_ms:.2f} ms"
+    clocks = [(host.get("clock_offset_ns"), host.get("clock_bound_ns")) for _, host in told]
+    known = [
+        f"{offset_ns / 1e6:+.2f} ± {bound_ns / 1e6:.2f} ms"
+        for offset_ns, bound_ns in clocks
+        if offset_ns is not None and bound_ns
+    ]
     return (
         name,
         units.format_count(requests),
         f"{requests / whole:.1%}" if whole else "–",
         units.format_count(sum(host["failed"] for _, host in told)),
         f"{max(known_ns) / 1e6:.2f} ms" if known_ns else "–",
-        clock,
+        known[-1] if known else "–",
         _state(told),
     )
 
 
-def _state(told: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def _state(told: Sequence[tuple[str, LoadHost]]) -> str:
     lost = [(trial, host) for trial, host in told if host["state"] == "lost"]
     if lost:
         trial, host = lost[0]
