@@ -386,6 +386,24 @@ def test_erasure_coding_is_told_by_its_parts_and_a_missing_answer_is_no_zero() -
     assert is_moving(digest({"status": ILL}, []))
 
 
+@pytest.mark.parametrize(
+    ("told", "place"),
+    [
+        ({"status": "well"}, "status"),
+        ({"status": {"pgmap": {"pgs_by_state": [{"state_name": "a", "count": "many"}]}}}, "count"),
+        ({"status": {"pgmap": {"misplaced_objects": "x"}}}, "status.pgmap.misplaced_objects"),
+        ({"usage": {"pools": [{}]}}, "usage.pools.0.name"),
+        ({"osds": {"nodes": [{"id": 1, "utilization": "full"}]}}, "osds.nodes.0.utilization"),
+        ({"rules": {}}, "rules"),
+    ],
+)
+def test_what_is_no_answer_of_ceph_is_refused_with_its_place(
+    told: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(ValueError, match=place):
+        digest(told, [])
+
+
 def test_a_failed_hook_labels_its_trial_by_its_last_attempt() -> None:
     entry = {"hook": "drop", "at": "before_trial", "trial": "1", "state": "ended", "exit_code": 1}
     trial = {"id": "1"}

@@ -6,6 +6,22 @@ What a question did not answer is absent.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from loadstone.probes.ceph_answers import (
+    Answers,
+    Latencies,
+    LatencyList,
+    Osds,
+    Pool,
+    Profile,
+    Rule,
+    Status,
+    Usage,
+    Versions,
+    read_answers,
+)
+
 QUESTIONS: Mapping[str, Sequence[str]] = {
     "status": ("status",),
     "usage": ("df",),
@@ -30,8 +46,22 @@ POOL_SETTINGS = (
 )
 
 
-def digest(answers: Mapping[str, Any], pools: Iterable[str]) -> dict[str, Any]:
-    """Return what matters of a cluster's answers; `pools` limits which pools are included."""
+class ClusterState(TypedDict, total=False):
+    """What is read again of a digest that a record holds."""
+
+    health: str
+    checks: dict[str, str]
+    groups: dict[str, int]
+    objects_misplaced: int
+    objects_degraded: int
+
+
+def digest(told: Mapping[str, object], pools: Iterable[str]) -> dict[str, Any]:
+    """Return what matters of a cluster's answers; `pools` limits which pools are included.
+
+    Raises ValueError for what is no answer of Ceph.
+    """
+    answers = read_answers(told)
     status = answers.get("status") or {}
     facts = {
         "fsid": status.get("fsid"),
@@ -48,26 +78,26 @@ def digest(answers: Mapping[str, Any], pools: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value not in (None, {}, [])}
 
 
-def is_moving(facts: Mapping[str, Any]) -> bool:
+def is_moving(facts: ClusterState) -> bool:
     """Say whether the cluster was moving or repairing data."""
     states = " ".join(facts.get("groups") or ())
     counts = (facts.get("objects_misplaced"), facts.get("objects_degraded"))
     return any(counts) or any(word in states for word in MOVING)
 
 
-def _checks(status: Mapping[str, Any]) -> dict[str, str]:
+def _checks(status: Status) -> dict[str, str]:
     checks = (status.get("health") or {}).get("checks") or {}
     return {
         name: str((check.get("summary") or {}).get("message", "")) for name, check in checks.items()
     }
 
 
-def _groups(status: Mapping[str, Any]) -> dict[str, int]:
+def _groups(status: Status) -> dict[str, int]:
     states = (status.get("pgmap") or {}).get("pgs_by_state") or ()
     return {str(one["state_name"]): int(one["count"]) for one in states}
 
 
-def _moving(status: Mapping[str, Any]) -> dict[str, Any]:
+def _moving(status: Status) -> dict[str, Any]:
     groups = status.get("pgmap") or {}
     return {
         "objects_misplaced": groups.get("misplaced_objects"),
@@ -76,7 +106,7 @@ def _moving(status: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
+def _usage(usage: Usage) -> dict[str, Any]:
     stats = usage.get("stats") or {}
     total, used = stats.get("total_bytes"), stats.get("total_used_raw_bytes")
     return {
@@ -90,7 +120,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _osds(osds: Mapping[str, Any]) -> dict[str, Any]:
+def _osds(osds: Osds) -> dict[str, Any]:
     nodes = osds.get("nodes") or ()
     classes: dict[str, int] = {}
     for node in nodes:
@@ -113,8 +143,9 @@ def _osds(osds: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _latencies(latencies: Mapping[str, Any]) -> dict[str, Any]:
-    found = (latencies.get("osdstats") or latencies).get("osd_perf_infos") or ()
+def _latencies(latencies: Latencies) -> dict[str, Any]:
+    listed: LatencyList = latencies.get("osdstats") or latencies
+    found = listed.get("osd_perf_infos") or ()
     return {
         str(one["id"]): {
             "commit": (one.get("perf_stats") or {}).get("commit_latency_ms"),
@@ -124,26 +155,27 @@ def _latencies(latencies: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _versions(versions: Mapping[str, Any]) -> dict[str, int]:
+def _versions(versions: Versions) -> dict[str, int]:
     return {str(name): int(count) for name, count in (versions.get("overall") or {}).items()}
 
 
-def _pools(answers: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _pools(answers: Answers, names: set[str]) -> dict[str, Any]:
     told = answers.get("map") or {}
     profiles = told.get("erasure_code_profiles") or {}
     classes = {rule.get("rule_id"): _class_of(rule) for rule in answers.get("rules") or ()}
     usage = {
-        one["name"]: one.get("stats") or {} for one in (answers.get("usage") or {}).get("pools", ())
+        one["name"]: one.get("stats") for one in (answers.get("usage") or {}).get("pools") or ()
     }
-    pools = {}
+    pools: dict[str, Any] = {}
     for pool in told.get("pools") or ():
         name = str(pool["pool_name"])
         if names and name not in names:
             continue
-        facts = {key: pool[key] for key in POOL_SETTINGS if pool.get(key) not in (None, "")}
+        settings: Mapping[str, object] = pool
+        facts = {key: settings[key] for key in POOL_SETTINGS if settings.get(key) not in (None, "")}
         options = pool.get("options") or {}
-        profile = profiles.get(pool.get("erasure_code_profile")) or {}
-        stats = usage.get(name, {})
+        profile = profiles.get(pool.get("erasure_code_profile") or "") or {}
+        stats = usage.get(name) or {}
         facts |= {
             "class": classes.get(pool.get("crush_rule")),
             "redundancy": _redundancy(pool, profile),
@@ -156,16 +188,16 @@ def _pools(answers: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return pools
 
 
-def _redundancy(pool: Mapping[str, Any], profile: Mapping[str, Any]) -> str | None:
+def _redundancy(pool: Pool, profile: Profile) -> str | None:
     if profile.get("k") and pool.get("erasure_code_profile"):
         return f"{profile['k']}+{profile.get('m', '?')}"
     return f"{pool['size']} copies" if pool.get("size", 0) > 1 else "1 copy"
 
 
-def _class_of(rule: Mapping[str, Any]) -> str | None:
+def _class_of(rule: Rule) -> str | None:
     """Return the class of devices that a rule takes: it is part of the root's name."""
     for step in rule.get("steps") or ():
-        name = str(step.get("item_name", ""))
+        name = step.get("item_name") or ""
         if step.get("op") == "take" and "~" in name:
             return name.partition("~")[2]
     return None

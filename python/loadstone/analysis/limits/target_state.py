@@ -1,10 +1,9 @@
 """What was seen of a trial's target, and became of its hooks: rules, and the words for them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.probes.ceph import is_moving
+from loadstone.probes.ceph import ClusterState, is_moving
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record
 
@@ -26,7 +25,7 @@ def has_failed_hook(record: Record) -> bool:
     return any(not is_good(entry) for entry in last_hooks(record))
 
 
-def clusters(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def clusters(record: Record) -> Iterator[tuple[str, ClusterState]]:
     """Yield what was seen of the Ceph cluster, with when: before or after the load."""
     for when, state in record.target_state.items():
         if "ceph" in state and state["ceph"].get("health"):
@@ -78,7 +77,7 @@ def ending(entry: HookEntry) -> str:
     return f"exit code {entry['exit_code']}" if state == "ended" else state
 
 
-def _condition(state: Mapping[str, Any]) -> str:
+def _condition(state: ClusterState) -> str:
     words = [str(state["health"])]
     words += [f"{name}: {text}" for name, text in (state.get("checks") or {}).items()]
     groups = [

@@ -1,0 +1,211 @@
+"""What Ceph's own command answers in JSON, as far as it is read; other kinds are refused.
+
+Keys that are not read are left out; those that are may be absent or null, as releases differ.
+"""
+
+from collections.abc import Mapping
+from typing import Required
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+Number = int | float
+
+
+class Message(TypedDict, total=False):
+    """What a check of the cluster's health says."""
+
+    message: str | None
+
+
+class Check(TypedDict, total=False):
+    """A check that is not passed."""
+
+    summary: Message | None
+
+
+class Health(TypedDict, total=False):
+    """HEALTH_OK and its like, and why."""
+
+    status: str | None
+    checks: dict[str, Check] | None
+
+
+class GroupState(TypedDict):
+    """How many placement groups are in a state."""
+
+    state_name: str
+    count: int
+
+
+class Groups(TypedDict, total=False):
+    """The placement groups, and what of their data is on its way."""
+
+    pgs_by_state: list[GroupState] | None
+    misplaced_objects: int | None
+    degraded_objects: int | None
+    recovering_bytes_per_sec: int | None
+
+
+class Status(TypedDict, total=False):
+    """`ceph status`."""
+
+    fsid: str | None
+    health: Health | None
+    pgmap: Groups | None
+
+
+class Room(TypedDict, total=False):
+    """All devices together."""
+
+    total_bytes: int | None
+    total_used_raw_bytes: int | None
+
+
+class ClassRoom(TypedDict, total=False):
+    """All devices of a class; the ratio is from 0 to 1."""
+
+    total_used_raw_ratio: Number | None
+
+
+class PoolStats(TypedDict, total=False):
+    """What a pool holds; `percent_used` is from 0 to 1, whatever its name."""
+
+    objects: int | None
+    stored: int | None
+    percent_used: Number | None
+
+
+class PoolUsage(TypedDict, total=False):
+    """A pool in `ceph df`."""
+
+    name: Required[str]
+    stats: PoolStats | None
+
+
+class Usage(TypedDict, total=False):
+    """`ceph df`."""
+
+    stats: Room | None
+    stats_by_class: dict[str, ClassRoom] | None
+    pools: list[PoolUsage] | None
+
+
+class Osd(TypedDict, total=False):
+    """An OSD and its device; `utilization` is in percent."""
+
+    id: Required[int | str]
+    device_class: str | None
+    status: str | None
+    utilization: Number
+    pgs: int | None
+
+
+class Osds(TypedDict, total=False):
+    """`ceph osd df`."""
+
+    nodes: list[Osd] | None
+
+
+class OsdTimes(TypedDict, total=False):
+    """Milliseconds of an OSD's last writes."""
+
+    commit_latency_ms: Number | None
+    apply_latency_ms: Number | None
+
+
+class OsdLatency(TypedDict, total=False):
+    """An OSD in `ceph osd perf`."""
+
+    id: Required[int | str]
+    perf_stats: OsdTimes | None
+
+
+class LatencyList(TypedDict, total=False):
+    """All OSDs in `ceph osd perf`."""
+
+    osd_perf_infos: list[OsdLatency] | None
+
+
+class Latencies(LatencyList, total=False):
+    """`ceph osd perf`; newer releases have the list in `osdstats`."""
+
+    osdstats: LatencyList | None
+
+
+class PoolOptions(TypedDict, total=False):
+    """What was set for a pool."""
+
+    compression_mode: str | None
+
+
+class Pool(TypedDict, total=False):
+    """A pool in `ceph osd dump`."""
+
+    pool_name: Required[str]
+    size: int
+    min_size: int | None
+    pg_num: int | None
+    crush_rule: int | None
+    erasure_code_profile: str | None
+    flags_names: str | None
+    options: PoolOptions | None
+
+
+class Profile(TypedDict, total=False):
+    """Into how many parts objects are coded: k of data, m of redundancy."""
+
+    k: int | str
+    m: int | str
+
+
+class ClusterMap(TypedDict, total=False):
+    """`ceph osd dump`."""
+
+    pools: list[Pool] | None
+    erasure_code_profiles: dict[str, Profile] | None
+
+
+class RuleStep(TypedDict, total=False):
+    """A step of a rule; one that takes has the name of a root."""
+
+    op: str | None
+    item_name: str | None
+
+
+class Rule(TypedDict, total=False):
+    """A rule in `ceph osd crush rule dump`."""
+
+    rule_id: int | None
+    steps: list[RuleStep] | None
+
+
+class Versions(TypedDict, total=False):
+    """`ceph versions`: how many daemons are of each."""
+
+    overall: dict[str, int] | None
+
+
+class Answers(TypedDict, total=False):
+    """All answers, by the names of the questions."""
+
+    status: Status | None
+    usage: Usage | None
+    osds: Osds | None
+    latencies: Latencies | None
+    map: ClusterMap | None
+    rules: list[Rule] | None
+    versions: Versions | None
+
+
+_ANSWERS = TypeAdapter[Answers](Answers)
+
+
+def read_answers(answers: Mapping[str, object]) -> Answers:
+    """Return answers as they are read; raise ValueError with the first value that cannot be."""
+    try:
+        return _ANSWERS.validate_python(answers)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}") from error
