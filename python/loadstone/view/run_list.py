@@ -4,7 +4,6 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from loadstone.errors import LoadstoneError
 from loadstone.results.layout import LOCK, MANIFEST, plain, read_manifest
@@ -31,12 +30,22 @@ class ListedRun:
         return self.state == RUNNING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """The few facts of a manifest that a list shows: a plan may have 150 MiB."""
+
+    state: str
+    started: str
+    campaign: str
+    trials: int
+
+
 class RunList:
     """Finds the runs of one folder; a manifest is read again only when its file has changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        self._known: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+        self._known: dict[Path, tuple[tuple[int, int, int], _Facts]] = {}
 
     def read(self) -> list[ListedRun]:
         """Return the runs, the newest first; those that cannot be read come last."""
@@ -65,14 +74,14 @@ class RunList:
     def _listed(self, path: Path, locked: set[int]) -> ListedRun:
         shown = plain(os.fsencode(path.name).decode(errors="replace"))
         try:
-            manifest = self._manifest(path)
+            facts = self._facts(path)
         except LoadstoneError as error:
             text = plain(error.message.encode(errors="replace").decode())
             return ListedRun(id=_identity(path), path=path, folder=shown, problem=text)
         except OSError as error:
             reason = error.strerror or "it cannot be read"
             return ListedRun(id=_identity(path), path=path, folder=shown, problem=reason)
-        state = str(manifest["state"])
+        state = facts.state
         if _inode(path / LOCK) in locked:
             state = RUNNING
         elif state == RUNNING:
@@ -81,28 +90,27 @@ class RunList:
             id=_identity(path),
             path=path,
             folder=shown,
-            started=str(manifest["started"] or ""),
-            campaign=str(manifest["campaign"] or manifest["name"]),
+            started=facts.started,
+            campaign=facts.campaign,
             state=state,
-            trials=manifest["trials"],
+            trials=facts.trials,
         )
 
-    def _manifest(self, path: Path) -> dict[str, Any]:
-        """Return the few facts of a manifest that a list shows: a plan may have 150 MiB."""
-        facts = (path / MANIFEST).stat()
-        mark = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    def _facts(self, path: Path) -> _Facts:
+        file = (path / MANIFEST).stat()
+        mark = (file.st_mtime_ns, file.st_size, file.st_ino)
         known = self._known.get(path)
         if known is None or known[0] != mark:
             whole = read_manifest(path)
             campaign = whole.get("campaign")
-            few = {
-                "state": whole["state"],
-                "name": whole["name"],
-                "started": whole.get("started"),
-                "campaign": campaign.get("name") if isinstance(campaign, dict) else None,
-                "trials": len(whole["plan"]),
-            }
-            known = self._known[path] = (mark, plain(few))
+            name = campaign.get("name") if isinstance(campaign, dict) else None
+            facts = _Facts(
+                state=plain(str(whole["state"])),
+                started=plain(str(whole.get("started") or "")),
+                campaign=plain(str(name or whole["name"])),
+                trials=len(whole["plan"]),
+            )
+            known = self._known[path] = (mark, facts)
         return known[1]
 
 

@@ -407,7 +407,7 @@ def _stolen_share(lines: Lines) -> float:
 def _window_ns(record: Record) -> tuple[int, int]:
     """Return the measured window on the wall clock, from the first iteration to the last."""
     started = int(record.summary.get("started_unix_ns") or 0)
-    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    entries = record.summary.get("iterations") or ()
     starts = [entry["measure_start_ns"] for entry in entries if "measure_start_ns" in entry]
     ends = [entry["measure_end_ns"] for entry in entries if "measure_end_ns" in entry]
     if not started or not starts or not ends:
@@ -437,12 +437,14 @@ def awake_cores(record: Record) -> float:
 
 def _whole_ns(record: Record) -> int:
     """Return how long the load threads lived, warm-up and cool-down included."""
-    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    entries = record.summary.get("iterations") or ()
     starts = [entry.get("start_ns", entry.get("measure_start_ns")) for entry in entries]
     ends = [entry.get("end_ns", entry.get("measure_end_ns")) for entry in entries]
-    if not starts or None in starts or None in ends:
+    first = min((one for one in starts if one is not None), default=None)
+    last = max((one for one in ends if one is not None), default=None)
+    if first is None or last is None or None in starts or None in ends:
         return 0
-    return int(max(ends)) - int(min(starts))
+    return last - first
 
 
 def _evidence(metric: str, value: float, threshold: float, host: str, source: str = "") -> Evidence:
