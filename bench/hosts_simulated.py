@@ -204,7 +204,9 @@ def _frames(rows: bytes, second: int) -> list[Any]:
         "requests_last_s": TIMES, "bytes_last_s": 0,
         "p50_ns": 1, "p99_ns": 2, "progress": 0.5,
     }  # fmt: skip
-    frames: list[Any] = dumps([{"say": "rows", "body": {"rows": rows, "live": json.dumps(live)}}])
+    frames: list[Any] = dumps(
+        [{"say": "figures", "body": {"rows": rows, "live": json.dumps(live)}}]
+    )
     return frames
 
 

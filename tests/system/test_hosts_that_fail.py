@@ -203,7 +203,7 @@ def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
 def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, load=CLOSED, durations=["1s", "5s"], on_lost="continue")
+    file = write(tmp_path, load=CLOSED, durations=["1s", "8s"], on_lost="continue")
     process = network.start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "[2/2]")
     campaigns.wait_for(process, "%")

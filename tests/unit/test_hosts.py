@@ -375,7 +375,7 @@ def end(told: Any, left: str | None = None) -> messages.End:
 
 def say(trial: Any, host: str, said: messages.Said) -> None:
     body = messages.body(said)
-    trial._carrier.heard.put(Heard(host=host, say=messages.word(said), body=body))
+    trial._carrier.heard.put(Heard(host=host, say=messages.word(type(said)), body=body))
 
 
 def test_an_agent_that_takes_the_place_of_one_that_has_gone_is_not_dropped() -> None:

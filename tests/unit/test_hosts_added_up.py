@@ -199,7 +199,7 @@ class Said:
         """Drop no host: none is lost here."""
 
     def _say(self, host: str, said: messages.Said) -> None:
-        self.heard.put(Heard(host=host, say=messages.word(said), body=messages.body(said)))
+        self.heard.put(Heard(host=host, say=messages.word(type(said)), body=messages.body(said)))
 
     def _say_all(self) -> None:
         left = {host: sorted(rows) for host, rows in self._rows.items()}
@@ -209,7 +209,7 @@ class Said:
                 second = left[host].pop(0)
                 named = [{"agent": host, **row} for row in self._rows[host][second]]
                 rows = INTERVAL_SCHEMA.of_rows(named)
-                self._say(host, messages.Rows(attempt=self._attempt, rows=rows, live=LIVE))
+                self._say(host, messages.Figures(attempt=self._attempt, rows=rows, live=LIVE))
             else:
                 del left[host]
                 end = messages.End(attempt=self._attempt, summary=self._summary(host),

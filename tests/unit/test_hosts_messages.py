@@ -49,10 +49,10 @@ def standing(names: list[str]) -> Any:
 @pytest.mark.parametrize(
     ("word", "body", "reason"),
     [
-        ("rows", {}, "rows.rows: Field required"),
-        ("rows", {"rows": b"no table", "live": "{}"}, "rows.rows"),
-        ("rows", {"rows": None, "live": "[" * 100_000}, "nested too deeply"),
-        ("rows", {"rows": None, "live": '{"requests": "many"}'}, "rows.live"),
+        ("figures", {}, "figures.rows: Field required"),
+        ("figures", {"rows": b"no table", "live": "{}"}, "figures.rows"),
+        ("figures", {"rows": None, "live": "[" * 100_000}, "nested too deeply"),
+        ("figures", {"rows": None, "live": '{"requests": "many"}'}, "figures.live"),
         ("probes", {"rows": INTERVAL_SCHEMA.of_rows([]).pack()}, "other columns"),
         ("intent", {"names": 3}, "intent.names"),
         ("end", {"summary": '{"state": "finished"}'}, "without bytes"),
@@ -78,10 +78,10 @@ def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
 def test_a_message_comes_as_it_was_sent() -> None:
     told: Any = SUMMARY
     for sent in (
-        messages.Rows(attempt=1, rows=None, live=LIVE),
+        messages.Figures(attempt=1, rows=None, live=LIVE),
         messages.Begin(attempt=1, turn=2, doubts=b"1234", lost=[0]),
         messages.Trial(attempt=1, trial="{}", secrets={"variables": {"A": "b"}, "files": {}}),
         messages.End(attempt=1, summary=told, left=None, clock_step_ns=0, absent_probes={}),
     ):
         body = loads(dumps(messages.body(sent)))
-        assert messages.read(messages.word(sent), body) == sent
+        assert messages.read(messages.word(type(sent)), body) == sent

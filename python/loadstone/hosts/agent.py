@@ -146,7 +146,7 @@ class Agent:
 
     def say_from_thread(self, said: messages.Said) -> None:
         """Tell the controller something, from any thread."""
-        word, body = messages.word(said), messages.body(said)
+        word, body = messages.word(type(said)), messages.body(said)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.say, word, body)
 
@@ -163,9 +163,9 @@ class Agent:
         if work is not None:
             work.renew()
         match asked:
-            case messages.Clock(question=question):
-                answer = messages.Clock(question=question, host_ns=now_ns)
-                self.say(messages.word(answer), messages.body(answer))
+            case messages.ClockReading(question=question):
+                answer = messages.ClockReading(question=question, host_ns=now_ns)
+                self.say(messages.word(type(answer)), messages.body(answer))
             case messages.Trial(secrets=secrets):
                 if work is not None and work.thread.is_alive():
                     work.stop()
@@ -175,13 +175,13 @@ class Agent:
                 self._work.thread.start()
             case messages.Go(at_unix_ns=at_unix_ns) if work is not None:
                 work.go(at_unix_ns)
-            case messages.Piece() if work is not None:
+            case messages.FilePiece() if work is not None:
                 work.pieces.put(asked)
             case messages.Begin() if work is not None:
                 work.begin_turn(asked)
             case messages.Noted() if work is not None:
                 work.noted.set()
-            case messages.Stop() if work is not None:
+            case messages.StopLoad() if work is not None:
                 work.stop()
             case messages.Leave():
                 self.leave("the run is over")
@@ -221,7 +221,7 @@ class _Work:
     def __init__(self, agent: Agent, host: str, trial: messages.Trial, lease_s: float) -> None:
         self.thread = threading.Thread(target=self._run, name="load", daemon=True)
         self.noted = threading.Event()
-        self.pieces: queue.SimpleQueue[messages.Piece] = queue.SimpleQueue()
+        self.pieces: queue.SimpleQueue[messages.FilePiece] = queue.SimpleQueue()
         self._agent = agent
         self._trial = trial.trial
         self._attempt = trial.attempt
@@ -336,7 +336,7 @@ class _Work:
         self._say(messages.Ready(attempt=self._attempt))
 
     def _on_interval(self, batch: Table | None, live: Live) -> None:
-        self._say(messages.Rows(attempt=self._attempt, rows=batch, live=live))
+        self._say(messages.Figures(attempt=self._attempt, rows=batch, live=live))
         self._say_probes()
 
     def _on_actions(self, batch: Table) -> None:
@@ -346,7 +346,7 @@ class _Work:
         self._say(messages.Turn(attempt=self._attempt, turn=turn, doubts=doubts))
 
     def _on_requests(self, batch: Table) -> None:
-        self._say(messages.Requests(attempt=self._attempt, rows=batch))
+        self._say(messages.LoggedRequests(attempt=self._attempt, rows=batch))
 
     def _on_intent(self, names: list[str]) -> None:
         # Nothing is made before the run folder knows of it: a clean-up must find it.

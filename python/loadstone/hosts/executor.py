@@ -141,7 +141,7 @@ class _TrialOnHosts:
             while self._working():
                 self._turn()
         except BaseException:
-            self._carrier.ask(self._hosts, messages.Stop())
+            self._carrier.ask(self._hosts, messages.StopLoad())
             raise
         return self._summary(started_ns, monotonic_ns)
 
@@ -259,7 +259,7 @@ class _TrialOnHosts:
         match said:
             case messages.Ready():
                 host.state = "ready"
-            case messages.Rows():
+            case messages.Figures():
                 self._take_rows(host, said.rows, said.live)
             case messages.Probes():
                 self._output.probe_rows(_on_our_clock(said.rows, host.clock))
@@ -269,7 +269,7 @@ class _TrialOnHosts:
                 self._turns.end(host.name, said.turn, said.doubts)
             case messages.Want():
                 self._send_piece(host, said.sha256, said.offset)
-            case messages.Requests():
+            case messages.LoggedRequests():
                 self._output.requests(said.rows)
             case messages.Intent():
                 self._output.intent(said.names)
@@ -312,7 +312,7 @@ class _TrialOnHosts:
                 "the run folder has its scripts in the folder scripts",
             ) from error
         self._ready_end = time.monotonic() + READY_S
-        sent = messages.Piece(
+        sent = messages.FilePiece(
             attempt=self._attempt, sha256=sha256, offset=offset, size=size, piece=piece
         )
         self._carrier.ask((host.name,), sent)
@@ -370,7 +370,7 @@ class _TrialOnHosts:
     def _stop(self, reason: str | None) -> None:
         self._reason = self._reason or reason
         self._stopped_at = time.monotonic()
-        self._carrier.ask(self._hosts, messages.Stop())
+        self._carrier.ask(self._hosts, messages.StopLoad())
 
     def _summary(self, started_ns: int, monotonic_ns: int) -> Summary:
         told = [host.summary for host in self._hosts.values() if host.summary is not None]

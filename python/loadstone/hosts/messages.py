@@ -91,7 +91,7 @@ class Ready(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows(OfTrial):
+class Figures(OfTrial):
     """How a share stands; rows of the seconds that are complete, where there are new ones."""
 
     rows: IntervalRows | None
@@ -113,7 +113,7 @@ class Actions(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests(OfTrial):
+class LoggedRequests(OfTrial):
     """Requests one by one."""
 
     rows: RequestRows
@@ -169,7 +169,7 @@ class Failed(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class ClockReading:
     """A question for a host's time; in an answer, `host_ns` is that time since 1970."""
 
     question: int
@@ -192,7 +192,7 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece(OfTrial):
+class FilePiece(OfTrial):
     """A part of a file that was wanted, and the size of the whole file."""
 
     sha256: str
@@ -216,7 +216,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopLoad:
     """Load ends, with what there is."""
 
 
@@ -230,13 +230,25 @@ class Leave:
     """The run is over."""
 
 
-Said = Ready | Rows | Probes | Actions | Requests | Turn | Want | Intent | Unmade | End | Failed
-Asked = Clock | Trial | Go | Piece | Begin | Noted | Stop | Renew | Leave
+Said = (
+    Ready
+    | Figures
+    | Probes
+    | Actions
+    | LoggedRequests
+    | Turn
+    | Want
+    | Intent
+    | Unmade
+    | End
+    | Failed
+)
+Asked = ClockReading | Trial | Go | FilePiece | Begin | Noted | StopLoad | Renew | Leave
 
 
-def word(message: Said | Asked) -> str:
-    """Return what a message is called on its way."""
-    return type(message).__name__.lower()
+def word(kind: type[Said | Asked]) -> str:
+    """Return what a message of a class is called on its way."""
+    return kind.__name__.lower()
 
 
 def body(message: Said | Asked) -> dict[str, object]:
@@ -250,7 +262,7 @@ def _sent(value: Any) -> object:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-_KINDS = {kind.__name__.lower(): TypeAdapter[Any](kind) for kind in get_args(Said | Asked)}
+_KINDS = {word(kind): TypeAdapter[Any](kind) for kind in get_args(Said | Asked)}
 
 
 def read(word: str, body: object) -> Said | Asked:

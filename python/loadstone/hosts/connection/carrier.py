@@ -159,7 +159,7 @@ class Carrier:
 
     def _send(self, hosts: Iterable[str], asked: messages.Asked) -> None:
         assert self._scheduler is not None
-        body = {"ask": messages.word(asked), "body": messages.body(asked)}
+        body = {"ask": messages.word(type(asked)), "body": messages.body(asked)}
         message = {"op": carriage.MESSAGE, **body}
         for host in hosts:
             address = self._addresses.get(host)
@@ -173,7 +173,7 @@ class Carrier:
         if state is None:
             return
         host = str(state.name)
-        if say == "clock":
+        if say == messages.word(messages.ClockReading):
             # An answer that is none leaves its question open: the host's clock is not read.
             with contextlib.suppress(ValueError):
                 self._take_answer(host, messages.read(say, body))
@@ -184,7 +184,7 @@ class Carrier:
             self.heard.put(Heard(host=host, say=say, body=body))
 
     def _take_answer(self, host: str, answer: messages.Said | messages.Asked) -> None:
-        if isinstance(answer, messages.Clock) and answer.host_ns is not None:
+        if isinstance(answer, messages.ClockReading) and answer.host_ns is not None:
             waiting = self._waiting.pop((host, answer.question), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer.host_ns)
@@ -219,7 +219,7 @@ class Carrier:
         number, answer = self._question, self._loop.create_future()
         self._waiting[host, number] = answer
         sent_ns = self.clock.unix_ns()
-        self._send((host,), messages.Clock(question=number))
+        self._send((host,), messages.ClockReading(question=number))
         host_ns = await answer
         return clock.Exchange(sent_ns=sent_ns, answered_ns=self.clock.unix_ns(), host_ns=host_ns)
 
