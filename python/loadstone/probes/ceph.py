@@ -14,8 +14,8 @@ from loadstone.probes.ceph_answers import (
     LatencyList,
     Osds,
     Pool,
+    PoolRule,
     Profile,
-    Rule,
     Status,
     Usage,
     Versions,
@@ -194,7 +194,7 @@ def _redundancy(pool: Pool, profile: Profile) -> str | None:
     return f"{pool['size']} copies" if pool.get("size", 0) > 1 else "1 copy"
 
 
-def _class_of(rule: Rule) -> str | None:
+def _class_of(rule: PoolRule) -> str | None:
     """Return the class of devices that a rule takes: it is part of the root's name."""
     for step in rule.get("steps") or ():
         name = step.get("item_name") or ""

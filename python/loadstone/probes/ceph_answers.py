@@ -173,7 +173,7 @@ class RuleStep(TypedDict, total=False):
     item_name: str | None
 
 
-class Rule(TypedDict, total=False):
+class PoolRule(TypedDict, total=False):
     """A rule in `ceph osd crush rule dump`."""
 
     rule_id: int | None
@@ -194,7 +194,7 @@ class Answers(TypedDict, total=False):
     osds: Osds | None
     latencies: Latencies | None
     map: ClusterMap | None
-    rules: list[Rule] | None
+    rules: list[PoolRule] | None
     versions: Versions | None
 
 
