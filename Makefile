@@ -116,13 +116,13 @@ ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || ech
 PYTEST := $(BIN)/python -m pytest -q
 IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
 PARALLEL := --dist loadgroup tests -n
-# Half of what tests take is waiting: for seconds of a load, for the disk, for a host that is lost.
-TWICE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Most of what tests take is waiting: for seconds of a load, for the disk, for a host that is lost.
+WORKERS := $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
 RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
-BESIDE := run $(PARALLEL) $(TWICE) $(ALONE:%=--ignore=%);
+BESIDE := run $(PARALLEL) $(WORKERS) $(ALONE:%=--ignore=%);
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(RUN) $(BESIDE) run $(ALONE); exit $$status

@@ -136,6 +136,8 @@ def heads(url: str, **changes: Any) -> dict[str, Any]:
         },
         "mix": [{"operation": "head"}],
         "load": {"kind": "closed", "clients": 1},
+        # The services are slow, and take the processor from other tests.
+        "rate_limit_per_s": 100.0,
         "stop": {"requests": 3, "duration_ns": None},
         "verify": 0.0,
     }
