@@ -200,6 +200,7 @@ def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
 
 
 @throttles
+@pytest.mark.long(cpu_s=14)
 def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
