@@ -245,7 +245,7 @@ def _exit_code(
 
 
 def _is_left(folder: Path, campaign: Campaign) -> bool:
-    """Tell whether a run that was to clean up left something, and nobody has cleaned since."""
+    """Tell whether the clean-up of a run left something behind that no later clean-up removed."""
     is_cleaned = bool(read_manifest(folder).get("cleaned"))
     return not campaign.keep_data and not is_cleaned and bool(what_is_left(folder))
 
