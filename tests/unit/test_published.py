@@ -1,14 +1,17 @@
 """The published reports: every number as printed, every table byte for byte."""
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from loadstone import published
 from loadstone.analysis.accounts.account import BYTE_RATE, MEGABYTE_RATE, RATE, SECONDS
 from loadstone.cli import main
 from loadstone.errors import InputError
+from loadstone.published import datasafe, read
 
 DATA = Path(__file__).parent.parent / "data" / "published"
 
@@ -126,6 +129,19 @@ def test_every_report_names_its_source_and_shows_its_details(name: str) -> None:
     assert len(one.details()) > 100
     assert one.account().name == name
     assert all(measurement.place for measurement in one.account().measurements)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("title =", "titel ="), ('loop = "closed"', 'loop = "close"'), ("cpus =", "cpu =")],
+)
+def test_a_fact_that_no_type_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    text = (resources.files("loadstone.published") / "data" / "datasafe.toml").read_text("utf-8")
+    monkeypatch.setattr(read, "_data", lambda name: text.replace(right, wrong))
+    with pytest.raises(ValidationError, match=wrong.split(" ")[0]):
+        read.read_facts("datasafe", datasafe.DatasafeFacts)
 
 
 def test_an_unknown_report_is_refused_with_the_known_names() -> None:

@@ -21,6 +21,7 @@ class Published:
 
     name: str
     file: str
+    facts: Callable[[], read.ReportFacts]
     account: Callable[[], Account]
     render: Callable[[], str]
     details: Callable[[], str]
@@ -29,12 +30,12 @@ class Published:
     @property
     def title(self) -> str:
         """What was measured."""
-        return str(read.read_facts(self.file)["title"])
+        return self.facts().title
 
     @property
     def source(self) -> str:
         """Where the numbers were published."""
-        return str(read.read_facts(self.file)["source"])
+        return self.facts().source
 
 
 PUBLISHED: Mapping[str, Published] = {
@@ -43,6 +44,7 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             name="hummingbird",
             file=hummingbird.FILE,
+            facts=hummingbird.facts,
             account=hummingbird.account,
             render=hummingbird.render,
             details=hummingbird.details,
@@ -50,6 +52,7 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             name="theflash",
             file=theflash.FILE,
+            facts=theflash.facts,
             account=theflash.account,
             render=theflash.render,
             details=theflash.details,
@@ -58,6 +61,7 @@ PUBLISHED: Mapping[str, Published] = {
             Published(
                 name=f"theflash-{system.lower()}",
                 file=theflash.FILE,
+                facts=theflash.facts,
                 account=partial(theflash.account, (system,)),
                 render=partial(theflash.render, (system,)),
                 details=theflash.details,
@@ -67,6 +71,7 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             name="cern",
             file=cern.FILE,
+            facts=cern.facts,
             account=cern.account,
             render=cern.render,
             details=cern.details,
@@ -75,6 +80,7 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             name="datasafe",
             file=datasafe.FILE,
+            facts=datasafe.facts,
             account=datasafe.account,
             render=datasafe.render,
             details=datasafe.details,
@@ -83,6 +89,7 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             name="skyhook",
             file=skyhook.FILE,
+            facts=skyhook.facts,
             account=skyhook.account,
             render=skyhook.render,
             details=skyhook.details,

@@ -1,7 +1,9 @@
 """Huawei's S3 store at CERN: files and megabytes per second against threads, mean ± spread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
@@ -17,90 +19,145 @@ SIZES = {"4 KB": 4 * 2**10, "10 MB": 10 * 2**20}
 """What the printed sizes stand for when their units are powers of two, as the tables suggest."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CernColumn:
+    """One column of a table: means ± spreads as they are printed, empty where nothing is.
+
+    `only_on` names the slide of a column that the other copies of its table lack.
+    """
+
+    operation: str
+    size: str
+    threads: int
+    files: str
+    files_spread: str
+    megabytes: str
+    megabytes_spread: str
+    files_mark: str
+    only_on: str
+
+    @property
+    def table(self) -> str:
+        """The title of the table that it stands in."""
+        return f"{self.operation} {self.size}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CernText:
+    """Text of the slides, as it stands there."""
+
+    configuration: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedCopy:
+    """A copy of a table with cells missing or cut."""
+
+    operation: str
+    size: str
+    slide: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CernFacts(read.ReportFacts):
+    """What the slides say beside their tables; `marks` are by the title of a table."""
+
+    target: str
+    call_outs: tuple[str, ...]
+    setup: tuple[str, ...]
+    marks: Mapping[str, DecimalMarks]
+    text: CernText
+    damaged_copies: tuple[DamagedCopy, ...]
+
+
+@cache
+def facts() -> CernFacts:
+    """Return what the slides say."""
+    return read.read_facts(FILE, CernFacts)
+
+
+@cache
+def _columns() -> tuple[CernColumn, ...]:
+    return read.read_rows(FILE, CernColumn)
+
+
 def account() -> Account:
     """Return the clean cells that all copies of a table agree on."""
-    facts = read.read_facts(FILE)
-    threads = dict.fromkeys(int(row["threads"]) for row in read.read_rows(FILE))
     return Account(
         name=FILE,
-        title=facts["title"],
+        title=facts().title,
         measurements=tuple(_measurements()),
-        statements=read.statements(facts),
-        disclosure=read.disclosure(facts),
-        planned_threads=tuple(threads),
+        statements=facts().statements,
+        disclosure=facts().disclosure,
+        planned_threads=tuple(dict.fromkeys(column.threads for column in _columns())),
     )
 
 
 def render() -> str:
     """Return the tables in their layout; one slide prints two cells more than its copies do."""
-    return "\n".join(_table(title, rows) for title, rows in _tables())
+    return "\n".join(_table(title, columns) for title, columns in _tables())
 
 
 def details() -> str:
     """Return the set-up, the call-outs, the summary with its issues, and the damaged copies."""
-    facts = read.read_facts(FILE)
-    parts = ["\n".join(facts["setup"]) + "\n", facts["text"]["configuration"]]
-    parts += ["called out on the slides: " + ", ".join(facts["call_outs"]) + "\n"]
-    parts += [f"summary\n{facts['text']['summary']}"]
+    parts = ["\n".join(facts().setup) + "\n", facts().text.configuration]
+    parts += ["called out on the slides: " + ", ".join(facts().call_outs) + "\n"]
+    parts += [f"summary\n{facts().text.summary}"]
     parts += [
-        f"damaged, not used: {copy['operation']} {copy['size']}, {copy['slide']}\n{copy['text']}"
-        for copy in facts["damaged_copies"]
+        f"damaged, not used: {copy.operation} {copy.size}, {copy.slide}\n{copy.text}"
+        for copy in facts().damaged_copies
     ]
     return "\n".join(parts)
 
 
 def _measurements() -> Iterator[Measurement]:
-    target = read.read_facts(FILE)["target"]
-    for row in read.read_rows(FILE):
-        if row["only_on"]:
+    for column in _columns():
+        if column.only_on:
             continue
-        for metric, column in ((RATE, "files"), (MEGABYTE_RATE, "megabytes")):
-            if not row[column]:
+        for metric, mean, spread in (
+            (RATE, column.files, column.files_spread),
+            (MEGABYTE_RATE, column.megabytes, column.megabytes_spread),
+        ):
+            if not mean:
                 continue
             yield Measurement(
-                target=target,
-                workload=f"{row['operation']}s of {row['size']}",
-                operation=row["operation"],
-                parameters={"size": SIZES[row["size"]], "threads": int(row["threads"])},
+                target=facts().target,
+                workload=f"{column.operation}s of {column.size}",
+                operation=column.operation,
+                parameters={"size": SIZES[column.size], "threads": column.threads},
                 metric=metric,
-                value=float(row[column]),
-                text=row[column],
-                spread=float(row[f"{column}_spread"]),
-                place=f"{row['operation']} {row['size']}, {row['threads']} threads",
+                value=float(mean),
+                text=mean,
+                spread=float(spread),
+                place=f"{column.table}, {column.threads} threads",
             )
 
 
-def _tables() -> Iterator[tuple[str, list[read.Row]]]:
-    rows = read.read_rows(FILE)
-    for title in dict.fromkeys(_title(row) for row in rows):
-        own = [row for row in rows if _title(row) == title]
-        shared = [row for row in own if not row["only_on"]]
+def _tables() -> Iterator[tuple[str, list[CernColumn]]]:
+    for title in dict.fromkeys(column.table for column in _columns()):
+        own = [column for column in _columns() if column.table == title]
+        shared = [column for column in own if not column.only_on]
         yield title, shared
-        extra = {row["threads"]: row for row in own if row["only_on"]}
+        extra = {column.threads: column for column in own if column.only_on}
         if extra:
-            yield title, [extra.get(row["threads"], row) for row in shared]
+            yield title, [extra.get(column.threads, column) for column in shared]
 
 
-def _title(row: read.Row) -> str:
-    return f"{row['operation']} {row['size']}"
-
-
-def _table(title: str, rows: list[read.Row]) -> str:
-    marks = DecimalMarks(**read.read_facts(FILE)["marks"][title])
-    columns = [
+def _table(title: str, columns: Sequence[CernColumn]) -> str:
+    printed = [
         ThreadsColumn(
-            threads=int(row["threads"]),
-            files_per_s=_cell(row, "files", row["files_mark"] or None),
-            megabytes_per_s=_cell(row, "megabytes", None),
+            threads=column.threads,
+            files_per_s=_cell(column.files, column.files_spread, column.files_mark or None),
+            megabytes_per_s=_cell(column.megabytes, column.megabytes_spread, None),
         )
-        for row in rows
+        for column in columns
     ]
-    return threads_table(columns, marks)
+    return threads_table(printed, facts().marks[title])
 
 
-def _cell(row: read.Row, column: str, mark: str | None) -> MeasuredRow | None:
-    if not row[column]:
+def _cell(mean: str, spread: str, mark: str | None) -> MeasuredRow | None:
+    if not mean:
         return None
-    return MeasuredRow(
-        mean=Decimal(row[column]), spread=Decimal(row[f"{column}_spread"]), mark=mark
-    )
+    return MeasuredRow(mean=Decimal(mean), spread=Decimal(spread), mark=mark)

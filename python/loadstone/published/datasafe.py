@@ -1,6 +1,8 @@
 """Datasafe's long run: the statistics of its example log, and the rates derived from them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
@@ -11,105 +13,166 @@ from loadstone.report.tables.published.actions import (
     statistics_log,
 )
 
-FILE = "datasafe"
-QUANTILES = ("p50", "p99", "p90", "p75", "p95")
-"""In the order the log prints them."""
-
+FILE, RATES_FILE = "datasafe", "datasafe-rates"
 SIZES_KIB = {"100kb": 100, "1mb": 1024, "10mb": 10240}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasafeLine:
+    """One line of the log's statistics, under the heading of its load; milliseconds as printed."""
+
+    heading_time: str
+    time: str
+    provider: str
+    threads: int
+    size_kib: int
+    operation: str
+    p50: str
+    p99: str
+    p90: str
+    p75: str
+    p95: str
+    rate_per_thread: str
+
+    @property
+    def quantiles(self) -> Mapping[str, str]:
+        """The percentiles, in the order the log prints them."""
+        return {"50": self.p50, "99": self.p99, "90": self.p90, "75": self.p75, "95": self.p95}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasafeRate:
+    """One cell of the table of rates; one printed line ends in so many blanks."""
+
+    operation: str
+    threads: int
+    size: str
+    rate: str
+    trailing_blanks: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasafeClient:
+    """A machine that made load."""
+
+    name: str
+    kind: str
+    cpus: int
+    memory_gb: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasafeFacts(read.ReportFacts):
+    """What the document says; `campaign` and `ceph` are shown as they stand there."""
+
+    logger: str
+    clients: tuple[DatasafeClient, ...]
+    campaign: Mapping[str, object]
+    ceph: Mapping[str, object]
+
+
+@cache
+def facts() -> DatasafeFacts:
+    """Return what the document says."""
+    return read.read_facts(FILE, DatasafeFacts)
+
+
+@cache
+def _lines() -> tuple[DatasafeLine, ...]:
+    return read.read_rows(FILE, DatasafeLine)
+
+
+@cache
+def _rates() -> tuple[DatasafeRate, ...]:
+    return read.read_rows(RATES_FILE, DatasafeRate)
 
 
 def account() -> Account:
     """Return the log's percentiles and rates per thread, and the table's rates."""
-    facts = read.read_facts(FILE)
     return Account(
         name=FILE,
-        title=facts["title"],
+        title=facts().title,
         measurements=(*_log_measurements(), *_table_measurements()),
-        disclosure=read.disclosure(facts),
+        disclosure=facts().disclosure,
     )
 
 
 def render() -> str:
     """Return the log, and the table of rates, in their layouts."""
-    log = statistics_log(list(_logs()), read.read_facts(FILE)["logger"])
-    return f"{log}\n{_rates()}"
+    return f"{statistics_log(list(_logs()), facts().logger)}\n{_rates_tables()}"
 
 
 def details() -> str:
     """Return the clients, and the Ceph cluster."""
-    facts = read.read_facts(FILE)
     lines = [
-        f"{one['name']} ({one['kind']}): {one['cpus']} CPUs, {one['memory_gb']} GB"
-        for one in facts["clients"]
+        f"{one.name} ({one.kind}): {one.cpus} CPUs, {one.memory_gb:g} GB" for one in facts().clients
     ]
-    lines += [f"{key}: {value}" for key, value in facts["campaign"].items()]
-    lines += [f"Ceph {key}: {value}" for key, value in facts["ceph"].items()]
+    lines += [f"{key}: {value}" for key, value in facts().campaign.items()]
+    lines += [f"Ceph {key}: {value}" for key, value in facts().ceph.items()]
     return "\n".join(lines) + "\n"
 
 
 def _logs() -> Iterator[ActionLog]:
-    rows = read.read_rows(FILE)
-    for load in dict.fromkeys((row["threads"], row["size_kib"]) for row in rows):
-        own = [row for row in rows if (row["threads"], row["size_kib"]) == load]
+    for threads, size_kib in dict.fromkeys((line.threads, line.size_kib) for line in _lines()):
+        own = [one for one in _lines() if (one.threads, one.size_kib) == (threads, size_kib)]
         yield ActionLog(
-            time=own[0]["heading_time"],
-            provider=own[0]["provider"],
-            threads=int(load[0]),
-            size_kib=int(load[1]),
+            time=own[0].heading_time,
+            provider=own[0].provider,
+            threads=threads,
+            size_kib=size_kib,
             actions=[
                 ActionStatistics(
-                    time=row["time"],
-                    action=row["operation"],
-                    quantiles={name[1:]: row[name] for name in QUANTILES},
-                    rate_per_thread=row["rate_per_thread"],
+                    time=line.time,
+                    action=line.operation,
+                    quantiles=line.quantiles,
+                    rate_per_thread=line.rate_per_thread,
                 )
-                for row in own
+                for line in own
             ],
         )
 
 
-def _rates() -> str:
-    rows = read.read_rows("datasafe-rates")
-    sizes = list(dict.fromkeys(row["size"] for row in rows))
+def _rates_tables() -> str:
+    sizes = list(dict.fromkeys(one.size for one in _rates()))
     tables = []
-    for operation in dict.fromkeys(row["operation"] for row in rows):
+    for operation in dict.fromkeys(one.operation for one in _rates()):
         lines: dict[int, list[str]] = {}
-        for row in rows:
-            if row["operation"] == operation:
+        for one in _rates():
+            if one.operation == operation:
                 # One printed line ends in blanks; they belong to the layout, not to the number.
-                text = row["rate"] + " " * int(row["trailing_blanks"] or 0)
-                lines.setdefault(int(row["threads"]), []).append(text)
+                text = one.rate + " " * int(one.trailing_blanks or 0)
+                lines.setdefault(one.threads, []).append(text)
         tables.append(rates_table(operation, sizes, lines))
     return "".join(tables)
 
 
 def _log_measurements() -> Iterator[Measurement]:
-    for row in read.read_rows(FILE):
-        texts = {f"service_ns_{name}": row[name] for name in QUANTILES}
-        for metric, text in {THREAD_RATE: row["rate_per_thread"], **texts}.items():
+    for line in _lines():
+        texts = {f"service_ns_p{name}": text for name, text in line.quantiles.items()}
+        for metric, text in {THREAD_RATE: line.rate_per_thread, **texts}.items():
             scale = 1.0 if metric == THREAD_RATE else 1e6
             yield Measurement(
-                target=row["provider"],
+                target=line.provider,
                 workload="random actions",
-                operation=row["operation"].lower(),
-                parameters={"size": 1024 * int(row["size_kib"]), "threads": int(row["threads"])},
+                operation=line.operation.lower(),
+                parameters={"size": 1024 * line.size_kib, "threads": line.threads},
                 metric=metric,
                 value=float(text) * scale,
                 text=text,
-                place=f"log, {row['operation']}, {row['threads']} threads, {row['size_kib']} Kb",
+                place=f"log, {line.operation}, {line.threads} threads, {line.size_kib} Kb",
             )
 
 
 def _table_measurements() -> Iterator[Measurement]:
-    provider = read.read_rows(FILE)[0]["provider"]
-    for row in read.read_rows("datasafe-rates"):
+    provider = _lines()[0].provider
+    for one in _rates():
         yield Measurement(
             target=provider,
             workload="random actions",
-            operation=row["operation"].lower(),
-            parameters={"size": 1024 * SIZES_KIB[row["size"]], "threads": int(row["threads"])},
+            operation=one.operation.lower(),
+            parameters={"size": 1024 * SIZES_KIB[one.size], "threads": one.threads},
             metric=RATE,
-            value=float(row["rate"]),
-            text=row["rate"],
-            place=f"table of {row['operation']}, {row['threads']} threads, {row['size']}",
+            value=float(one.rate),
+            text=one.rate,
+            place=f"table of {one.operation}, {one.threads} threads, {one.size}",
         )

@@ -1,6 +1,8 @@
 """The campaign of Hummingbird, Ceph and Swift in four laboratories: 18 tables, 240 rates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
@@ -9,86 +11,143 @@ from loadstone.report.tables.published.layouts import RoundsRow, ordinal, rounds
 FILE = "hummingbird"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HummingbirdRate:
+    """One cell of a table, which `head` begins as it is printed."""
+
+    table: int
+    head: str
+    lab: str
+    nodes: int
+    size_bytes: int
+    system: str
+    operation: str
+    round: int
+    rate_per_s: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laboratory:
+    """Where some of the tables were measured."""
+
+    name: str
+    hardware: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NectarDataset:
+    """The objects of one size."""
+
+    size_bytes: int
+    objects: int
+    containers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NectarCampaign:
+    """How nectar was run in every laboratory."""
+
+    tool: str
+    threads: int
+    containers: int
+    iterations_of_get: int
+    pauses_s: Mapping[str, int]
+    continue_on_error: bool
+    datasets: tuple[NectarDataset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HummingbirdFacts(read.ReportFacts):
+    """What the document says beside its tables."""
+
+    campaign: NectarCampaign
+    laboratories: Mapping[str, Laboratory]
+
+
+@cache
+def facts() -> HummingbirdFacts:
+    """Return what the document says."""
+    return read.read_facts(FILE, HummingbirdFacts)
+
+
+@cache
+def _rates() -> tuple[HummingbirdRate, ...]:
+    return read.read_rows(FILE, HummingbirdRate)
+
+
 def account() -> Account:
     """Return the 240 rates; a read of an object counts once for each of its iterations."""
-    facts = read.read_facts(FILE)
     return Account(
         name=FILE,
-        title=facts["title"],
+        title=facts().title,
         measurements=tuple(_measurements()),
         statements=(
             Statement(
                 quantity="concurrency",
-                value=facts["campaign"]["threads"],
+                value=facts().campaign.threads,
                 unit="requests in flight",
                 place="nectar -C",
             ),
         ),
-        disclosure=read.disclosure(facts),
+        disclosure=facts().disclosure,
     )
 
 
 def render() -> str:
     """Return the tables in their order and layout, each under the name of its laboratory."""
-    laboratories = read.read_facts(FILE)["laboratories"]
     parts, laboratory = [], None
-    for rows in _tables():
-        if rows[0]["lab"] != laboratory:
-            laboratory = rows[0]["lab"]
-            parts.append(f"# {laboratories[laboratory]['name']}\n")
-        parts.append(_table(rows))
+    for rates in _tables():
+        if rates[0].lab != laboratory:
+            laboratory = rates[0].lab
+            parts.append(f"# {facts().laboratories[laboratory].name}\n")
+        parts.append(_table(rates))
     return "\n".join(parts)
 
 
 def details() -> str:
     """Return the hardware of each laboratory."""
-    laboratories = read.read_facts(FILE)["laboratories"].values()
-    return "\n".join(f"# {entry['name']}\n\n{entry['hardware']}" for entry in laboratories)
+    return "\n".join(f"# {one.name}\n\n{one.hardware}" for one in facts().laboratories.values())
 
 
 def _measurements() -> Iterator[Measurement]:
-    facts = read.read_facts(FILE)
-    campaign = facts["campaign"]
-    objects = {entry["size_bytes"]: entry["objects"] for entry in campaign["datasets"]}
-    for row in read.read_rows(FILE):
-        operation, size, number = row["operation"], int(row["size_bytes"]), int(row["round"])
-        iterations = campaign["iterations_of_get"] if operation == "get" else 1
-        label = f"{operation.upper()}/sec {ordinal(number)} round"
+    campaign = facts().campaign
+    objects = {dataset.size_bytes: dataset.objects for dataset in campaign.datasets}
+    for rate in _rates():
+        iterations = campaign.iterations_of_get if rate.operation == "get" else 1
+        label = f"{rate.operation.upper()}/sec {ordinal(rate.round)} round"
         yield Measurement(
-            target=row["system"],
-            workload=facts["laboratories"][row["lab"]]["name"],
-            operation=operation,
+            target=rate.system,
+            workload=facts().laboratories[rate.lab].name,
+            operation=rate.operation,
             parameters={
-                "size": size,
-                "nodes": int(row["nodes"]),
-                "threads": campaign["threads"],
+                "size": rate.size_bytes,
+                "nodes": rate.nodes,
+                "threads": campaign.threads,
             },
             metric=RATE,
-            value=float(row["rate_per_s"]),
-            text=row["rate_per_s"],
-            round=number,
-            work=objects[size] * iterations,
-            place=f'table {row["table"]} "{row["head"]}", {label}, {row["system"]}',
+            value=float(rate.rate_per_s),
+            text=rate.rate_per_s,
+            round=rate.round,
+            work=objects[rate.size_bytes] * iterations,
+            place=f'table {rate.table} "{rate.head}", {label}, {rate.system}',
         )
 
 
-def _tables() -> Iterator[list[read.Row]]:
-    rows = read.read_rows(FILE)
-    for number in dict.fromkeys(row["table"] for row in rows):
-        yield [row for row in rows if row["table"] == number]
+def _tables() -> Iterator[list[HummingbirdRate]]:
+    for number in dict.fromkeys(rate.table for rate in _rates()):
+        yield [rate for rate in _rates() if rate.table == number]
 
 
-def _table(rows: list[read.Row]) -> str:
-    systems = list(dict.fromkeys(row["system"] for row in rows))
+def _table(rates: Sequence[HummingbirdRate]) -> str:
+    systems = list(dict.fromkeys(rate.system for rate in rates))
     lines: dict[tuple[str, int], dict[str, float]] = {}
-    for row in rows:
-        line = lines.setdefault((row["operation"], int(row["round"])), {})
-        line[row["system"]] = float(row["rate_per_s"])
+    for rate in rates:
+        lines.setdefault((rate.operation, rate.round), {})[rate.system] = float(rate.rate_per_s)
     return rounds_table(
-        rows[0]["head"],
+        rates[0].head,
         systems,
         [
-            RoundsRow(operation=operation, round=number, rates=[rates.get(s) for s in systems])
-            for (operation, number), rates in lines.items()
+            RoundsRow(operation=operation, round=number, rates=[line.get(s) for s in systems])
+            for (operation, number), line in lines.items()
         ],
     )

@@ -1,52 +1,44 @@
-"""Reading the package's own data files."""
+"""Reading the package's own data files into the types of each report."""
 
 import csv
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields
-from functools import cache
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import ClassVar, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
 
 from loadstone.analysis.accounts.account import Disclosure, StatedLoad, StatedRatio, Statement
 
-Row = Mapping[str, str]
+T = TypeVar("T")
 
 
-@cache
-def read_rows(name: str) -> tuple[Row, ...]:
-    """Return the rows of a CSV file by their column names."""
-    text = _data(f"{name}.csv")
-    return tuple(csv.DictReader(text.splitlines()))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFacts:
+    """What the TOML file of any report may say; each report adds its own, and no key is unknown.
+
+    `ratios` are given in words; `loads` are what is said of numbers of threads.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    title: str
+    source: str
+    disclosure: Disclosure = field(default_factory=Disclosure)
+    statements: tuple[Statement, ...] = ()
+    ratios: tuple[StatedRatio, ...] = ()
+    loads: tuple[StatedLoad, ...] = ()
 
 
-@cache
-def read_facts(name: str) -> Mapping[str, Any]:
+def read_rows(name: str, kind: type[T]) -> tuple[T, ...]:
+    """Return the rows of a CSV file; text stays as it is printed."""
+    adapter = TypeAdapter(kind)
+    return tuple(map(adapter.validate_python, csv.DictReader(_data(f"{name}.csv").splitlines())))
+
+
+def read_facts(name: str, kind: type[T]) -> T:
     """Return what stands in a TOML file."""
-    return tomllib.loads(_data(f"{name}.toml"))
-
-
-def disclosure(facts: Mapping[str, Any]) -> Disclosure:
-    """Return what a report says of how its numbers were made."""
-    stated = facts.get("disclosure", {})
-    known = {field.name for field in fields(Disclosure)}
-    assert set(stated) <= known, f"unknown facts: {set(stated) - known}"
-    return Disclosure(**stated)
-
-
-def statements(facts: Mapping[str, Any]) -> tuple[Statement, ...]:
-    """Return what a report says of its set-up in numbers."""
-    return tuple(Statement(**entry) for entry in facts.get("statements", ()))
-
-
-def ratios(facts: Mapping[str, Any]) -> tuple[StatedRatio, ...]:
-    """Return the ratios that a report gives in words."""
-    return tuple(StatedRatio(**entry) for entry in facts.get("ratios", ()))
-
-
-def loads(facts: Mapping[str, Any]) -> tuple[StatedLoad, ...]:
-    """Return what a report says of its numbers of threads."""
-    return tuple(StatedLoad(**entry) for entry in facts.get("loads", ()))
+    return TypeAdapter(kind).validate_python(tomllib.loads(_data(f"{name}.toml")))
 
 
 def _data(name: str) -> str:

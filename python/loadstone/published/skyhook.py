@@ -1,6 +1,7 @@
 """Skyhook's observations: rados bench, and the ceilings of network, device and OSDs."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
@@ -11,7 +12,7 @@ FILE = "skyhook"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rate:
+class SkyhookRate:
     """A rate as it is printed, or one that words hint at, whose `value` they mean."""
 
     threads: int
@@ -23,7 +24,7 @@ class _Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ceiling:
+class SkyhookCeiling:
     """A ceiling as it is printed."""
 
     resource: Literal["network", "device", "server", "client"]
@@ -39,20 +40,44 @@ class _Ceiling:
     place: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkyhookText:
+    """Text of the document, as it stands there."""
+
+    node: str
+    fio: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkyhookFacts(read.ReportFacts):
+    """All figures of the document; `hinted` are said in words only."""
+
+    target: str
+    threads: tuple[int, ...]
+    ceilings: tuple[SkyhookCeiling, ...]
+    rates: tuple[SkyhookRate, ...]
+    hinted: tuple[SkyhookRate, ...]
+    text: SkyhookText
+
+
+@cache
+def facts() -> SkyhookFacts:
+    """Return what the document says."""
+    return read.read_facts(FILE, SkyhookFacts)
+
+
 def account() -> Account:
     """Return the rates and the ceilings in bytes per second, each as its own tool counts them."""
-    facts = read.read_facts(FILE)
-    target = facts["target"]
     return Account(
         name=FILE,
-        title=facts["title"],
-        measurements=tuple(_measurement(one, target) for one in _rates("rates")),
-        hinted=tuple(_measurement(one, target) for one in _rates("hinted")),
-        ceilings=tuple(_known(one) for one in _ceilings()),
-        disclosure=read.disclosure(facts),
-        ratios=read.ratios(facts),
-        loads=read.loads(facts),
-        planned_threads=tuple(facts["threads"]),
+        title=facts().title,
+        measurements=tuple(_measurement(one) for one in facts().rates),
+        hinted=tuple(_measurement(one) for one in facts().hinted),
+        ceilings=tuple(_known(one) for one in facts().ceilings),
+        disclosure=facts().disclosure,
+        ratios=facts().ratios,
+        loads=facts().loads,
+        planned_threads=facts().threads,
     )
 
 
@@ -61,7 +86,7 @@ def render() -> str:
 
     The report has no table of its own.
     """
-    network, *_ = ceilings = _ceilings()
+    network, *_ = ceilings = facts().ceilings
     lines = [
         f"* Min. Bandwidth: `{network.low}`",
         f"* Max. Bandwidth: `{network.high}`",
@@ -73,34 +98,25 @@ def render() -> str:
     for one in ceilings:
         ends = f", min {one.low}, max {one.high}" if one.low is not None else ""
         lines.append(f"| {one.name} | {one.text}{ends} | {one.tool} |")
-    for rate in (*_rates("rates"), *_rates("hinted")):
+    for rate in (*facts().rates, *facts().hinted):
         lines.append(f"| {_load(rate)} | {rate.text} | {rate.tool} |")
     return "\n".join(lines) + "\n"
 
 
 def details() -> str:
     """Return the nodes, and the command that measured the device."""
-    text = read.read_facts(FILE)["text"]
-    return f"{text['node']}\n{text['fio']}"
+    return f"{facts().text.node}\n{facts().text.fio}"
 
 
-def _rates(table: str) -> list[_Rate]:
-    return [_Rate(**entry) for entry in read.read_facts(FILE)[table]]
-
-
-def _ceilings() -> list[_Ceiling]:
-    return [_Ceiling(**entry) for entry in read.read_facts(FILE)["ceilings"]]
-
-
-def _load(rate: _Rate) -> str:
+def _load(rate: SkyhookRate) -> str:
     threads = "1 thread" if rate.threads == 1 else f"{rate.threads} threads"
     return f"read, {threads}, {rate.osds} OSD{'s' * (rate.osds > 1)}"
 
 
-def _measurement(rate: _Rate, target: str) -> Measurement:
+def _measurement(rate: SkyhookRate) -> Measurement:
     printed = rate.value if rate.value is not None else rate.text.lstrip("~")
     return Measurement(
-        target=target,
+        target=facts().target,
         workload="rados bench",
         operation="read",
         parameters={"threads": rate.threads, "OSDs": rate.osds},
@@ -112,7 +128,7 @@ def _measurement(rate: _Rate, target: str) -> Measurement:
     )
 
 
-def _known(one: _Ceiling) -> KnownCeiling:
+def _known(one: SkyhookCeiling) -> KnownCeiling:
     def bytes_per_s(text: str | None) -> float | None:
         return printed_units.parse_rate_bytes(text, one.tool) if text else None
 

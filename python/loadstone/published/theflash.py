@@ -1,6 +1,8 @@
 """TheFlash on a local SSD and on CephFS: every time of 22 queries."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.analysis.accounts.case_means import case_means
@@ -11,22 +13,58 @@ FILE = "theflash"
 SYSTEMS = ("SSD", "Ceph")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheflashTime:
+    """One run of one query."""
+
+    system: str
+    query: int
+    repetition: int
+    seconds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheflashText:
+    """Text of the document, as it stands there."""
+
+    configuration: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheflashFacts(read.ReportFacts):
+    """What the document says beside its times."""
+
+    block_title: str
+    text: TheflashText
+
+
+@cache
+def facts() -> TheflashFacts:
+    """Return what the document says."""
+    return read.read_facts(FILE, TheflashFacts)
+
+
+@cache
+def _runs() -> tuple[TheflashTime, ...]:
+    return read.read_rows(FILE, TheflashTime)
+
+
 def account(systems: Sequence[str] = SYSTEMS) -> Account:
     """Return the times of these systems, in the order they ran."""
-    facts = read.read_facts(FILE)
     name = FILE if len(systems) > 1 else f"{FILE}-{systems[0].lower()}"
     return Account(
         name=name,
-        title=facts["title"],
+        title=facts().title,
         measurements=tuple(_measurements(systems)),
-        statements=read.statements(facts),
-        disclosure=read.disclosure(facts),
+        statements=facts().statements,
+        disclosure=facts().disclosure,
     )
 
 
 def render(systems: Sequence[str] = SYSTEMS) -> str:
     """Return the table of averages when there are several systems, and all times of each."""
-    title = read.read_facts(FILE)["block_title"]
+    title = facts().block_title
     times = {system: _times(system) for system in systems}
     parts = [queries_table(times)] if len(systems) > 1 else []
     parts += [repetitions_block(f"{system}: {title}", times[system]) for system in systems]
@@ -35,8 +73,7 @@ def render(systems: Sequence[str] = SYSTEMS) -> str:
 
 def details() -> str:
     """Return the configuration and the environment."""
-    text = read.read_facts(FILE)["text"]
-    return f"{text['configuration']}\n{text['environment']}"
+    return f"{facts().text.configuration}\n{facts().text.environment}"
 
 
 def _times(system: str) -> dict[str, list[float]]:
@@ -45,18 +82,18 @@ def _times(system: str) -> dict[str, list[float]]:
 
 
 def _measurements(systems: Sequence[str]) -> Iterator[Measurement]:
-    for row in read.read_rows(FILE):
-        if row["system"] not in systems:
+    for run in _runs():
+        if run.system not in systems:
             continue
-        query = f"Q{int(row['query']):02d}"
+        query = f"Q{run.query:02d}"
         yield Measurement(
-            target=row["system"],
+            target=run.system,
             workload="TPC-H derived, scale factor 100",
             operation="query",
             parameters={"query": query},
             metric=SECONDS,
-            value=float(row["seconds"]),
-            text=row["seconds"],
-            repetition=int(row["repetition"]),
-            place=f"{row['system']}, {query}, repetition {row['repetition']}",
+            value=float(run.seconds),
+            text=run.seconds,
+            repetition=run.repetition,
+            place=f"{run.system}, {query}, repetition {run.repetition}",
         )

@@ -113,7 +113,7 @@ class Statement:
     """
 
     quantity: str
-    value: float
+    value: int | float
     unit: str
     place: str
     per: str = ""
