@@ -324,6 +324,50 @@ def test_an_operation_that_contradicts_those_before_it_is_named(
         converted("datasafe", path, size_bytes=100)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"type": "READ"}, "READ.userId: Field required"),
+        (operation("WRITE", "a", "x/3"), "WRITE.contentId: Field required"),
+        (operation("LIST", "a", "", result={"dirContent": "x/1"}), "LIST.result.dirContent: "),
+        (operation("DELETE", "a", "x/1", storageType="SHARED"), "DELETE.storageType: "),
+        (operation("RENAME", "a", "x/1"), "'RENAME' found using 'type'"),
+        ("READ", "object"),
+    ],
+)
+def test_an_operation_that_is_none_is_refused_by_its_field(
+    tmp_path: Path, wrong: Any, told: str
+) -> None:
+    path = tmp_path / "fixture.json"
+    path.write_text(fixture(*OPERATIONS, wrong))
+    with pytest.raises(InputError) as error:
+        converted("datasafe", path, size_bytes=100)
+    assert f'"{path}", operation {len(OPERATIONS) + 1}: ' in error.value.message
+    assert told in error.value.message
+    losses = Losses(may_skip=True)
+    assert converted("datasafe", path, losses, size_bytes=100)
+    assert (losses.read, losses.malformed) == (len(OPERATIONS) + 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", "object"),
+        ("{", "JSON"),
+        ('{"userPrivateSpace": {}, "userPublicSpace": {}}', "operations: Field required"),
+        ('{"operations": [], "userPrivateSpace": {"a": 1}, "userPublicSpace": {}}',
+         "userPrivateSpace.a: "),
+    ],
+)  # fmt: skip
+def test_what_is_no_fixture_is_refused_by_its_field(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "fixture.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        converted("datasafe", path, size_bytes=100)
+    assert error.value.message.startswith(f'"{path}" is no fixture: ')
+    assert told in error.value.message
+
+
 def test_a_fixture_needs_a_size(tmp_path: Path) -> None:
     path = tmp_path / "fixture.json"
     path.write_text(fixture(*OPERATIONS))

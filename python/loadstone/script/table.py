@@ -262,8 +262,8 @@ def _is_within(name: str, values: pa.Array) -> bool:
     """Tell whether all numbers of a column are allowed."""
     if name not in _WHOLE:
         return True
-    bounds = pc.min_max(values).as_py()
-    return bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] <= _WHOLE[name])
+    low, high = pc.min_max(values).as_py().values()
+    return low is None or (low >= 0 and high <= _WHOLE[name])
 
 
 _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}

@@ -5,10 +5,12 @@ own, as the harness runs one in each thread; at the end every space is listed, a
 to. What a READ and a LIST must return stands in the fixture, and is held to what was written.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 
 from loadstone import regular_file
 from loadstone.errors import InputError
@@ -17,8 +19,101 @@ from loadstone.script.trace import Losses, TraceOptions
 
 FILE_BYTES_MAX = 256 * 2**20
 SPACES = {"PRIVATE": "private", "INBOX": "inbox"}
-OF_SPACE = ("WRITE", "READ", "LIST", "DELETE")
-AUDITED = (("private", "userPrivateSpace"), ("inbox", "userPublicSpace"))
+
+
+class _FixturePart(BaseModel):
+    """A part of a fixture, as far as it is read."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, coerce_numbers_to_str=True)
+
+
+class FixtureContent(_FixturePart):
+    """What an object holds, by a number of the harness."""
+
+    id: str
+
+
+class FixtureRead(_FixturePart):
+    """What a READ must return."""
+
+    content: FixtureContent
+
+
+class FixtureListing(_FixturePart):
+    """What a LIST must return."""
+
+    dir_content: list[str]
+
+
+class FixtureOperation(_FixturePart):
+    """One operation of a user, on a key or under a prefix."""
+
+    user_id: str
+    location: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The key or the prefix."""
+        return self.location or ""
+
+
+class SpaceOperation(FixtureOperation):
+    """One that is done in a space of the user's own."""
+
+    storage_type: Literal["PRIVATE", "INBOX"]
+
+
+class WriteOperation(SpaceOperation):
+    """Puts an object."""
+
+    type: Literal["WRITE"]
+    content_id: FixtureContent
+
+
+class ReadOperation(SpaceOperation):
+    """Gets an object."""
+
+    type: Literal["READ"]
+    result: FixtureRead
+
+
+class ListOperation(SpaceOperation):
+    """Lists keys."""
+
+    type: Literal["LIST"]
+    result: FixtureListing
+
+
+class DeleteOperation(SpaceOperation):
+    """Deletes an object."""
+
+    type: Literal["DELETE"]
+
+
+class ShareOperation(FixtureOperation):
+    """Puts an object into the inboxes of others."""
+
+    type: Literal["SHARE"]
+    content_id: FixtureContent
+    recipients: list[str]
+
+
+class Fixture(_FixturePart):
+    """A fixture; operations are read one by one, as malformed ones may be skipped.
+
+    At the end, each user's objects are in the two spaces.
+    """
+
+    operations: list[object]
+    user_private_space: Mapping[str, Mapping[str, object]]
+    user_public_space: Mapping[str, Mapping[str, object]]
+
+
+AnyOperation = Annotated[
+    WriteOperation | ReadOperation | ListOperation | DeleteOperation | ShareOperation,
+    Field(discriminator="type"),
+]
+_OPERATIONS: TypeAdapter[AnyOperation] = TypeAdapter(AnyOperation)
 
 
 def actions(path: Path, options: TraceOptions, losses: Losses) -> Iterator[Action]:
@@ -27,50 +122,47 @@ def actions(path: Path, options: TraceOptions, losses: Losses) -> Iterator[Actio
         raise InputError(
             f'"{path}" does not say how large objects are', "give it: --size 100KiB, 1MiB or 10MiB"
         )
-    document = _read(path)
+    fixture = _read(path)
     steps = _Steps(path, losses)
-    kept = [step for number, one in enumerate(document["operations"], 1)
+    kept = [step for number, one in enumerate(fixture.operations, 1)
             if (step := steps.step(number, one)) is not None]  # fmt: skip
     losses.stop_if_malformed()
-    audits = list(_audits(path, document))
-    users = list(dict.fromkeys([one["user"] for one in kept] + [one["user"] for one in audits]))
+    audits = list(_audits(fixture))
     row = 0
-    for user in users:
+    for user in dict.fromkeys(one.user for one in (*kept, *audits)):
         row += 1
         yield Action(row, 0, "CREATE_USER", user=user)
     for copy in range(1, options.copies + 1):
         for step in kept:
             row += 1
-            yield _action(row, copy, copy, step, options.size_bytes)
+            yield _copied(step, row, copy, copy, options.size_bytes)
     for copy in range(1, options.copies + 1):
         for step in audits:
             row += 1
-            yield _action(row, options.copies + copy, copy, step, None)
+            yield _copied(step, row, options.copies + copy, copy, None)
 
 
-Step = Mapping[str, Any]
-
-
-def _action(row: int, session: int, copy: int, step: Step, size_bytes: int | None) -> Action:
-    is_put = step["action"] in ("WRITE", "SHARE")
-    return Action(
+def _copied(step: Action, row: int, session: int, copy: int, size_bytes: int | None) -> Action:
+    is_put = step.action in ("WRITE", "SHARE")
+    return step._replace(
         row=row,
         session=session,
         size=size_bytes if is_put else None,
-        **{**step, "object": f"copy-{copy}/{step['object']}"},
+        object=f"copy-{copy}/{step.object}",
     )
 
 
-def _audits(path: Path, document: Mapping[str, Any]) -> Iterator[Step]:
-    for space, key in AUDITED:
-        held = document.get(key)
-        if not isinstance(held, Mapping) or not all(isinstance(v, Mapping) for v in held.values()):
-            raise InputError(f'"{path}": "{key}" is no map of users to their objects')
+def _step(action: str, user: str, name: str) -> Action:
+    """Return an action that is of no copy yet."""
+    return Action(0, 0, action, user=user, object=name)
+
+
+def _audits(fixture: Fixture) -> Iterator[Action]:
+    for space, held in (
+        ("private", fixture.user_private_space), ("inbox", fixture.user_public_space)
+    ):  # fmt: skip
         for user, objects in held.items():
-            entries = len(objects)
-            yield {
-                "action": "AUDIT", "user": user, "space": space, "object": "", "entries": entries
-            }  # fmt: skip
+            yield _step("AUDIT", user, "")._replace(space=space, entries=len(objects))
 
 
 class _Steps:
@@ -81,76 +173,75 @@ class _Steps:
         self._contents: dict[str, int] = {}
         self._written: dict[tuple[str, str, str], str] = {}
 
-    def step(self, number: int, one: Any) -> Step | None:
+    def step(self, number: int, one: object) -> Action | None:
         """Return an operation as an action without its copy; None where it cannot be read."""
         try:
-            step = self._read(one)
-        except (KeyError, TypeError, ValueError) as error:
-            what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+            step = self._read(_OPERATIONS.validate_python(one))
+        except ValueError as error:
+            what = _mistake(error) if isinstance(error, ValidationError) else str(error)
             self._losses.malform(InputError(f'"{self._path}", operation {number}: {what}'))
             return None
         self._losses.read += 1
         return step
 
-    def _read(self, one: Any) -> Step:
-        action, user, name = str(one["type"]), str(one["userId"]), str(one.get("location") or "")
-        if action == "SHARE":
-            content = str(one["contentId"]["id"])
-            recipients = sorted(map(str, one["recipients"]))
+    def _read(self, one: AnyOperation) -> Action:
+        step = _step(one.type, one.user_id, one.name)
+        if isinstance(one, ShareOperation):
+            recipients = sorted(one.recipients)
             for recipient in recipients:
-                self._written[recipient, "inbox", name] = content
-            return {
-                "action": action, "user": user, "object": name, "recipients": recipients,
-                "content": self._number(content),
-            }  # fmt: skip
-        if action not in OF_SPACE:
-            raise ValueError(f'found "{action}", expected SHARE or one of {", ".join(OF_SPACE)}')
-        space = SPACES[str(one["storageType"])]
-        place = (user, space, name)
-        step = {"action": action, "user": user, "space": space, "object": name}
-        match action:
-            case "WRITE":
-                self._written[place] = str(one["contentId"]["id"])
-                return {**step, "content": self._number(self._written[place])}
-            case "READ":
-                expected = str(one["result"]["content"]["id"])
-                if self._written.get(place) != expected:
+                self._written[recipient, "inbox", one.name] = one.content_id.id
+            return step._replace(recipients=recipients, content=self._number(one.content_id))
+        space = SPACES[one.storage_type]
+        place = (one.user_id, space, one.name)
+        step = step._replace(space=space)
+        match one:
+            case WriteOperation():
+                self._written[place] = one.content_id.id
+                return step._replace(content=self._number(one.content_id))
+            case ReadOperation():
+                expected, written = one.result.content, self._written.get(place)
+                if written != expected.id:
                     raise ValueError(
-                        f'reads "{name}" as {expected}, but {self._written.get(place)} was written'
+                        f'reads "{one.name}" as {expected.id}, but {written} was written'
                     )
-                return {**step, "content": self._number(expected)}
-            case "DELETE":
+                return step._replace(content=self._number(expected))
+            case DeleteOperation():
                 if self._written.pop(place, None) is None:
-                    raise ValueError(f'deletes "{name}", which is no object that is there')
+                    raise ValueError(f'deletes "{one.name}", which is no object that is there')
                 return step
-        expected_names = set(map(str, one["result"]["dirContent"]))
-        found = {
-            key for who, of, key in self._written if (who, of) == (user, space)
-            and key.startswith(name)
-        }  # fmt: skip
-        if found != expected_names:
-            raise ValueError(
-                f'lists "{name}" as {len(expected_names)} keys, but {len(found)} are there'
-            )
-        return {**step, "entries": len(expected_names)}
+            case ListOperation():
+                names = set(one.result.dir_content)
+                found = {
+                    key for who, of, key in self._written if (who, of) == (one.user_id, space)
+                    and key.startswith(one.name)
+                }  # fmt: skip
+                if found != names:
+                    raise ValueError(
+                        f'lists "{one.name}" as {len(names)} keys, but {len(found)} are there'
+                    )
+                return step._replace(entries=len(names))
 
-    def _number(self, content: str) -> int:
-        return self._contents.setdefault(content, len(self._contents))
+    def _number(self, content: FixtureContent) -> int:
+        return self._contents.setdefault(content.id, len(self._contents))
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _mistake(error: ValidationError) -> str:
+    """Return the first mistake, and where it stands."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _read(path: Path) -> Fixture:
     try:
         regular_file.check(path)
         if path.stat().st_size > FILE_BYTES_MAX:
             raise InputError(f'"{path}" is larger than 256 MiB, which no fixture is')
-        document = json.loads(path.read_bytes())
+        return Fixture.model_validate_json(path.read_bytes())
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f'"{path}" is no JSON: {error}') from error
-    if not isinstance(document, Mapping) or not isinstance(document.get("operations"), list):
+    except ValidationError as error:
         raise InputError(
-            f'"{path}" is no fixture: it has no list "operations"',
+            f'"{path}" is no fixture: {_mistake(error)}',
             "the harness keeps them under src/test/resources/fixture",
-        )
-    return document
+        ) from error

@@ -12,6 +12,7 @@ ACTIONS = {
     "put": "WRITE", "multipart_put": "WRITE", "get": "READ", "multipart_get": "READ",
     "head": "HEAD", "delete": "DELETE", "list": "LIST",
 }  # fmt: skip
+COLUMNS = ("operation", "outcome", "object", "sent_ns", "bytes")
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
@@ -36,23 +37,23 @@ def _of_trial(record: Record, losses: Losses) -> Iterator[Traced]:
     buckets, prefix = dataset.get("buckets", 1), dataset.get("object_prefix", "")
     line = 0
     for batch in record.read_requests():
-        for row in batch.to_pylist():
+        columns = (batch[name] for name in COLUMNS)
+        for operation, outcome, number, sent_ns, size in zip(*columns, strict=True):
             line += 1
-            action = ACTIONS.get(row["operation"])
+            action = ACTIONS.get(operation)
             if action is None:
-                losses.leave_out(f"{row['operation']}: no action of a script")
+                losses.leave_out(f"{operation}: no action of a script")
                 continue
-            if row["outcome"] not in ("ok", "http_404"):
-                losses.leave_out(f"requests that failed ({row['outcome']})")
+            if outcome not in ("ok", "http_404"):
+                losses.leave_out(f"requests that failed ({outcome})")
                 continue
-            number = row["object"]
             yield Traced(
                 line=line,
-                start_ns=begun_ns + row["sent_ns"],
+                start_ns=begun_ns + sent_ns,
                 action=action,
                 place=str(number % buckets),
                 key=prefix if action == "LIST" else f"{prefix}{number}",
-                size=row["bytes"] if action in ("WRITE", "READ") else None,
+                size=size if action in ("WRITE", "READ") else None,
                 client="",
-                status=200 if row["outcome"] == "ok" else 404,
+                status=200 if outcome == "ok" else 404,
             )
