@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jsonschema
 import pytest
 
 from loadstone.analysis import analyse
 from loadstone.cli.messages import FORM
+from loadstone.documents.summary import QuerySummary, StreamQuery, StreamsSummary, TablesSummary
 from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import Said, assert_untold, loadstone
@@ -52,6 +53,24 @@ def told(folder: Path) -> dict[str, Any]:
     said = loadstone("report", folder, "-f", "json")
     assert said.code == 0, said.err
     found: dict[str, Any] = json.loads(said.out)
+    assert not untyped(folder)
+    return found
+
+
+def untyped(folder: Path) -> set[str]:
+    """Return the keys of what queries left in records that their types lack."""
+    found: set[str] = set()
+    for record in read_run(folder).records:
+        parts: list[tuple[type, Any]] = [
+            (QuerySummary, record.summary.get("query")),
+            (StreamsSummary, record.summary.get("streams")),
+            (TablesSummary, record.summary.get("data")),
+        ]
+        parts += [
+            (StreamQuery, one) for _, told in parts for one in (told or {}).get("queries", ())
+        ]
+        for kind, told in parts:
+            found |= set(told or ()) - set(get_type_hints(kind))
     return found
 
 

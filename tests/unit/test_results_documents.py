@@ -63,6 +63,14 @@ def test_a_value_of_another_kind_in_a_record_is_named(run: Path) -> None:
         read_run(run)
 
 
+def test_what_a_summary_of_queries_lacks_is_named(run: Path) -> None:
+    ended = {"stream": 1, "query": "Q01", "outcome": "ok", "start_ns": 0}
+    record = min((run / "trials").glob("*.json"))
+    change(record, "summary.streams", {"time_ns": 1, "queries": [ended]})
+    with pytest.raises(ResultError, match=r'"summary.streams.queries.0": lacks "end_ns"'):
+        read_run(run)
+
+
 def test_a_document_without_end_is_no_document(run: Path) -> None:
     (run / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(ResultError, match="JSON"):

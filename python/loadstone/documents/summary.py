@@ -4,6 +4,8 @@ The types are those of the published schema, as in `trial.py`; imports and queri
 beside them.
 """
 
+from typing import Required
+
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Number, Object, Whole
@@ -72,6 +74,75 @@ class LoadHost(TypedDict, total=False):
     target_on_own_host: bool | None
 
 
+class EngineUseDocument(TypedDict, total=False):
+    """What an engine used meanwhile; None where nothing tells, and absent where it gave no answer.
+
+    What is of memory comes from this host alone.
+    """
+
+    cpu_ns: Whole | None
+    read_bytes: Whole | None
+    reread_bytes: Whole | None
+    spilled_bytes: Whole | None
+    major_faults: Whole | None
+    memory_stall_ns: Whole | None
+    memory_peak_bytes: Whole | None
+    received_bytes: Whole | None
+    cores: Whole | None
+
+
+class QuerySummary(EngineUseDocument, total=False):
+    """One run of one query. An interrupted one has no time."""
+
+    query: str | None
+    engine: str | None
+    cache: str | None
+    threads: Whole | None
+    version: str
+    time_ns: Whole
+    rows: Whole
+    compared_with: str
+
+
+class StreamQuery(TypedDict, total=False):
+    """One query of a stream; streams count from 1, and times from the begin of all."""
+
+    stream: Required[Whole]
+    query: Required[str]
+    rows: Whole
+    outcome: Required[str]
+    message: str | None
+    compared_with: str
+    start_ns: Required[Whole]
+    end_ns: Required[Whole]
+
+
+class StreamsSummary(EngineUseDocument, total=False):
+    """One run of all streams beside each other."""
+
+    engine: str | None
+    cache: str | None
+    threads: Whole | None
+    version: str
+    time_ns: Required[Whole]
+    queries: Required[list[StreamQuery]]
+
+
+class TablesSummary(TypedDict, total=False):
+    """The tables that a trial loaded, or found."""
+
+    benchmark: Required[str]
+    scale: Required[Number]
+    format: Required[str]
+    partitions: Required[Whole]
+    files: Required[Whole]
+    bytes: Required[Whole]
+    sha256: Required[str]
+    was_there: Required[bool]
+    files_kept: Whole
+    bytes_kept: Whole
+
+
 class Summary(TypedDict, total=False):
     """What was observed of a whole trial. The keys of an import follow those of a load."""
 
@@ -121,9 +192,9 @@ class Summary(TypedDict, total=False):
     start_error_ns: Whole | None
     stated_latency: Object | None
     source: Object | None
-    query: Object
-    streams: Object
-    data: Object
+    query: QuerySummary
+    streams: StreamsSummary
+    data: TablesSummary
     filesystem: str | None
 
 

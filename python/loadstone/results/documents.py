@@ -126,6 +126,11 @@ def _check(path: Path, document: Mapping[str, Any], kind: type) -> None:
     except ValidationError as error:
         mistakes = error.errors(include_url=False, include_context=False)
         place = _place(document, mistakes[0]["loc"])
+        if mistakes[0]["type"] == "missing":
+            raise ResultError(
+                f'"{path}", "{".".join(map(str, place))}": lacks "{mistakes[0]["loc"][-1]}"',
+                "the file was edited by hand; take the one that loadstone wrote",
+            ) from error
         same = [one for one in mistakes if _place(document, one["loc"]) == place]
         expected = " or ".join(dict.fromkeys(_WORDS.get(one["type"], one["msg"]) for one in same))
         shown = repr(same[0]["input"])

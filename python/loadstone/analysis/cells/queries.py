@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
 from loadstone.analysis.cells.query_limits import (
@@ -17,6 +17,7 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
+from loadstone.documents.summary import QuerySummary
 from loadstone.results.record import Record, Run
 
 ARM_NAMES = ("target", "engine", "cache", "threads")
@@ -128,6 +129,25 @@ class QueryArm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TablesLoad:
+    """What was loaded where: the seconds of what was written, None where all was there before."""
+
+    target: str
+    seconds: float | None
+    filesystem: str | None
+    files_kept: int
+    bytes_kept: int
+    benchmark: str
+    scale: float
+    format: str
+    partitions: int
+    files: int
+    bytes: int
+    sha256: str
+    was_there: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResults:
     """What a run of queries measured, arm by arm in the campaign's order."""
 
@@ -136,8 +156,7 @@ class QueryResults:
     """The parameters that differ between arms: "target", "engine", "cache", "threads"."""
     streams: tuple[StreamRuns, ...]
     """Runs of streams beside each other, by arm and their number."""
-    loads: tuple[Mapping[str, Any], ...]
-    """What was loaded where: benchmark, scale, format, files, bytes, seconds."""
+    loads: tuple[TablesLoad, ...]
 
     def name_of(self, arm: Arm) -> str:
         """Return what tells an arm from the others, in a word or a few."""
@@ -156,8 +175,8 @@ def read_queries(run: Run) -> QueryResults | None:
         return None
     groups: dict[Arm, dict[str, list[Record]]] = {}
     for record in asked:
-        own: Mapping[str, Any] = record.trial["queries"]
-        groups.setdefault(_arm(record), {}).setdefault(str(own["query"]), []).append(record)
+        name = str(record.trial["queries"]["query"])
+        groups.setdefault(_arm(record), {}).setdefault(name, []).append(record)
     together: dict[tuple[Arm, int], list[Record]] = {}
     for record in beside:
         count = len(record.trial["queries"]["streams"] or [])
@@ -202,12 +221,13 @@ def _place(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _is_over(record: Record, told: str) -> bool:
-    return record.summary.get("state") == "finished" and told in record.summary
+def _is_over(record: Record, told: Literal["query", "streams"]) -> bool:
+    is_finished = record.summary.get("state") == "finished"
+    return is_finished and "time_ns" in (record.summary.get(told) or ())
 
 
 def _arm(record: Record) -> Arm:
-    own: Mapping[str, Any] = record.trial["queries"]
+    own = record.trial["queries"]
     values = {"target": str(record.trial["case"]["target"])}
     # Its name in this run, which tells two settings of one engine apart.
     engine = (record.trial["case"].get("parameters") or {}).get("engine") or own.get("engine")
@@ -227,11 +247,11 @@ def _times(
     failures: dict[str, int] = {}
     messages: list[str] = []
     compared: list[bool] = []
-    seen: list[Mapping[str, Any]] = []
+    seen: list[QuerySummary] = []
     threads: int | None = None
     allowed: int | None = None
     for record in records:
-        measured: Mapping[str, Any] = record.summary["query"]
+        measured = record.summary["query"]
         threads = measured.get("threads") or measured.get("cores") or threads
         allowed = record.trial["queries"].get("memory_bytes") or allowed
         if record.summary["failed"]:
@@ -263,12 +283,12 @@ def _times(
     )
 
 
-def _memory(seen: Sequence[Mapping[str, Any]], allowed: int | None) -> QueryMemory:
+def _memory(seen: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
     """Return what was seen of memory; records of earlier builds tell nothing of it."""
     stalled = [
-        one["memory_stall_ns"] / max(1, one["time_ns"])
+        stall_ns / max(1, one["time_ns"])
         for one in seen
-        if one.get("memory_stall_ns") is not None
+        if (stall_ns := one.get("memory_stall_ns")) is not None
     ]
     return QueryMemory(
         stalled=statistics.median(stalled) if stalled else None,
@@ -280,10 +300,10 @@ def _memory(seen: Sequence[Mapping[str, Any]], allowed: int | None) -> QueryMemo
     )
 
 
-def _read(measured: Mapping[str, Any]) -> int | None:
+def _read(measured: QuerySummary) -> int | None:
     """Return the bytes that a run read from the storage; None where nothing tells."""
-    parts = [measured.get(name, 0) for name in ("read_bytes", "received_bytes")]
-    return None if None in parts else sum(parts)
+    read, received = measured.get("read_bytes", 0), measured.get("received_bytes", 0)
+    return None if read is None or received is None else read + received
 
 
 def _middle(values: Sequence[int | None]) -> int | None:
@@ -291,20 +311,26 @@ def _middle(values: Sequence[int | None]) -> int | None:
     return round(statistics.median(known)) if known else None
 
 
-def _load(record: Record) -> Mapping[str, Any]:
-    data: Mapping[str, Any] = record.summary["data"]
+def _load(record: Record) -> TablesLoad:
+    data = record.summary["data"]
     [window] = record.summary["iterations"] or [{}]
     seconds = (window.get("end_ns", 0) - window.get("start_ns", 0)) / 1e9
-    filesystem = record.summary.get("filesystem")
-    return {
-        "target": record.trial["case"]["target"],
-        "seconds": None if data["was_there"] else seconds,
-        "filesystem": filesystem,
+    return TablesLoad(
+        target=record.trial["case"]["target"],
+        seconds=None if data["was_there"] else seconds,
+        filesystem=record.summary.get("filesystem"),
         # Records of earlier builds do not tell them.
-        "files_kept": 0,
-        "bytes_kept": 0,
-        **data,
-    }
+        files_kept=data.get("files_kept", 0),
+        bytes_kept=data.get("bytes_kept", 0),
+        benchmark=data["benchmark"],
+        scale=data["scale"],
+        format=data["format"],
+        partitions=data["partitions"],
+        files=data["files"],
+        bytes=data["bytes"],
+        sha256=data["sha256"],
+        was_there=data["was_there"],
+    )
 
 
 def find_not_cold(seen: Seen) -> Iterator[Finding]:

@@ -3,9 +3,9 @@
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.documents.summary import StreamsSummary
 from loadstone.results.record import Record
 
 HOUR_S = 3600
@@ -61,7 +61,7 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
     compared: list[bool] = []
     for number, record in enumerate(records):
         measured = record.summary["streams"]
-        queries: Sequence[Mapping[str, Any]] = measured["queries"]
+        queries = measured["queries"]
         asked += len(queries)
         good = [one for one in queries if one["outcome"] == "ok"]
         right += len(good)
@@ -84,7 +84,7 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         streams=len(orders),
         queries=sum(map(len, orders)),
         elapsed_s=elapsed,
-        cpu_s=_middle(one["cpu_ns"] / 1e9 for one in own if one["cpu_ns"] is not None),
+        cpu_s=_middle(cpu_ns / 1e9 for one in own if (cpu_ns := one.get("cpu_ns")) is not None),
         read_bytes=_whole(_middle(_read(own))),
         median_s={name: statistics.median(found) for name, found in sorted(times.items())},
         right=right,
@@ -98,11 +98,11 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
     )
 
 
-def _read(own: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+def _read(own: Iterable[StreamsSummary]) -> Iterator[float]:
     for one in own:
-        parts = (one["read_bytes"], one["received_bytes"])
-        if None not in parts:
-            yield sum(parts)
+        read, received = one.get("read_bytes"), one.get("received_bytes")
+        if read is not None and received is not None:
+            yield read + received
 
 
 def _middle(values: Iterable[float]) -> float | None:

@@ -91,7 +91,8 @@ def _tables(plan: Iterable[TrialDocument], begun: Mapping[str, Summary]) -> Iter
         if kind_of(document) != QUERIES or summary is None:
             continue
         place = (document["target"]["name"], document["queries"]["place"])
-        if document["phase"] == LOAD and not (summary.get("data") or {}).get("was_there"):
+        tables = summary.get("data")
+        if document["phase"] == LOAD and not (tables and tables["was_there"]):
             left[place] = document
         elif document["phase"] == lifecycle.CLEAN_UP and is_removed(summary, document):
             left.pop(place, None)

@@ -5,6 +5,7 @@ An absent number is null. Times are integer nanoseconds, rates per second, sizes
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
@@ -99,7 +100,7 @@ def _queries(results: QueryResults) -> dict[str, Any]:
             for arm in results.arms
         ],
         "streams": [_streams(one) for one in results.streams],
-        "loads": [dict(one) for one in results.loads],
+        "loads": [asdict(one) for one in results.loads],
     }
 
 

@@ -3,10 +3,16 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from loadstone import units
-from loadstone.analysis.cells.queries import Arm, QueryArm, QueryResults, QueryTimes, ratio_of
+from loadstone.analysis.cells.queries import (
+    Arm,
+    QueryArm,
+    QueryResults,
+    QueryTimes,
+    TablesLoad,
+    ratio_of,
+)
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.statistics.ratios import Interval
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
@@ -208,16 +214,16 @@ def _bounds(results: QueryResults) -> Iterator[str]:
 def _loads(results: QueryResults) -> Table:
     rows = [
         (
-            str(one["target"]),
-            str(one.get("filesystem") or NOT_KNOWN),
-            f"{one['scale']:g}",
-            str(one["format"]),
-            str(one["partitions"]),
-            f"{one['files']:,}",
-            _bytes(one["bytes"]),
-            _loaded_in(one),
+            one.target,
+            one.filesystem or NOT_KNOWN,
+            f"{one.scale:g}",
+            one.format,
+            str(one.partitions),
+            f"{one.files:,}",
+            _bytes(one.bytes),
+            "was there" if one.was_there else seconds(one.seconds),
             _rate(one),
-            str(one["sha256"])[:12],
+            one.sha256[:12],
         )
         for one in results.loads
     ]
@@ -231,11 +237,11 @@ def _loads(results: QueryResults) -> Table:
         ),
         rows=tuple(rows),
         notes=tuple(
-            f"{one['target']}: {units.counted(one['files_kept'], 'file')} of "
-            f"{units.format_bytes(one['bytes_kept'])} had been written before the run was cut off; "
+            f"{one.target}: {units.counted(one.files_kept, 'file')} of "
+            f"{units.format_bytes(one.bytes_kept)} had been written before the run was cut off; "
             "time and rate are of the rest."
             for one in results.loads
-            if one["files_kept"]
+            if one.files_kept
         ),
     )
 
@@ -266,15 +272,11 @@ def _bytes(value: float | None) -> str:
     return NOT_KNOWN if value is None else units.format_bytes(value)
 
 
-def _loaded_in(load: Mapping[str, Any]) -> str:
-    return "was there" if load["seconds"] is None else seconds(load["seconds"])
-
-
-def _rate(load: Mapping[str, Any]) -> str:
-    written = load["bytes"] - load["bytes_kept"]
-    if not load["seconds"] or not written:
+def _rate(load: TablesLoad) -> str:
+    written = load.bytes - load.bytes_kept
+    if not load.seconds or not written:
         return NOT_KNOWN
-    return units.format_byte_rate(written / load["seconds"])
+    return units.format_byte_rate(written / load.seconds)
 
 
 def _ratio(first: QueryArm, arm: QueryArm) -> str:
