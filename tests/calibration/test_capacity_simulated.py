@@ -4,6 +4,7 @@ import base64
 import datetime
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt
 from loadstone.report.charts.searches import charts_of_searches
-from loadstone.report.tables.capacity import steps_table
+from loadstone.report.tables.capacity import STALLED, steps_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 
@@ -106,7 +107,7 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     whole = search(tmp_path / "run", plan_of())
     assert not any(step.is_left_out for step in whole.steps)
     for picture in charts_of_searches(analyse(read_run(tmp_path / "run"))):
-        assert "client stood still" not in json.dumps(picture.chart.to_dict())
+        assert STALLED not in json.dumps(picture.chart.to_dict())
     bad = next(step for step in whole.steps if not step.is_good)
     path = tmp_path / "run" / "trials" / f"{bad.trial}.json"
     document = json.loads(path.read_text())
@@ -120,12 +121,12 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     assert [step.trial for step in again.steps if step.is_left_out] == [bad.trial]
     (seen,) = [step.seen for step in again.steps if step.is_left_out]
     assert 0.15 <= seen.stalled <= 0.2
-    assert "1 of them left out: the client's host stood still" in describe_answer(again)
+    assert re.search(r"\b1 of them left out\b", describe_answer(again))
     table = steps_table(findings)
     assert table is not None
-    assert [row[-1] for row in table.rows].count("client stood still") == 1
+    assert [row[-1] for row in table.rows].count(STALLED) == 1
     for picture in charts_of_searches(findings):
-        assert "client stood still" in json.dumps(picture.chart.to_dict())
+        assert STALLED in json.dumps(picture.chart.to_dict())
 
 
 def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:
@@ -143,7 +144,8 @@ def test_an_objective_that_nothing_meets_ends_the_search(tmp_path: Path) -> None
     found = search(tmp_path / "run", plan)
     assert (found.lower, found.upper, found.end) == (None, 50, "lowest fails")
     assert describe_answer(found).startswith("no load was seen to meet p99 ≤ 1.00 ms")
-    assert "; it fails at 50.0/s; even the lowest load fails, after" in describe_answer(found)
+    for fact in ("50.0/s", found.reason):
+        assert fact in describe_answer(found)
 
 
 def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:

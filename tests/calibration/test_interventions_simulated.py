@@ -116,7 +116,7 @@ def test_hosts_that_add_up_were_the_limit(tmp_path: Path, campaign: str) -> None
 
 
 def test_what_cannot_be_halved_is_refused() -> None:
-    with pytest.raises(CampaignError, match="2 threads or more"):
+    with pytest.raises(CampaignError, match="2 threads"):
         plan_of(1, "half_clients")
-    with pytest.raises(CampaignError, match="2 hosts or more"):
+    with pytest.raises(CampaignError, match="2 hosts"):
         plan_of(4, "half_hosts")

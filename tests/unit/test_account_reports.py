@@ -12,7 +12,7 @@ from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
 from loadstone.report.charts.parts.drawing import Picture
-from loadstone.report.formats.account_page import pictures_of_account
+from loadstone.report.formats.account_page import FINDINGS_TITLE, pictures_of_account
 from loadstone.report.tables.published.actions import ActionLog, ActionStatistics, statistics_log
 
 DATA = Path(__file__).parent.parent / "data" / "published"
@@ -148,7 +148,7 @@ def test_a_page_and_markdown_hold_the_tables_to_the_byte_and_the_findings(tmp_pa
         text = (tmp_path / f"{name}.md").read_text()
         assert published.find(name).render().strip("\n") in text, name
         assert text.startswith(f"# {published.find(name).title}")
-        assert "## What our rules find in them" in text
+        assert f"## {FINDINGS_TITLE}" in text
     tabs = (tmp_path / "cern.md").read_text()
     assert "```text\nThreads\t1\t4" in tabs
 

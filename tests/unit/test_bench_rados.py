@@ -37,5 +37,5 @@ def test_too_short_a_run_is_refused() -> None:
 
 def test_cpu_time_that_falls_is_refused() -> None:
     told = [*steps(6, 0.0), Step(7000, 7, 0.02, 7)]
-    with pytest.raises(SystemExit, match="less CPU time than before"):
+    with pytest.raises(SystemExit, match="CPU time"):
         steady(CASE, told)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -354,7 +355,7 @@ def test_cases_without_a_partner_are_listed_and_none_in_common_is_refused() -> N
     (refused,) = apart.refused
     assert (refused.field, refused.a, refused.b) == ("operation", "get, put", "list")
     assert apart.comparisons == ()
-    with pytest.raises(InputError, match="differ in operation"):
+    with pytest.raises(InputError, match="operation"):
         comparison.compare(a, arm("b", {"list": rates(1)}), is_insisted=True)
     with pytest.raises(InputError, match="of seconds"):
         comparison.compare(a, b, metric=SECONDS)
@@ -459,7 +460,7 @@ def test_the_values_of_a_factor_within_one_run_are_compared_block_by_block(
     assert main(["compare", str(run)]) == 1
     assert "--factor threads" in capfd.readouterr().err
     assert main(["compare", str(run), "--factor", "size"]) == 1
-    assert "value of size" in capfd.readouterr().err
+    assert re.search(r"\bone\b.*\bsize\b", capfd.readouterr().err)
 
 
 def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(

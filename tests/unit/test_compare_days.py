@@ -47,6 +47,9 @@ def test_days_count_in_arms_that_are_no_pairs_where_both_have_several() -> None:
     a, b = arm("a", {"put": rates(1000, n=9)}), arm("b", {"put": rates(1300, n=9, seed=2)})
     found = only(comparison.compare(on_days(a, 3, 3), on_days(b, 3, 3), factors=["name"]))
     assert (found.ratio.n_a, found.ratio.n_b, found.ratio.days) == (9, 9, 3)
-    assert found.ratio.method == "Welch t on logarithms of the days' means"
     one_day = only(comparison.compare(on_days(a, 1, 9), on_days(b, 3, 3), factors=["name"]))
-    assert (one_day.ratio.days, one_day.ratio.method) == (1, "Welch t on logarithms")
+    assert one_day.ratio.days == 1
+    # A test of days has the name of a test of trials, and says that it is one of days.
+    assert found.ratio.method.startswith(one_day.ratio.method)
+    assert "days" in found.ratio.method.removeprefix(one_day.ratio.method)
+    assert one_day.ratio.method.startswith("Welch ")

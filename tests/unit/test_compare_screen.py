@@ -21,7 +21,7 @@ def test_a_comparison_without_any_ratio_has_an_exit_code_and_a_next_step(
     assert main(["compare", str(run), "--factor", "threads"]) == 4
     *_, first, command = capfd.readouterr().out.splitlines()
     assert first.startswith(" → next")
-    assert command == f"   loadstone report {run} --full"
+    assert command.strip() == f"loadstone report {run} --full"
     assert main(["compare", str(run), "--factor", "threads", "-f", "json"]) == 4
     pairs = json.loads(capfd.readouterr().out)["pairs"]
     assert {one["verdict"] for pair in pairs for one in pair["comparisons"]} == {"void"}

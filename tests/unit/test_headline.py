@@ -7,7 +7,7 @@ import pytest
 from loadstone.analysis import analyse
 from loadstone.analysis.answers import headline
 from loadstone.analysis.answers.answer import answer_of
-from loadstone.analysis.answers.headline import headline_of
+from loadstone.analysis.answers.headline import headline_of, ratio_words
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 
@@ -54,15 +54,15 @@ def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
     # The medians are (1716 + 2072) / 2 and (323 + 283) / 2.
     assert found.ratio.ratio == pytest.approx(1894 / 303, rel=0.01)
     assert found.sentence.startswith("hummingbird reached 6.25× the get rate of ceph")
-    assert "measured one after the other, ratio of medians, without an interval" in found.sentence
-    assert "measured one after the other" in found.tiles[1].note
-    assert [tile.name for tile in found.tiles] == [
-        "Best get rate",
-        "hummingbird ÷ ceph",
-        "p99 of get",
-        "Failed requests",
-        "Confidence",
-    ]
+    assert found.ratio.is_one_by_one
+    words = ratio_words(found.ratio)
+    assert words != ratio_words(replace(found.ratio, is_one_by_one=False))
+    assert words in found.sentence
+    assert words in found.tiles[1].note
+    keys = [tile.key for tile in found.tiles]
+    assert keys == ["rate", "ratio", "p99", "failed", "confidence"]
+    assert found.tiles[1].name == "hummingbird ÷ ceph"
+    assert {"get"} <= set(found.tiles[0].name.split()) & set(found.tiles[2].name.split())
 
 
 def test_trials_that_do_not_say_when_they_ran_are_no_pairs(tmp_path):
@@ -81,7 +81,8 @@ def test_one_trial_of_each_target_has_a_ratio_of_medians_that_says_so(tmp_path):
     found = first_screen(closed(folder))
     assert found.ratio.ratio == pytest.approx(2.5)
     assert found.ratio.low is None
-    assert "ratio of medians" in found.sentence
+    assert not found.ratio.is_one_by_one
+    assert ratio_words(found.ratio) in found.sentence
     assert found.confidence == 1
 
 
@@ -91,7 +92,7 @@ def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
     assert found.best.cell.parameters["threads"] == 16
     assert "12 threads" in found.sentence
     assert "knee" in found.sentence
-    assert found.tiles[1].name == "Knee"
+    assert found.tiles[1].key == "knee"
 
 
 def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):

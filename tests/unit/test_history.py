@@ -10,6 +10,7 @@ import pytest
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement
 from loadstone.analysis.accounts.history import Entry, Newest, trace
+from loadstone.analysis.naming import metric_words
 from loadstone.cli import main
 from tests.unit.synthetic_run import Folder, trial
 
@@ -147,7 +148,9 @@ def test_a_nightly_job_fails_from_the_change_on_and_for_as_long_as_it_asks(
     assert main([*arguments, "--recent", "4"]) == 3
     said = capsys.readouterr().out
     assert "night-08" in said
-    assert "requests per second (more is better)" in said
+    (heading,) = [line for line in said.splitlines() if metric_words(RATE) in line]
+    assert "more" in heading
+    assert "less" not in heading
     assert RATE not in said
     assert main([*arguments, "--recent", "3"]) == 0
 

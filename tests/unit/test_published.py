@@ -119,7 +119,7 @@ def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
     assert said.keys() == {(4, 4), (8, 4), (10, 1)}
     assert said[10, 1].value == 475 * 2**20
     assert "* Min. Bandwidth: `6.5 Gb/s`" in rendered("skyhook")
-    assert "The average is `7.61 Gb/s` (951 MB/s)." in rendered("skyhook")
+    assert "`7.61 Gb/s` (951 MB/s)" in rendered("skyhook")
 
 
 @pytest.mark.parametrize("name", sorted(published.PUBLISHED))
@@ -219,6 +219,10 @@ def test_one_report_compares_its_targets_and_one_of_them_can_be_named(
     text = run(capfd, "compare", "published:hummingbird@Swift", "published:hummingbird@Ceph")
     assert text.startswith("Ceph against Swift")
     assert main(["compare", "published:hummingbird@Minio", "published:cern"]) == 1
-    assert "Hummingbird, Ceph, Swift" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    for target in ("Hummingbird", "Ceph", "Swift"):
+        assert target in said
     assert main(["compare", "published:cern"]) == 1
-    assert "nothing to compare" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "published:cern" in said
+    assert "loadstone compare A B" in said

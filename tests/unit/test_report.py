@@ -224,7 +224,7 @@ def test_a_stock_reader_reads_every_request_of_the_histogram_log(rounds, tmp_pat
 
 def test_the_histogram_log_has_the_format_head_and_maxima_in_milliseconds(rounds):
     lines = render("hlog", rounds).decode().splitlines()
-    assert "#[Histogram log format version 1.3]" in lines
+    assert "#[Histogram log format version 1.3]" in lines  # others' words
     assert lines[4] == (
         '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"'
     )

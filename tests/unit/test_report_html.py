@@ -192,8 +192,8 @@ def test_only_the_best_of_several_results_is_called_the_most(tmp_path):
     folder.close(campaign={}, campaign_file="")
     run = read_run(folder.path)
     first, second = opening(run, analyse(run)).answers
-    assert "the most of its loads and rounds" in first
-    assert "the most of" not in second
+    assert "the most" in first
+    assert "the most" not in second
 
 
 def test_a_result_that_must_not_be_used_is_never_the_best(tmp_path):
@@ -250,7 +250,7 @@ def test_a_run_without_results_still_makes_a_page(tmp_path):
     for name in ("html", "terminal", "markdown", "json", "csv", "hlog", "openmetrics"):
         content = REPORTS[name].render(run, analyse(run), Options(is_full=True))
         if name in ("html", "terminal", "markdown"):
-            assert "There is no result: no measured trial left a record." in content.decode()
+            assert opening(run, analyse(run)).verdict in content.decode()
 
 
 def test_a_run_of_rounds_has_bars_and_a_sweep_has_lines(run):

@@ -158,8 +158,9 @@ def test_a_rate_is_rounded_and_an_absent_one_is_blank():
 
 def test_a_long_head_or_number_widens_its_column():
     row = RoundsRow(operation="delete", round=10, rates=(123456,))
-    lines = rounds_table("A head that is longer than 23", ("X",), [row]).splitlines()
-    assert lines[0] == "| A head that is longer than 23 | X      |"
+    head = "A head that is longer than 23"
+    lines = rounds_table(head, ("X",), [row]).splitlines()
+    assert lines[0] == f"| {head} | X      |"
     assert lines[1] == "|-------------------------------|--------|"
     assert lines[2] == "| DELETE/sec 10th round         | 123456 |"
 

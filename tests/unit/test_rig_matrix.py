@@ -36,7 +36,8 @@ def test_right_is_what_was_injected_and_blame_is_the_instrument_seen_elsewhere()
 
 def test_the_matrix_marks_what_was_wrong() -> None:
     rows = table(OUTCOMES).splitlines()
-    assert rows[0] == "| injected | how | `INSTRUMENT_CPU` | `TARGET` | `TARGET_CPU` |"
+    labels = rows[0].split(" | ")[2:]
+    assert labels == ["`INSTRUMENT_CPU`", "`TARGET`", "`TARGET_CPU` |"]
     assert rows[2].endswith("| **1** | 1 ✗ |  |")
 
 

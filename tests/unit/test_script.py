@@ -332,7 +332,8 @@ def test_the_command_makes_shows_and_checks(
     assert cli.main(["script", "show", str(path), "--rows", "2"]) == 0
     assert cli.main(["script", "check", str(path)]) == 0
     shown = capsys.readouterr().out
-    assert "130 actions in 3 sessions" in shown
+    assert "130 actions" in shown
+    assert "3 sessions" in shown
     assert "CREATE_USER" in shown
     assert cli.main(["script", "make", "users", "-o", str(path), "--set", "recipients=[5,20]"]) == 1
     assert "recipients" in capsys.readouterr().err

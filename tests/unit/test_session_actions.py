@@ -208,5 +208,5 @@ def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: 
         "session 2,WRITE,0.001,0.003,ok",
         "session 2,DELETE,0.004,0.007,ok",
     ]
-    assert "Trial 0001 (store, 2 threads)" in picture.caption
+    assert " 0001 (store, 2 threads)" in picture.caption
     assert "4 actions; 1 of" in picture.caption

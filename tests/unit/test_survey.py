@@ -124,7 +124,7 @@ def test_a_physical_machine_says_all_that_the_reports_print() -> None:
     disk = facts["disks"]["sda"]
     assert (disk["firmware"], disk["rotates"], disk["mounts"]) == ("HPD8", True, ["/srv/node/sda1"])
     assert facts["disks"]["nvme0n1"]["bytes"] == 256060514304
-    assert facts["raid"] == ["Smart Array Gen9 Controllers (rev 01)"]
+    assert facts["raid"] == ["Smart Array Gen9 Controllers (rev 01)"]  # others' words
     assert facts["packages"].keys() == {"ceph-osd", "fio", "linux-image-4.4.0-62-generic"}
     assert [(pool["copies"], pool["erasure_code"]) for pool in facts["pools"]] == [
         (3, None),

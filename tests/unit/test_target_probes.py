@@ -226,7 +226,7 @@ def test_a_process_of_its_own_reads_all_and_one_bad_exporter_holds_up_no_other(
     assert len(moments) >= 3
     assert token in values
     assert drip is not None
-    assert "no whole answer within 0.25 s" in drip or "took too long" in drip
+    assert "0.25 s" in drip or "too long" in drip
     assert max(row["value"] for row in rows if row["metric"] == "scraper_cpu_ns") > 0
 
 

@@ -23,6 +23,9 @@ from loadstone.results.layout import check_format, read_plain, state_folder
 
 CALIBRATION_FORMAT = 1
 
+NOT_CALIBRATED = "this host has not been calibrated"
+OTHER_BUILDS_ONLY = "this host was calibrated with other builds of the load generator only"
+
 AGE_MAX = datetime.timedelta(days=7)
 """An older point says too little of the host as it is now to outweigh a new one."""
 
@@ -305,8 +308,8 @@ def check_drivers(names: Sequence[str]) -> None:
 def _why_absent(host: Mapping[str, Any]) -> str:
     others = sorted(folder().glob(f"{_digest(identity_of(host))}-*.json"))
     if others:
-        return "this host was calibrated with other builds of the load generator only"
-    return "this host has not been calibrated"
+        return OTHER_BUILDS_ONLY
+    return NOT_CALIBRATED
 
 
 def _only(session: Session, points: Sequence[CalibrationPoint]) -> Session:

@@ -32,8 +32,12 @@ NOT_KNOWN = find_rule("UNDETERMINED").short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number of the first screen: what it is, its value in words, and what it rests on."""
+    """One number of the first screen: what it is, its value in words, and what it rests on.
 
+    `key` says what it is to programs; a page has it as `data-tile`.
+    """
+
+    key: str
     name: str
     value: str
     note: str
@@ -320,6 +324,7 @@ def _tiles(
     if best is not None:
         cell = best.cell
         yield Tile(
+            key="rate",
             name=f"Best {cell.operation} rate",
             value=_rate(best),
             note=" · ".join(word for word in (cell.target, case_words(best)) if word),
@@ -329,6 +334,7 @@ def _tiles(
         shown = _time(best, "p99")
         middle = _time(best, "p50")
         yield Tile(
+            key="p99",
             name=f"p99 of {'an action' if cell.operation == ACTION else cell.operation}",
             value=shown or "–",
             note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
@@ -341,6 +347,7 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
     if ratio is not None:
         bounds = [one.is_bound for one in (ratio.over, ratio.under)]
         yield Tile(
+            key="ratio",
             name=f"{ratio.over.cell.target} ÷ {ratio.under.cell.target}",
             value=f"{'at least ' if bounds == [True, False] else ''}"
             f"{units.format_number(ratio.ratio)}×",
@@ -351,12 +358,14 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
     elif curve is not None:
         knee = dict(curve.points)["knee"]
         yield Tile(
+            key="knee",
             name="Knee",
             value=_load_words(curve, knee),
             note=f"{units.format_rate(knee.rate)}: 95 % of the most is reached",
         )
     elif best.cell.bytes:
         yield Tile(
+            key="bytes",
             name="Data",
             value=units.format_byte_rate(best.bytes_per_s),
             note=f"{best.cell.target} · {best.cell.operation}",
@@ -371,7 +380,8 @@ def _failures(answer: Answer) -> Tile:
     name = f"Failed {'actions' if are_actions else 'requests'}"
     if not failed:
         count = units.format_count(requests)
-        return Tile(name=name, value="0", note=f"of {count}" if requests else "")
+        note = f"of {count}" if requests else ""
+        return Tile(key="failed", name=name, value="0", note=note)
     kinds: dict[str, int] = {}
     for one in answer.results:
         for kind, count_of_kind in one.cell.errors.items():
@@ -379,6 +389,7 @@ def _failures(answer: Answer) -> Tile:
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
     return Tile(
+        key="failed",
         name=name,
         value=units.format_count(failed),
         note=f"{share} % · {', '.join(kind.replace('_', ' ') for kind in most)}",
@@ -396,6 +407,7 @@ def _confidence_tile(answer: Answer, best: Result | None, confidence: int) -> Ti
             notes.append(f"± {units.format_spread(best.spread)}")
         notes += ["each short"] if "SHORT" in best.cell.labels else []
     return Tile(
+        key="confidence",
         name="Confidence",
         value=f"{dots} {words}",
         note=" · ".join(notes) or "nothing to rely on",

@@ -13,6 +13,7 @@ from loadstone.errors import InputError, Mistake, shown
 Path = tuple[str | int, ...]
 
 SET_ORIGIN = "set"
+UNKNOWN_KEY = "an unknown key"
 
 # Two spellings of one key: a mistake is looked up, and shown, at the one that was written.
 SYNONYMS: Mapping[str | int, str] = {"buckets": "containers", "endpoints": "endpoint"}
@@ -131,7 +132,7 @@ def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
     names = [name for name in allowed if name != path[-1]]
     return KeyMistake(
         path=path,
-        found="an unknown key",
+        found=UNKNOWN_KEY,
         allowed=listed(names) or "no keys here",
         hint=nearest(path[-1], names),
     )

@@ -9,9 +9,10 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.report.charts.parts.drawing import NUMBER, Picture, latency_axis, panels, shortened
+from loadstone.report.tables.capacity import STALLED
 
 HEIGHT = 240
-MEETS, MISSES, STALLED = "meets the objective", "misses it", "client stood still"
+MEETS, MISSES = "meets the objective", "misses it"
 COLORS = {MEETS: "#0072B2", MISSES: "#D55E00", STALLED: "#8A8F98"}
 SHAPES = {"coarse": "circle", "fine": "square", "confirm": "diamond"}
 

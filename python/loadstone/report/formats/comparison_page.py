@@ -160,6 +160,7 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
             interval = f"95 % interval {low} to {high}"
         less = " · less is better" if found.metric in LOWER_IS_BETTER else ""
         yield Tile(
+            key="ratio",
             name=f"{found.b} ÷ {found.a}",
             value=f"{units.format_number(together.ratio)}×",
             note=f"{together.method.partition(',')[0]} · {interval}{less}",
@@ -175,7 +176,8 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
     ):
         if counts[kind] or kind in ("better", "worse"):
             is_bad = kind in ("worse", "void") and bool(counts[kind])
-            yield Tile(name=name, value=str(counts[kind]), note=f"of {total}", is_bad=is_bad)
+            value, note = str(counts[kind]), f"of {total}"
+            yield Tile(key=kind, name=name, value=value, note=note, is_bad=is_bad)
 
 
 def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:

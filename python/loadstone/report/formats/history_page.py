@@ -178,16 +178,24 @@ def _tiles(found: History) -> Iterable[Tile]:
     first, last = found.entries[0], found.entries[-1]
     total = units.counted(len(found.trends), "trend")
     yield Tile(
+        key="runs",
         name="Runs",
         value=str(len(found.entries)),
         note=f"{first.started[:10]} to {last.started[:10]}",
     )
     worse = sum(one.newest == "worse" for one in found.trends)
-    yield Tile(name="Newest run worse", value=str(worse), note=f"of {total}", is_bad=worse > 0)
-    for is_worse, name in ((True, "Changed for the worse"), (False, "Changed for the better")):
+    yield Tile(
+        key="newest-worse",
+        name="Newest run worse",
+        value=str(worse),
+        note=f"of {total}",
+        is_bad=worse > 0,
+    )
+    for is_worse, key in ((True, "worse"), (False, "better")):
         own = [one for one in _last_changes(found.trends) if one.is_worse == is_worse]
         note = f"last at {max(own, key=lambda one: one.started).run}" if own else f"of {total}"
-        yield Tile(name=name, value=str(len(own)), note=note, is_bad=is_worse and bool(own))
+        name, is_bad = f"Changed for the {key}", is_worse and bool(own)
+        yield Tile(key=key, name=name, value=str(len(own)), note=note, is_bad=is_bad)
 
 
 def _last_changes(trends: Sequence[Trend]) -> list[HistoryChange]:

@@ -94,6 +94,7 @@ def _tiles(results: QueryResults) -> Iterable[Tile]:
         rate = one.rate
         streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
         yield Tile(
+            key="streams",
             name=f"{results.name_of(one.arm)}, {streams}",
             value="not whole" if rate is None else f"{three_digits(rate.centre)}/h",
             note=f"{one.right}/{one.asked} right",
@@ -103,6 +104,7 @@ def _tiles(results: QueryResults) -> Iterable[Tile]:
         slowest = arm.slowest
         note = f"slowest: {slowest.query}, {seconds(slowest.median_s)}" if slowest else ""
         yield Tile(
+            key="arm",
             name=results.name_of(arm.arm),
             value=seconds(arm.total_s) if arm.is_whole else "not whole",
             note=f"{answers_cell(arm)} right · {note}",

@@ -6,6 +6,7 @@ from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.campaign.search import STALLED_MAX
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
+STALLED = "client stood still"
 LEFT_OUT = (
     "Client stood still: its host kept even a sleeping thread waiting, for long enough to be why"
     f" the objective was missed. Up to {STALLED_MAX} such trials of a load and stage are left out"
@@ -99,7 +100,7 @@ def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
         NOT_KNOWN if seen.latency_ns is None else _latency(search, seen.latency_ns),
         units.format_number(100 * seen.errors),
         units.format_number(100 * seen.achieved),
-        "yes" if step.is_good else "client stood still" if step.is_left_out else "no",
+        "yes" if step.is_good else STALLED if step.is_left_out else "no",
     )
 
 

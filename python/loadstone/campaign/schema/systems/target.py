@@ -9,7 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from loadstone import units
 from loadstone.campaign.drivers import Driver, Drivers, Setting, read_drivers
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed, nearest
+from loadstone.campaign.reading.mistakes import (
+    UNKNOWN_KEY,
+    KeyMistake,
+    KeyMistakesError,
+    listed,
+    nearest,
+)
 from loadstone.campaign.schema.values import PositiveNumber
 from loadstone.errors import InputError, shown
 
@@ -186,7 +192,7 @@ def _unknown(name: str, driver: Driver) -> KeyMistake:
     names = [setting.name for setting in driver.settings]
     return KeyMistake(
         path=(name,),
-        found="an unknown key",
+        found=UNKNOWN_KEY,
         allowed=listed(["driver", "replication", *names]),
         hint=nearest(name, names),
     )
