@@ -117,7 +117,7 @@ def test_a_chart_has_the_published_rate_of_every_client_and_load(
         and one.cell.parameters == {**case, "encryption": "aes-256-cbc"}
     ]  # fmt: skip
     assert action.busy_per_s is not None
-    assert float(found["rate"]) == pytest.approx(4 * action.busy_per_s, rel=1e-4)
+    assert float(found["value"]) == pytest.approx(4 * action.busy_per_s, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
         and one.cell.parameters["buckets"] == 1
         and one.cell.parameters["encryption"] == "aes-256-cbc"
     }
-    assert {float(row["rate"]) for row in rows} == expected
+    assert {float(row["value"]) for row in rows} == expected
 
 
 def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import csv
 import io
 import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -143,7 +142,7 @@ def test_every_number_that_is_written_is_the_rate_of_its_point(suite):
     written = [row for row in rows_of(picture) if row["side"]]
     assert len(written) > 20
     for row in written:
-        assert float(row["shown"].replace(",", "")) == pytest.approx(float(row["rate"]), rel=0.01)
+        assert float(row["shown"].replace(",", "")) == pytest.approx(float(row["value"]), rel=0.01)
 
 
 def test_numbers_and_call_outs_find_room_or_none():
@@ -157,7 +156,7 @@ def test_numbers_and_call_outs_find_room_or_none():
     assert find_room("123", (200.0, 3.0), (above,), [], edge) is None
 
 
-def called(points: list[SweepPoint]) -> list[dict[str, Any]]:
+def called(points: list[SweepPoint]) -> list[charts_of_sweeps.SweepRow]:
     rows = charts_of_sweeps._rows(points, "threads")
     return charts_of_sweeps._with_callouts(rows, (0.0, 40.0), is_log=False)
 
@@ -170,9 +169,9 @@ def test_the_clients_own_limit_is_called_out_once_on_each_line():
         for buckets in (1, 5)
     ]
     rows = called(points)
-    assert [row["x"] for row in rows if row["callout"]] == [8, 8]
-    assert {row["series"] for row in rows if row["callout"]} == {"1 bucket", "5 buckets"}
-    assert {row["callout"] for row in rows} == {"", "CLIENT SOCKETS"}
+    assert [row.x for row in rows if row.callout] == [8, 8]
+    assert {row.series for row in rows if row.callout} == {"1 bucket", "5 buckets"}
+    assert {row.callout for row in rows} == {"", "CLIENT SOCKETS"}
 
 
 def test_call_outs_stand_apart_from_each_other():
@@ -182,15 +181,15 @@ def test_call_outs_stand_apart_from_each_other():
         for buckets in (1, 2, 3, 4, 5)
     ]
     rows = called(points)
-    width, top = charts_of_sweeps.panel_width(1), max(row["high"] for row in rows) * 1.12
+    width, top = charts_of_sweeps.panel_width(1), max(row.high for row in rows) * 1.12
     boxes = [
         text_box(
-            row["callout"],
-            row["callout_x"] / 40 * width,
-            (1 - row["callout_y"] / top) * charts_of_sweeps.PANEL_HEIGHT,
+            row.callout,
+            row.callout_x / 40 * width,
+            (1 - row.callout_y / top) * charts_of_sweeps.PANEL_HEIGHT,
         )
         for row in rows
-        if row["callout"]
+        if row.callout
     ]
     assert len(boxes) == 5
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
@@ -204,8 +203,8 @@ def test_too_many_lines_for_colours_become_panels():
         for kind in ("keep_alive", "per_request")
     ]
     rows = charts_of_sweeps._rows(points, "threads")
-    assert len({row["series"] for row in rows}) == 2
-    assert len({row["panel"] for row in rows}) == 6
+    assert len({row.series for row in rows}) == 2
+    assert len({row.panel for row in rows}) == 6
 
 
 def test_many_cases_share_panels_in_the_other_charts(tmp_path):

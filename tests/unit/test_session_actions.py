@@ -202,11 +202,11 @@ def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: 
     (picture,) = charts_of_sessions(Run(path=tmp_path, manifest={}, records=(record,)))
     specification = picture.specification(with_title=False)
     assert specification["data"]["values"].splitlines() == [
-        "lane,series,begin,end,outcome",
-        "session 1,WRITE,0.0,0.002,ok",
-        "session 1,READ,0.003,0.004,stale",
-        "session 2,WRITE,0.001,0.003,ok",
-        "session 2,DELETE,0.004,0.007,ok",
+        "panel,series,lane,begin,end,outcome",
+        ",WRITE,session 1,0.0,0.002,ok",
+        ",READ,session 1,0.003,0.004,stale",
+        ",WRITE,session 2,0.001,0.003,ok",
+        ",DELETE,session 2,0.004,0.007,ok",
     ]
     assert " 0001 (store, 2 threads)" in picture.caption
     assert "4 actions; 1 of" in picture.caption

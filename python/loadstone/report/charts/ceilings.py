@@ -3,7 +3,8 @@
 Those of a run come from its records; those of a published report from what it printed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -25,7 +26,9 @@ from loadstone.report.charts.parts.dimensions import Dimensions, swept_parameter
 from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
+    ChartRow,
     Picture,
+    TimedRow,
     elapsed_unit,
     in_unit,
     panels,
@@ -48,6 +51,28 @@ LEGEND_SYMBOL = 40**2
 DASHES = ([6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [12, 4])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRow(ChartRow):
+    """A data rate at a load, in MiB/s: a result, or one end of a ceiling's line."""
+
+    x: float
+    rate: float
+    low: float | None
+    high: float | None
+    labels: str
+    ceiling: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOverTime(TimedRow):
+    """A data rate at a moment, in MiB/s: of a trial, or one end of a ceiling's line."""
+
+    rate: float
+    ceiling: str
+    limit: str
+
+
 def charts_of_ceilings(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     """Return what the ceilings of a run are held against; nothing when it has none."""
     ceilings = ceilings_of(findings.ceilings)
@@ -66,10 +91,10 @@ def _against_sweep(
     ]
     if name is None or not cells:
         return
-    rows: list[dict[str, Any]] = []
+    rows: list[DataRow] = []
     far: list[str] = []
     for panel, members in _by_panel(cells, dimensions).items():
-        values = [float(str(cell.parameters[name])) for cell in members]
+        values = [_load(cell.parameters, name) for cell in members]
         rows += [_point(cell, name, panel, dimensions) for cell in members]
         highest = max(cell.bytes_per_s for cell in members)
         held = _held_against(members[0].target, members[0].operation, ceilings)
@@ -88,20 +113,20 @@ def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
     if name is None or not account.ceilings:
         return
     measured = [one for one in measured if name in one.parameters]
-    rows: list[dict[str, Any]] = []
+    rows: list[DataRow] = []
     far: list[str] = []
     has_line = True
     planned = account.planned_threads if name == "threads" else ()
     for members in grouped(measured, lambda one: (one.target, one.operation)).values():
         panel = f"{members[0].target}, {members[0].operation}"
-        rows += [_stated_point(one, name, panel) for one in members]
+        rows += [_stated_point(one, name, panel, one.tool or one.target) for one in members]
         said = [
             one
             for one in account.hinted
             if (one.target, one.operation) == (members[0].target, members[0].operation)
         ]
-        rows += [_stated_point(one, name, panel) | {"series": _hint(one, name)} for one in said]
-        values = [float(str(one.parameters[name])) for one in (*members, *said)]
+        rows += [_stated_point(one, name, panel, _hint(one, name)) for one in said]
+        values = [_load(one.parameters, name) for one in (*members, *said)]
         highest = max(one.value for one in members)
         held = _held_against(members[0].target, members[0].operation, account.ceilings)
         far += _far(panel, held, highest)
@@ -124,45 +149,49 @@ def _hint(one: Measurement, name: str) -> str:
     return ", ".join(["in words, inferred", *others])
 
 
-def _stated_point(one: Measurement, name: str, panel: str) -> dict[str, Any]:
-    rate = shortened(one.value / MEBIBYTE)
-    return {
-        "panel": panel,
-        "series": one.tool or one.target,
-        "ceiling": "",
-        "x": one.parameters[name],
-        "rate": rate,
-        "limit": "",
-        "low": shortened((one.value - (one.spread or 0.0)) / MEBIBYTE),
-        "high": shortened((one.value + (one.spread or 0.0)) / MEBIBYTE),
-        "labels": one.text or "none",
-    }
+def _load(parameters: Mapping[str, object], name: str) -> float:
+    value = parameters[name]
+    return value if isinstance(value, (int, float)) else float(str(value))
 
 
-def _ceiling_rows(panel: str, ceiling: KnownCeiling, ends: Sequence[float]) -> list[dict[str, Any]]:
+def _stated_point(one: Measurement, name: str, panel: str, series: str) -> DataRow:
+    return DataRow(
+        panel=panel,
+        series=series,
+        x=_load(one.parameters, name),
+        rate=shortened(one.value / MEBIBYTE),
+        low=shortened((one.value - (one.spread or 0.0)) / MEBIBYTE),
+        high=shortened((one.value + (one.spread or 0.0)) / MEBIBYTE),
+        labels=one.text or "none",
+        ceiling="",
+        limit="",
+    )
+
+
+def _ceiling_rows(panel: str, ceiling: KnownCeiling, ends: Sequence[float]) -> list[DataRow]:
     """Return a ceiling's line from one end of the axis to the other, and how far it was seen."""
 
     def in_all(one: float | None) -> float | None:
         return None if one is None else shortened(one * ceiling.count / MEBIBYTE)
 
     return [
-        {
-            "panel": panel,
-            "series": "",
-            "ceiling": _label(ceiling),
-            "x": value,
-            "rate": shortened(limit_of(ceiling) / MEBIBYTE),
-            "limit": _limit_words(ceiling),
-            "low": in_all(ceiling.low),
-            "high": in_all(ceiling.high),
-            "labels": "",
-        }
+        DataRow(
+            panel=panel,
+            series="",
+            x=value,
+            rate=shortened(limit_of(ceiling) / MEBIBYTE),
+            low=in_all(ceiling.low),
+            high=in_all(ceiling.high),
+            labels="",
+            ceiling=_label(ceiling),
+            limit=_limit_words(ceiling),
+        )
         for value in ends
     ]
 
 
 def _picture(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[DataRow],
     name: str,
     caption: str,
     *,
@@ -170,7 +199,7 @@ def _picture(
     has_line: bool,
 ) -> Picture:
     readable = name.replace("_", " ")
-    values = sorted({row["x"] for row in rows} | set(planned))
+    values = sorted({row.x for row in rows} | set(planned))
     x = alt.X(
         "x:Q",
         title=readable,
@@ -195,24 +224,24 @@ def _by_panel(cells: Sequence[Cell], dimensions: Dimensions) -> dict[str, list[C
     return groups
 
 
-def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> dict[str, Any]:
+def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> DataRow:
     low, high = cell.reached_bytes_per_s
-    return {
-        "panel": panel,
-        "series": dimensions.of_cell(cell).sweep_series or cell.target,
-        "ceiling": "",
-        "x": cell.parameters[name],
-        "rate": shortened(cell.bytes_per_s / MEBIBYTE),
-        "limit": "",
-        "low": shortened(low / MEBIBYTE),
-        "high": shortened(high / MEBIBYTE),
-        "labels": " ".join(cell.labels) or "none",
-    }
+    return DataRow(
+        panel=panel,
+        series=dimensions.of_cell(cell).sweep_series or cell.target,
+        x=_load(cell.parameters, name),
+        rate=shortened(cell.bytes_per_s / MEBIBYTE),
+        low=shortened(low / MEBIBYTE),
+        high=shortened(high / MEBIBYTE),
+        labels=" ".join(cell.labels) or "none",
+        ceiling="",
+        limit="",
+    )
 
 
-def _layers(rows: Sequence[dict[str, Any]], x: alt.X, *, has_line: bool) -> Any:
+def _layers(rows: Sequence[DataRow], x: alt.X, *, has_line: bool) -> Any:
     points = alt.Chart().transform_filter("datum.series").encode(x=x)
-    measured = [row for row in rows if row["series"]]
+    measured = [row for row in rows if row.series]
     colored = points.encode(color=series_color(measured))
     bars = colored.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q")
     marked = (
@@ -229,7 +258,7 @@ def _layers(rows: Sequence[dict[str, Any]], x: alt.X, *, has_line: bool) -> Any:
             alt.Tooltip("labels:N", title="labels"),
         ],
     )
-    seen = [row for row in rows if row["ceiling"] and row["low"] is not None]
+    seen = [row for row in rows if row.ceiling and row.low is not None]
     bands = [
         alt.Chart()
         .transform_filter("datum.ceiling && isValid(datum.low)")
@@ -239,9 +268,9 @@ def _layers(rows: Sequence[dict[str, Any]], x: alt.X, *, has_line: bool) -> Any:
     return alt.layer(*(bands if seen else []), bars, line, *_ceiling_lines(rows, x))
 
 
-def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> Iterable[alt.Chart]:
+def _ceiling_lines(rows: Sequence[DataRow | DataOverTime], x: alt.X) -> Iterable[alt.Chart]:
     """Return the layer of the ceilings; none where all of them are too far above to be drawn."""
-    names = list(dict.fromkeys(row["ceiling"] for row in rows if row["ceiling"]))
+    names = list(dict.fromkeys(row.ceiling for row in rows if row.ceiling))
     if not names:
         return
     dashes = [DASHES[index % len(DASHES)] for index in range(len(names))]
@@ -315,37 +344,37 @@ def _over_time(
 ) -> Iterable[Picture]:
     lines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
     lines = [line for line in lines if any(point.bytes_per_s for point in line.rates)]
-    rows: list[dict[str, Any]] = []
+    rows: list[DataOverTime] = []
     far: list[str] = []
     for panel, members in _by_target(lines, dimensions).items():
-        own: list[dict[str, Any]] = [
-            {
-                "panel": panel, "series": dimensions.of_timeline(line).series or line.target,
-                "trial": line.trial, "ceiling": "", "limit": "", "elapsed": point.elapsed_s,
-                "rate": shortened(point.bytes_per_s / MEBIBYTE),
-            }
+        own = [
+            DataOverTime(
+                panel=panel, series=dimensions.of_timeline(line).series or line.target,
+                trial=line.trial, elapsed=point.elapsed_s,
+                rate=shortened(point.bytes_per_s / MEBIBYTE), ceiling="", limit="",
+            )
             for line in members
             for point in line.rates
         ]  # fmt: skip
         rows += own
-        end = max(row["elapsed"] for row in own)
-        highest = max(row["rate"] for row in own) * MEBIBYTE
+        end = max(row.elapsed for row in own)
+        highest = max(row.rate for row in own) * MEBIBYTE
         held = _held_against(members[0].target, members[0].operation, ceilings)
         far += _far(panel, held, highest)
         for ceiling in _near(held, highest):
             rows += [
-                {
-                    "panel": panel, "series": "", "trial": "", "ceiling": _label(ceiling),
-                    "limit": _limit_words(ceiling), "elapsed": elapsed,
-                    "rate": shortened(limit_of(ceiling) / MEBIBYTE),
-                }
+                DataOverTime(
+                    panel=panel, series="", trial="", elapsed=elapsed,
+                    rate=shortened(limit_of(ceiling) / MEBIBYTE), ceiling=_label(ceiling),
+                    limit=_limit_words(ceiling),
+                )
                 for elapsed in (0.0, end)
             ]  # fmt: skip
     if not rows:
         return
     scale, unit = elapsed_unit(rows)
     x = time_axis(f"time since the trial's start, {unit}")
-    measured = [row for row in rows if row["series"]]
+    measured = [row for row in rows if row.series]
     line = (
         alt.Chart()
         .transform_filter("datum.series")

@@ -18,6 +18,7 @@ from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameter
 from loadstone.errors import InputError
 from loadstone.report.charts.parts.categories import (
+    CategoryRow,
     factor_axis,
     factor_domain,
     lettered,
@@ -265,19 +266,19 @@ def _drawn(points: Sequence[_Point], look: _Look) -> alt.TopLevelMixin:
     )
     order = {look.place(one)[1]: look.place(one)[0] for one in ordered}
     categories = sorted(order, key=lambda name: order[name])
-    rows: list[dict[str, Any]] = [
-        {
-            "panel": "",
-            "x": look.place(one)[1],
-            "rate": one.rate,
-            "series": look.series(one),
-            "dash": look.dash(one),
-        }
+    rows = [
+        CategoryRow(
+            panel="",
+            series=look.series(one),
+            dash=look.dash(one),
+            x=look.place(one)[1],
+            value=one.rate,
+        )
         for one in ordered
     ]
-    domain = factor_domain([row["rate"] for row in rows])
+    domain = factor_domain([row.value for row in rows])
     width = WIDE - 70
-    rows = lettered(rows, "rate", categories, domain, (width, HEIGHT))
+    rows = lettered(rows, categories, domain, (width, HEIGHT))
     base = alt.Chart().encode(
         x=alt.X(
             "x:N",
@@ -286,7 +287,7 @@ def _drawn(points: Sequence[_Point], look: _Look) -> alt.TopLevelMixin:
             scale=alt.Scale(domain=categories, type="point", padding=1),
             axis=alt.Axis(labelAngle=0 if len(categories) <= PLAIN_MAX else -30, labelLimit=0),
         ),
-        y=factor_axis("rate", "actions per second × threads (logarithmic)", domain),
+        y=factor_axis("actions per second × threads (logarithmic)", domain),
         color=series_color(rows),
     )
     line = base.mark_line(point={"size": 40, "filled": True}, strokeWidth=1.6).encode(
@@ -296,7 +297,7 @@ def _drawn(points: Sequence[_Point], look: _Look) -> alt.TopLevelMixin:
             alt.Tooltip("series:N", title="line"),
             alt.Tooltip("dash:N", title="variant"),
             alt.Tooltip("x:N", title="load"),
-            alt.Tooltip("rate:Q", title="actions/s", format=NUMBER),
+            alt.Tooltip("value:Q", title="actions/s", format=NUMBER),
         ],
     )
     return alt.layer(line, *letters(base)).properties(width=width, height=HEIGHT, data=data(rows))

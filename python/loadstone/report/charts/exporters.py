@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSeries
-from loadstone.report.charts.over_time import resource_picture
+from loadstone.report.charts.over_time import ValueOverTime, resource_picture
 from loadstone.report.charts.parts.drawing import Picture, shortened
 
 
@@ -13,13 +13,14 @@ def charts_of_exporters(findings: Findings) -> Iterable[Picture]:
     seen = findings.exporters
     for number, metric in enumerate(seen.metrics, start=1):
         rows = [
-            {
-                "host": line.host,
-                "series": line.name,
-                "trial": line.trial,
-                "elapsed": point.elapsed_s,
-                "value": shortened(point.value),
-            }
+            ValueOverTime(
+                panel="",
+                series=line.name,
+                trial=line.trial,
+                elapsed=point.elapsed_s,
+                host=line.host,
+                value=shortened(point.value),
+            )
             for line in metric.lines
             for point in line.points
         ]

@@ -7,13 +7,14 @@ nothing was measured between them.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
 
 from loadstone.report.charts.parts.categories import (
+    CategoryRow,
     factor_axis,
     factor_domain,
     lettered,
@@ -45,7 +46,18 @@ LOADS_OF_CLIENT = ("threads", "clients", "rate_per_s", "rate")
 CLIENTS = ("client", "hosts")
 """What makes the loads: the first of the groups along the axis."""
 
-Rows = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow(CategoryRow):
+    """One result; `size` is the place of its size in the legend, `low` and `high` end its bar."""
+
+    size: int
+    group: str
+    low: float | None
+    high: float | None
+    labels: str
+    limit: str
+    own_limit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +117,10 @@ def charts_of_operations(
 ) -> Iterable[Picture]:
     """Return rate and latency of every operation."""
     rows = _rows(points, arrangement)
-    by_size = ", by object size" if len({row["series"] for row in rows}) > 1 else ""
+    by_size = ", by object size" if len({row.series for row in rows}) > 1 else ""
     rings = (
         " Ringed points show the client's own limit: they are only a bound of the target."
-        if any(row["own_limit"] for row in rows)
+        if any(row.own_limit for row in rows)
         else ""
     )
     categories = _categories(points, arrangement)
@@ -120,13 +132,13 @@ def charts_of_operations(
         caption=f"{wording.rate.capitalize()}, on one logarithmic axis for all operations: a"
         " step of the same height is the same factor. Numbers stand where there is room for them;"
         f" hover for the others. {wording.bars}{rings}",
-        chart=drawn.chart(rows, "rate", f"{wording.rate} (logarithmic)"),
+        chart=drawn.chart(rows, f"{wording.rate} (logarithmic)", "requests/s"),
     )
     quantile = _resolved_quantile(points)
     if quantile is None:
         return
     timed = [
-        {**row, "time": value}
+        replace(row, value=value, low=None, high=None, own_limit="")
         for row, point in zip(rows, points, strict=True)
         if (value := point.quantiles_ms.get(quantile)) is not None
     ]
@@ -135,7 +147,7 @@ def charts_of_operations(
         title=f"Latency of each operation ({quantile}): {drawn.words()}{by_size}",
         caption=f"{_QUANTILE_WORDS[quantile]}, in milliseconds; lower is better. It is the highest"
         " percentile that most results have requests enough for; the others have no point.",
-        chart=drawn.chart(timed, "time", "milliseconds (logarithmic)"),
+        chart=drawn.chart(timed, "milliseconds (logarithmic)", "ms"),
     )
 
 
@@ -156,28 +168,27 @@ def _resolved_quantile(points: Sequence[SweepPoint]) -> str | None:
     return "p50" if any(point.quantiles_ms.get("p50") for point in points) else None
 
 
-def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> Rows:
+def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> list[OperationRow]:
     sizes = _sizes_in_order(points)
     rows = []
     for point in points:
         words = point.words()
         group = "|".join(words.get(name, "") for name in arrangement.group)
         rows.append(
-            {
-                "panel": ", ".join(words.get(name, "") for name in arrangement.panel),
-                "series": words.get("size", ""),
-                "size": sizes.index(words.get("size", "")),
-                "dash": words.get(arrangement.dash, "") if arrangement.dash else "",
-                "group": group,
-                "x": f"{point.parameters.get(arrangement.load)}|{group}",
-                "rate": point.rate,
-                "low": point.low or point.rate,
-                "high": point.high,
-                "data": point.data,
-                "labels": point.labels,
-                "limit": point.limit,
-                "own_limit": point.own_limit,
-            }
+            OperationRow(
+                panel=", ".join(words.get(name, "") for name in arrangement.panel),
+                series=words.get("size", ""),
+                size=sizes.index(words.get("size", "")),
+                dash=words.get(arrangement.dash, "") if arrangement.dash else "",
+                group=group,
+                x=f"{point.parameters.get(arrangement.load)}|{group}",
+                value=point.rate,
+                low=point.low or point.rate,
+                high=point.high,
+                labels=point.labels,
+                limit=point.limit,
+                own_limit=point.own_limit,
+            )
         )
     return rows
 
@@ -208,7 +219,7 @@ def _categories(points: Sequence[SweepPoint], arrangement: Arrangement) -> list[
         for name in arrangement.group
     ]
     ordered = sorted(points, key=order)
-    return list(dict.fromkeys(row["x"] for row in _rows(ordered, arrangement)))
+    return list(dict.fromkeys(row.x for row in _rows(ordered, arrangement)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,27 +246,25 @@ class _Drawing:
         names.append(self.arrangement.load)
         return " × ".join(name.replace("_", " ") for name in names)
 
-    def chart(self, rows: Rows, field: str, title: str) -> alt.TopLevelMixin:
+    def chart(self, rows: Sequence[OperationRow], title: str, unit: str) -> alt.TopLevelMixin:
         """Return one panel an operation, all on the same axis."""
         order = {category: index for index, category in enumerate(self.categories)}
-        panel_order = list(dict.fromkeys(row["panel"] for row in rows))
-        rows = sorted(
-            rows,
-            key=lambda row: (panel_order.index(row["panel"]), row["size"], order[row["x"]]),
-        )
-        low, high = factor_domain([row[field] for row in rows])
+        panel_order = list(dict.fromkeys(row.panel for row in rows))
+        rows = sorted(rows, key=lambda row: (panel_order.index(row.panel), row.size, order[row.x]))
+        low, high = factor_domain([row.value for row in rows])
         columns = 2 if len(self.categories) <= CATEGORIES_OF_HALF else 1
         columns = 1 if len(panel_order) == 1 else columns
         width = panel_width(len(panel_order), ("y",), columns)
-        rows = lettered(rows, field, self.categories, (low, high), (width, PANEL_HEIGHT))
-        y = factor_axis(field, title, (low, high))
-        base = alt.Chart().encode(x=self._x(), color=series_color(sorted(rows, key=_size)))
+        rows = lettered(rows, self.categories, (low, high), (width, PANEL_HEIGHT))
+        y = factor_axis(title, (low, high))
+        by_size = sorted(rows, key=lambda row: row.size)
+        base = alt.Chart().encode(x=self._x(), color=series_color(by_size))
         line = base.mark_line(point={"size": 45, "filled": True}, strokeWidth=1.8).encode(
             y=y,
             strokeDash=variant_dash(rows),
             shape=variant_shape(rows),
             detail=["group:N", "dash:N"],
-            tooltip=self._tooltip(field),
+            tooltip=self._tooltip(unit),
         )
         bars = base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q")
         rings = (
@@ -263,9 +272,10 @@ class _Drawing:
             .mark_point(size=150, strokeWidth=1.5, shape="circle", filled=False)
             .encode(y=y, color=alt.value(WARNING))
         )
-        is_ringed = field == "rate" and any(row["own_limit"] for row in rows)
+        is_barred = any(row.low is not None for row in rows)
+        is_ringed = any(row.own_limit for row in rows)
         layers = [
-            *([bars] if field == "rate" else []), line, *([rings] if is_ringed else []),
+            *([bars] if is_barred else []), line, *([rings] if is_ringed else []),
             *letters(base.encode(y=y)),
         ]  # fmt: skip
         return panels(alt.layer(*layers), rows, height=PANEL_HEIGHT, shared=("y",), columns=columns)
@@ -290,16 +300,10 @@ class _Drawing:
             axis=alt.Axis(labelAngle=0, labelExpr=label, labelOverlap=False, labelLimit=0),
         )
 
-    def _tooltip(self, field: str) -> list[alt.Tooltip]:
-        unit = "requests/s" if field == "rate" else "ms"
+    def _tooltip(self, unit: str) -> list[alt.Tooltip]:
         texts = {"series": "size", "dash": "variant", "x": "load", "limit": "limit"}
         return [
             *(alt.Tooltip(f"{name}:N", title=title) for name, title in texts.items()),
-            alt.Tooltip(f"{field}:Q", title=unit, format=NUMBER),
+            alt.Tooltip("value:Q", title=unit, format=NUMBER),
             alt.Tooltip("labels:N", title="labels"),
         ]
-
-
-def _size(row: Mapping[str, Any]) -> int:
-    """Return the place of a row's size in the legend."""
-    return int(row["size"])

@@ -1,7 +1,8 @@
 """Charts against time: rates, latencies and errors of each trial, and the state of its client."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 import altair as alt
 
@@ -15,7 +16,7 @@ from loadstone.report.charts.parts.drawing import (
     PALETTE,
     WIDE,
     Picture,
-    Row,
+    TimedRow,
     data,
     elapsed_unit,
     in_unit,
@@ -29,11 +30,43 @@ from loadstone.report.charts.parts.drawing import (
     shortened,
     time_axis,
 )
-from loadstone.report.charts.parts.hook_marks import hook_marks, with_marks
+from loadstone.report.charts.parts.hook_marks import HookMark, hook_marks, with_marks
 
 PANEL_HEIGHT = 200
 TRIAL_NUMBER_WIDTH = 0.035
 MARKS = " Marked: commands of the campaign that were run meanwhile."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateOverTime(TimedRow):
+    """What a trial did in one step."""
+
+    dash: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailuresOverTime(TimedRow):
+    """How often one kind of failure came in one step."""
+
+    kind: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyOverTime(TimedRow):
+    """One percentile of one step."""
+
+    quantile: str
+    latency: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueOverTime(TimedRow):
+    """What a probe saw on a host."""
+
+    host: str
+    value: float
 
 
 def charts_over_time(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
@@ -47,17 +80,17 @@ def charts_over_time(findings: Findings, dimensions: Dimensions) -> Iterable[Pic
 
 
 def _rates_over_time(
-    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[dict[str, Any]]
+    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[HookMark]
 ) -> Iterable[Picture]:
     rows = [
-        {
-            "panel": (place := dimensions.of_timeline(line)).panel,
-            "series": place.series,
-            "dash": place.dash,
-            "trial": line.trial,
-            "elapsed": point.elapsed_s,
-            "rate": shortened(point.requests_per_s),
-        }
+        RateOverTime(
+            panel=(place := dimensions.of_timeline(line)).panel,
+            series=place.series,
+            dash=place.dash,
+            trial=line.trial,
+            elapsed=point.elapsed_s,
+            rate=shortened(point.requests_per_s),
+        )
         for line in timelines
         for point in line.rates
     ]
@@ -67,28 +100,28 @@ def _rates_over_time(
     lines = _time_lines(rows, dimensions, unit).encode(
         y=rate_axis("good requests per second"), strokeDash=round_dash(rows)
     )
-    chart, rows = with_marks(lines, rows, marks, lines.encoding.x)
+    chart, marked = with_marks(lines, rows, marks, lines.encoding.x)
     yield Picture(
         name="throughput-over-time",
         title="Throughput over time",
         caption=f"{_steps(line.rate_step_s for line in timelines)} Each line is one trial, from "
         "its own start. A level line is a steady one." + dimensions.note() + MARKS * bool(marks),
-        chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
+        chart=panels(chart, in_unit(marked, scale), height=PANEL_HEIGHT),
     )
 
 
 def _latencies_over_time(
-    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[dict[str, Any]]
+    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[HookMark]
 ) -> Iterable[Picture]:
     rows = [
-        {
-            "panel": (place := dimensions.of_timeline(line)).panel,
-            "series": place.series,
-            "trial": line.trial,
-            "quantile": name,
-            "elapsed": point.elapsed_s,
-            "latency": milliseconds(value),
-        }
+        LatencyOverTime(
+            panel=(place := dimensions.of_timeline(line)).panel,
+            series=place.series,
+            trial=line.trial,
+            quantile=name,
+            elapsed=point.elapsed_s,
+            latency=milliseconds(value),
+        )
         for line in timelines
         for point in line.latencies
         for name, value in (("p50", point.p50_ns), ("p99", point.p99_ns))
@@ -98,22 +131,22 @@ def _latencies_over_time(
         return
     scale, unit = elapsed_unit(rows)
     lines = _time_lines(rows, dimensions, unit).encode(y=latency_axis(), strokeDash=quantile_dash())
-    chart, rows = with_marks(lines, rows, marks, lines.encoding.x)
+    chart, marked = with_marks(lines, rows, marks, lines.encoding.x)
     yield Picture(
         name="latency-over-time",
         title="Latency over time",
         caption=f"{_steps(line.latency_step_s for line in timelines)} Median (p50) and slowest "
         "hundredth (p99) of each step, from its own merged histogram; a step with too few "
         "requests has no point." + dimensions.note() + MARKS * bool(marks),
-        chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
+        chart=panels(chart, in_unit(marked, scale), height=PANEL_HEIGHT),
     )
 
 
-def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -> alt.Chart:
+def _time_lines(rows: Sequence[TimedRow], dimensions: Dimensions, unit: str) -> alt.Chart:
     chart: alt.Chart = (
         alt.Chart()
         # A trial of one or two steps would be no line to see.
-        .mark_line(strokeWidth=1.6, opacity=0.85, point=_point(rows))
+        .mark_line(strokeWidth=1.6, opacity=0.85, point=_point(row.trial for row in rows))
         .encode(
             x=time_axis(f"time since the trial's start, {unit}"),
             color=series_color(rows, is_ramp=dimensions.sweep is not None),
@@ -128,34 +161,34 @@ def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -
     return chart
 
 
-def _point(rows: Sequence[Row], *also: str) -> bool | alt.OverlayMarkDef:
-    counts: dict[tuple[str, ...], int] = {}
-    for row in rows:
-        line = tuple(str(row[name]) for name in ("trial", *also))
-        counts[line] = counts.get(line, 0) + 1
+def _point(lines: Iterable[object]) -> bool | alt.OverlayMarkDef:
+    """Return the mark of a point, from the line of each: one of few points has them marked."""
+    counts = Counter(lines)
     return alt.OverlayMarkDef(size=22, filled=True) if min(counts.values()) < 3 else False
 
 
 def _errors_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> Iterable[Picture]:
     rows = [
-        {
-            "panel": ", ".join(
+        FailuresOverTime(
+            panel=", ".join(
                 word
                 for word in (line.target, dimensions.of_timeline(line).panel, f"trial {line.trial}")
                 if word
             ),
-            "kind": point.kind,
-            "elapsed": point.elapsed_s,
-            "rate": shortened(point.per_s),
-        }
+            series="",
+            trial=line.trial,
+            elapsed=point.elapsed_s,
+            kind=point.kind,
+            rate=shortened(point.per_s),
+        )
         for line in timelines
         for point in line.errors
     ]
     if not rows:
         return
     # Many failing trials make one chart of all of them: which ones failed stands in a table.
-    if len({row["panel"] for row in rows}) > 12:
-        rows = [{**row, "panel": "all trials"} for row in rows]
+    if len({row.panel for row in rows}) > 12:
+        rows = [replace(row, panel="all trials") for row in rows]
     scale, unit = elapsed_unit(rows)
     chart = (
         alt.Chart()
@@ -182,19 +215,20 @@ def _errors_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> 
 def _resources_over_time(findings: Findings) -> Iterable[Picture]:
     for name, resource in RESOURCES.items():
         rows = [
-            {
-                "host": one.host,
-                "series": one.subject,
-                "trial": one.trial,
-                "elapsed": point.elapsed_s,
-                "value": shortened(point.value),
-            }
+            ValueOverTime(
+                panel="",
+                series=one.subject,
+                trial=one.trial,
+                elapsed=point.elapsed_s,
+                host=one.host,
+                value=shortened(point.value),
+            )
             for one in findings.resources
             if one.resource == name
             for point in one.points
         ]
         if rows:
-            hosts = sorted({str(row["host"]) for row in rows})
+            hosts = sorted({row.host for row in rows})
             yield resource_picture(f"client-{name}", resource.title, resource.unit, rows, hosts)
 
 
@@ -202,16 +236,15 @@ def resource_picture(
     name: str,
     title: str,
     unit_of_values: str,
-    rows: list[dict[str, Any]],
+    rows: Sequence[ValueOverTime],
     hosts: Sequence[str],
     remark: str = "",
 ) -> Picture:
     """Return one quantity of some hosts, trial after trial."""
     seconds, unit = elapsed_unit(rows)
     if len(hosts) > 1:
-        rows = [{**row, "series": _with_host(row)} for row in rows]
-    rows = [{key: value for key, value in row.items() if key != "host"} for row in rows]
-    series = {row["series"] for row in rows}
+        rows = [replace(row, series=_with_host(row)) for row in rows]
+    series = {row.series for row in rows}
     # More lines than colours: the reader looks for the highest, not for a name.
     is_many = len(series) > len(PALETTE)
     y = rate_axis(unit_of_values, "value")
@@ -224,7 +257,7 @@ def resource_picture(
             strokeWidth=1.4,
             opacity=0.4 if is_many else 0.9,
             clip=True,
-            point=_point(rows, "series"),
+            point=_point((row.trial, row.series) for row in rows),
         )
         .encode(
             x=x,
@@ -251,27 +284,31 @@ def resource_picture(
     )
 
 
-def _with_host(row: Row) -> str:
+def _with_host(row: ValueOverTime) -> str:
     """Return a line's name with its host, once."""
-    named = str(row["series"])
-    return named if named.startswith(str(row["host"])) else f"{row['host']} {named}".strip()
+    named = row.series
+    return named if named.startswith(row.host) else f"{row.host} {named}".strip()
 
 
-def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.Chart]:
+def _trial_marks(rows: Sequence[TimedRow], seconds: float, x: alt.X) -> Iterable[alt.Chart]:
     """Return a line where each trial begins, with its number where there is room for it."""
     starts: dict[str, float] = {}
     for row in rows:
-        starts[row["trial"]] = min(row["elapsed"], starts.get(row["trial"], row["elapsed"]))
+        starts[row.trial] = min(row.elapsed, starts.get(row.trial, row.elapsed))
     marks = in_unit(
-        [{"trial": trial, "elapsed": elapsed} for trial, elapsed in starts.items()], seconds
+        [
+            TimedRow(panel="", series="", trial=trial, elapsed=elapsed)
+            for trial, elapsed in starts.items()
+        ],
+        seconds,
     )
     base = alt.Chart(data(marks)).encode(x=x)
     yield base.mark_rule(color="#8a93a0", strokeWidth=0.7)
     # A number needs some room to its right: the next one may not run into it.
-    room = (in_unit(rows, seconds)[-1]["elapsed"] - marks[0]["elapsed"]) * TRIAL_NUMBER_WIDTH
+    room = (in_unit(rows, seconds)[-1].elapsed - marks[0].elapsed) * TRIAL_NUMBER_WIDTH
     apart = [marks[0]]
     for mark in marks[1:]:
-        if mark["elapsed"] - apart[-1]["elapsed"] >= room:
+        if mark.elapsed - apart[-1].elapsed >= room:
             apart.append(mark)
     numbers = alt.Chart(data(apart)).encode(x=x)
     yield numbers.mark_text(

@@ -1,6 +1,7 @@
 """The charts of a run: throughput and latency side by side, along a sweep, and by percentile."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import altair as alt
 
@@ -13,6 +14,7 @@ from loadstone.report.charts.over_time import charts_over_time
 from loadstone.report.charts.parts.dimensions import Dimensions
 from loadstone.report.charts.parts.drawing import (
     NUMBER,
+    ChartRow,
     Picture,
     latency_axis,
     milliseconds,
@@ -33,6 +35,27 @@ BARS = (
     "The bars are one standard deviation: of the trials' rates where a point has several trials,"
     " else of its one-second rates."
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarRow(ChartRow):
+    """One result side by side with others; `room` is where its label ends, at most."""
+
+    bar: str
+    rate: float
+    room: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionRow(ChartRow):
+    """One point of a distribution; `x` is one request in how many."""
+
+    dash: str
+    case: int
+    x: float
+    percentile: str
+    latency: float | None
 
 
 def pictures(findings: Findings) -> tuple[Picture, ...]:
@@ -71,20 +94,20 @@ def _overview(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     if not cells:
         return
     rows = [
-        {
-            "panel": (place := dimensions.of_cell(cell)).panel,
-            "series": place.series,
-            "bar": place.bar,
-            "rate": shortened(cell.requests_per_s),
-            "room": shortened(cell.requests_per_s * ROOM),
-            "label": units.format_number(cell.requests_per_s),
-        }
+        BarRow(
+            panel=(place := dimensions.of_cell(cell)).panel,
+            series=place.series,
+            bar=place.bar,
+            rate=shortened(cell.requests_per_s),
+            room=shortened(cell.requests_per_s * ROOM),
+            label=units.format_number(cell.requests_per_s),
+        )
         for cell in cells
     ]
-    if len({row["bar"] for row in rows}) == 1:
+    if len({row.bar for row in rows}) == 1:
         # A panel for every single bar would compare nothing: the panels become the bars.
-        rows = [{**row, "panel": "", "bar": row["panel"]} for row in rows]
-    bars = list(dict.fromkeys(str(row["bar"]) for row in rows))
+        rows = [replace(row, panel="", bar=row.panel) for row in rows]
+    bars = list(dict.fromkeys(row.bar for row in rows))
     base = alt.Chart().encode(
         y=alt.Y("bar:N", title=None, sort=bars, axis=alt.Axis(labelLimit=240)),
         x=alt.X(
@@ -111,15 +134,15 @@ def _distribution(findings: Findings, dimensions: Dimensions) -> Iterable[Pictur
     count = sum(len(cell.headline.curve) for cell in findings.totals if cell.headline is not None)
     every = -(-count // CURVE_POINTS_MAX)
     rows = [
-        {
-            "panel": (place := dimensions.of_cell(cell)).panel,
-            "series": place.series,
-            "dash": place.dash,
-            "case": case,
-            "x": shortened(1 / (1 - point.quantile)),
-            "percentile": f"{100 * point.quantile:.6g} %",
-            "latency": milliseconds(point.value_ns),
-        }
+        DistributionRow(
+            panel=(place := dimensions.of_cell(cell)).panel,
+            series=place.series,
+            dash=place.dash,
+            case=case,
+            x=shortened(1 / (1 - point.quantile)),
+            percentile=f"{100 * point.quantile:.6g} %",
+            latency=milliseconds(point.value_ns),
+        )
         for case, cell in enumerate(findings.totals)
         if cell.headline is not None
         for point in cell.headline.curve[:: every or 1]

@@ -1,6 +1,7 @@
 """The chart of a few sessions of a script: what each did when, and what failed."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import altair as alt
 
@@ -9,6 +10,7 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.report.charts.parts.drawing import (
     WARNING,
     WIDE,
+    ChartRow,
     Picture,
     data,
     series_color,
@@ -17,6 +19,16 @@ from loadstone.report.charts.parts.drawing import (
 from loadstone.results.record import Record, Run
 
 LANE_HEIGHT = 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow(ChartRow):
+    """One action in the lane of its session."""
+
+    lane: str
+    begin: float
+    end: float
+    outcome: str
 
 
 def charts_of_sessions(run: Run) -> Iterable[Picture]:
@@ -31,16 +43,17 @@ def charts_of_sessions(run: Run) -> Iterable[Picture]:
 def _timeline(record: Record, actions: tuple[TimedAction, ...]) -> Picture:
     begun_ns = min(one.sent_ns for one in actions)
     rows = [
-        {
-            "lane": f"session {one.session}",
-            "series": one.action,
-            "begin": shortened((one.sent_ns - begun_ns) / 1e9),
-            "end": shortened((one.ended_ns - begun_ns) / 1e9),
-            "outcome": one.outcome,
-        }
+        SessionRow(
+            panel="",
+            series=one.action,
+            lane=f"session {one.session}",
+            begin=shortened((one.sent_ns - begun_ns) / 1e9),
+            end=shortened((one.ended_ns - begun_ns) / 1e9),
+            outcome=one.outcome,
+        )
         for one in actions
     ]
-    lanes = list(dict.fromkeys(str(row["lane"]) for row in rows))
+    lanes = list(dict.fromkeys(row.lane for row in rows))
     base = alt.Chart().encode(
         y=alt.Y("lane:N", title=None, sort=lanes),
         x=alt.X("begin:Q", title="seconds", scale=alt.Scale(zero=True, nice=False)),

@@ -1,20 +1,43 @@
 """Charts of searches for a capacity: which loads were tried, in turn, and what they took."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import altair as alt
 
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
-from loadstone.report.charts.parts.drawing import NUMBER, Picture, latency_axis, panels, shortened
+from loadstone.report.charts.parts.drawing import (
+    NUMBER,
+    ChartRow,
+    Picture,
+    latency_axis,
+    panels,
+    shortened,
+)
 from loadstone.report.tables.capacity import STALLED
 
 HEIGHT = 240
 MEETS, MISSES = "meets the objective", "misses it"
 COLORS = {MEETS: "#0072B2", MISSES: "#D55E00", STALLED: "#8A8F98"}
 SHAPES = {"coarse": "circle", "fine": "square", "confirm": "diamond"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRow(ChartRow):
+    """One trial of a search."""
+
+    step: int
+    trial: str
+    stage: str
+    load: float
+    shown: str
+    latency: float | None
+    limit: float
+    found: float | None
+    outcome: str
+    achieved: str
 
 
 def charts_of_searches(findings: Findings) -> Iterable[Picture]:
@@ -25,33 +48,34 @@ def charts_of_searches(findings: Findings) -> Iterable[Picture]:
     if not rows:
         return
     yield _loads(rows)
-    if any(row["latency"] is not None for row in rows):
+    if any(row.latency is not None for row in rows):
         yield _latencies(rows)
 
 
-def _row(search: CapacitySearch, index: int) -> dict[str, Any]:
+def _row(search: CapacitySearch, index: int) -> SearchRow:
     step = search.steps[index]
     latency_ns = step.seen.latency_ns
-    return {
-        "panel": f"{search.name}: {search.objective}",
-        "step": index + 1,
-        "trial": step.trial,
-        "stage": step.stage,
-        "load": shortened(step.load),
-        "shown": search.describe_load(step.load),
-        "latency": None if latency_ns is None else shortened(latency_ns / 1e6),
-        "limit": shortened(search.goal.latency_ns_max / 1e6),
-        "found": shortened(search.lower) if search.lower is not None else None,
-        "is": MEETS if step.is_good else STALLED if step.is_left_out else MISSES,
-        "achieved": units.format_rate(step.rate),
-    }
+    return SearchRow(
+        panel=f"{search.name}: {search.objective}",
+        series="",
+        step=index + 1,
+        trial=step.trial,
+        stage=step.stage,
+        load=shortened(step.load),
+        shown=search.describe_load(step.load),
+        latency=None if latency_ns is None else shortened(latency_ns / 1e6),
+        limit=shortened(search.goal.latency_ns_max / 1e6),
+        found=shortened(search.lower) if search.lower is not None else None,
+        outcome=MEETS if step.is_good else STALLED if step.is_left_out else MISSES,
+        achieved=units.format_rate(step.rate),
+    )
 
 
-def _color(rows: Sequence[Mapping[str, Any]]) -> alt.Color:
-    seen = {row["is"] for row in rows}
+def _color(rows: Sequence[SearchRow]) -> alt.Color:
+    seen = {row.outcome for row in rows}
     shown = {name: color for name, color in COLORS.items() if name in seen}
     scale = alt.Scale(domain=list(shown), range=list(shown.values()))
-    return alt.Color("is:N", title=None, scale=scale)
+    return alt.Color("outcome:N", title=None, scale=scale)
 
 
 def _shape() -> alt.Shape:
@@ -65,7 +89,7 @@ TOOLTIP = (
     ("shown:N", "load"),
     ("achieved:N", "good requests"),
     ("latency:Q", "ms"),
-    ("is:N", "it"),
+    ("outcome:N", "it"),
 )
 
 
@@ -73,7 +97,7 @@ def _tooltip() -> list[alt.Tooltip]:
     return [alt.Tooltip(field, title=title) for field, title in TOOLTIP]
 
 
-def _loads(rows: Sequence[Mapping[str, Any]]) -> Picture:
+def _loads(rows: Sequence[SearchRow]) -> Picture:
     base = alt.Chart().encode(
         x=alt.X("step:Q", title="trial of the search", axis=alt.Axis(format="d", tickMinStep=1)),
         y=alt.Y(
@@ -99,7 +123,7 @@ def _loads(rows: Sequence[Mapping[str, Any]]) -> Picture:
     )
 
 
-def _latencies(rows: Sequence[Mapping[str, Any]]) -> Picture:
+def _latencies(rows: Sequence[SearchRow]) -> Picture:
     points = (
         alt.Chart()
         .mark_point(filled=True, size=60)

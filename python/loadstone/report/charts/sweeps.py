@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 import altair as alt
 
@@ -10,6 +10,7 @@ from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
     WARNING,
+    ChartRow,
     Picture,
     latency_axis,
     panel_width,
@@ -42,7 +43,34 @@ CALLOUT_PLACES = tuple(
 )
 """Where a call-out may stand, as seen from its point: below a curve there is room, mostly."""
 
-Rows = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow(ChartRow):
+    """One result; `room` is the upper end of its panel's axis."""
+
+    x: float
+    rate: float
+    low: float
+    high: float
+    data: str
+    p50: float | None
+    p99: float | None
+    labels: str
+    limit: str
+    own_limit: str
+    room: float = 0.0
+    callout: str = ""
+    callout_x: float | None = None
+    callout_y: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepLatency(ChartRow):
+    """One percentile of a result."""
+
+    x: float
+    quantile: str
+    latency: float
 
 
 def charts_along_load(
@@ -57,10 +85,10 @@ def charts_along_load(
     if not rows:
         return
     readable = sweep.replace("_", " ")
-    low = min(row["x"] for row in rows)
-    high = max([*(row["x"] for row in rows), *planned])
+    low = min(row.x for row in rows)
+    high = max([*(row.x for row in rows), *planned])
     is_wide = low > 0 and high / low >= WIDE_RATIO
-    values = sorted({row["x"] for row in rows} | set(planned))
+    values = sorted({row.x for row in rows} | set(planned))
     domain = (low if is_wide else 0.0, high)
     x = alt.X(
         "x:Q",
@@ -69,14 +97,14 @@ def charts_along_load(
         if is_wide
         else alt.Scale(nice=False, domain=[0, high]),
         axis=alt.Axis(
-            values=_with_room(values, domain, len({row["panel"] for row in rows}), is_log=is_wide),
+            values=_with_room(values, domain, len({row.panel for row in rows}), is_log=is_wide),
             labelOverlap=False,
             labelFlush=True,
             format=NUMBER,
         ),
     )
     yield _rates(_with_callouts(rows, domain, is_log=is_wide), x, readable, wording)
-    if any(row["p99"] or row["p50"] for row in rows):
+    if any(row.p99 or row.p50 for row in rows):
         yield _latencies(rows, x, readable)
 
 
@@ -95,7 +123,7 @@ def _with_room(
     return sorted(kept)
 
 
-def _rows(points: Sequence[SweepPoint], sweep: str) -> Rows:
+def _rows(points: Sequence[SweepPoint], sweep: str) -> list[SweepRow]:
     differing = {name: count for name, count in differing_facts(points).items() if name != sweep}
     in_panel = _panel_names(differing)
     of_series = [name for name in differing if name not in in_panel]
@@ -106,23 +134,23 @@ def _rows(points: Sequence[SweepPoint], sweep: str) -> Rows:
             continue
         words = point.words()
         rows.append(
-            {
-                "panel": _joined(words.get(name, "") for name in in_panel),
-                "series": _joined(words.get(name, "") for name in of_series) or point.target,
-                "x": x,
-                "rate": point.rate,
-                "low": point.low,
-                "high": point.high,
-                "data": point.data,
-                "p50": point.quantiles_ms.get("p50"),
-                "p99": point.quantiles_ms.get("p99"),
-                "labels": point.labels,
-                "limit": point.limit,
-                "own_limit": point.own_limit,
-            }
+            SweepRow(
+                panel=_joined(words.get(name, "") for name in in_panel),
+                series=_joined(words.get(name, "") for name in of_series) or point.target,
+                x=x,
+                rate=point.rate,
+                low=point.low,
+                high=point.high,
+                data=point.data,
+                p50=point.quantiles_ms.get("p50"),
+                p99=point.quantiles_ms.get("p99"),
+                labels=point.labels,
+                limit=point.limit,
+                own_limit=point.own_limit,
+            )
         )
-    order = list(dict.fromkeys(row["panel"] for row in rows))
-    rows.sort(key=lambda row: (order.index(row["panel"]), row["series"], row["x"]))
+    order = list(dict.fromkeys(row.panel for row in rows))
+    rows.sort(key=lambda row: (order.index(row.panel), row.series, row.x))
     return rows
 
 
@@ -144,39 +172,37 @@ def _panel_names(differing: Mapping[str, int]) -> list[str]:
     return in_panel
 
 
-def _with_callouts(rows: Rows, domain: tuple[float, float], *, is_log: bool) -> Rows:
-    """Name the client's own limit where a line first meets it: from there it shows the client."""
-    seen: set[tuple[str, str, str]] = set()
-    marked: Rows = []
+def _with_callouts(
+    rows: Sequence[SweepRow], domain: tuple[float, float], *, is_log: bool
+) -> list[SweepRow]:
+    """Return rows with the room and the call-outs of their panels."""
+    by_panel: dict[str, list[SweepRow]] = {}
     for row in rows:
-        key = (row["panel"], row["series"], row["own_limit"])
-        callout = row["own_limit"] if key not in seen else ""
-        seen.add(key)
-        words = callout.upper() if callout else ""
-        marked.append({**row, "callout": words, "callout_x": None, "callout_y": None})
-    by_panel: dict[str, Rows] = {}
-    for row in marked:
-        by_panel.setdefault(row["panel"], []).append(row)
+        by_panel.setdefault(row.panel, []).append(row)
     width = panel_width(len(by_panel))
-    for own in by_panel.values():
-        _place_callouts(own, _Frame(own, width, domain, is_log=is_log))
-    return marked
+    return [
+        row
+        for own in by_panel.values()
+        for row in _called_out(own, _Frame(own, width, domain, is_log=is_log))
+    ]
 
 
 class _Frame:
     """Where a value lies in a panel, in pixels, and back."""
 
-    def __init__(self, rows: Rows, width: float, domain: tuple[float, float], *, is_log: bool):
-        self.top_rate = max(row["high"] for row in rows) * HEADROOM
+    def __init__(
+        self, rows: Sequence[SweepRow], width: float, domain: tuple[float, float], *, is_log: bool
+    ):
+        self.top_rate = max(row.high for row in rows) * HEADROOM
         self.width = width
         self.is_log = is_log
         self.low, self.high = (math.log(one) for one in domain) if is_log else domain
 
-    def place(self, row: Mapping[str, Any]) -> tuple[float, float]:
+    def place(self, row: SweepRow) -> tuple[float, float]:
         """Return the pixels of a point, from the upper left corner."""
-        x = math.log(row["x"]) if self.is_log else row["x"]
+        x = math.log(row.x) if self.is_log else row.x
         across = (x - self.low) / ((self.high - self.low) or 1)
-        return across * self.width, (1 - row["rate"] / self.top_rate) * PANEL_HEIGHT
+        return across * self.width, (1 - row.rate / self.top_rate) * PANEL_HEIGHT
 
     def values(self, x: float, y: float) -> tuple[float, float]:
         """Return the values that stand at these pixels."""
@@ -185,35 +211,41 @@ class _Frame:
         return shortened(value), shortened((1 - y / PANEL_HEIGHT) * self.top_rate)
 
 
-def _place_callouts(rows: Rows, frame: _Frame) -> None:
-    """Give every call-out of a panel a place of its own, off all lines and off each other."""
+def _called_out(rows: Sequence[SweepRow], frame: _Frame) -> Iterable[SweepRow]:
+    """Name the client's own limit where a line first meets it: from there it shows the client.
+
+    Every call-out of a panel has a place of its own, off all lines and off each other.
+    """
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        lines.setdefault(row["series"], []).append(frame.place(row))
+        lines.setdefault(row.series, []).append(frame.place(row))
     taken = [box for places in lines.values() for box in line_boxes(places)]
     taken += [point_box(*place) for places in lines.values() for place in places]
     edge = Box(left=2, top=2, right=frame.width - 2, bottom=PANEL_HEIGHT - 2)
+    room = shortened(frame.top_rate)
+    seen: set[tuple[str, str]] = set()
     for row in rows:
-        if not row["callout"]:
+        key = (row.series, row.own_limit)
+        if not row.own_limit or key in seen:
+            yield replace(row, room=room)
             continue
+        seen.add(key)
+        words = row.own_limit.upper()
         x, y = frame.place(row)
-        half = len(row["callout"]) * 3.4
+        half = len(words) * 3.4
         choices = [
             Offset(right=one.right + math.copysign(half, one.right), down=one.down)
             for one in CALLOUT_PLACES
         ]
-        found = find_room(row["callout"], (x, y), choices, taken, edge)
+        found = find_room(words, (x, y), choices, taken, edge)
         # Where nothing is free, beside the point and over a line is better than not at all.
         found = found or Offset(right=-half if x > half else half, down=24)
-        taken.append(text_box(row["callout"], x + found.right, y + found.down))
-        row["callout_x"], row["callout_y"] = frame.values(x + found.right, y + found.down)
+        taken.append(text_box(words, x + found.right, y + found.down))
+        called_x, called_y = frame.values(x + found.right, y + found.down)
+        yield replace(row, room=room, callout=words, callout_x=called_x, callout_y=called_y)
 
 
-def _rates(rows: Rows, x: alt.X, readable: str, wording: Wording) -> Picture:
-    tops: dict[str, float] = {}
-    for row in rows:
-        tops[row["panel"]] = max(tops.get(row["panel"], 0.0), row["high"])
-    rows = [{**row, "room": shortened(tops[row["panel"]] * HEADROOM)} for row in rows]
+def _rates(rows: Sequence[SweepRow], x: alt.X, readable: str, wording: Wording) -> Picture:
     y = rate_axis(wording.rate).scale(zero=True, nice=False)
     base = alt.Chart().encode(x=x, color=series_color(rows))
     line = base.mark_line(point={"size": 55, "filled": True}).encode(
@@ -233,7 +265,7 @@ def _rates(rows: Rows, x: alt.X, readable: str, wording: Wording) -> Picture:
     room = base.mark_point(opacity=0).encode(y="room:Q")
     layers = [bars, line, room]
     caption = f"{wording.rate.capitalize()}. {wording.bars}"
-    if any(row["callout"] for row in rows):
+    if any(row.callout for row in rows):
         layers += _callout_layers(x, y)
         caption += (
             " Ringed points show the client's own limit, named where a line first meets it; they"
@@ -266,12 +298,12 @@ def _callout_layers(x: alt.X, y: alt.Y) -> list[alt.Chart]:
     return [ring, leader, halo.encode(color=color, **at), words.encode(color=color, **at)]
 
 
-def _latencies(rows: Rows, x: alt.X, readable: str) -> Picture:
+def _latencies(rows: Sequence[SweepRow], x: alt.X, readable: str) -> Picture:
     long = [
-        {**row, "quantile": name, "latency": row[name]}
+        SweepLatency(panel=row.panel, series=row.series, x=row.x, quantile=name, latency=value)
         for row in rows
-        for name in ("p50", "p99")
-        if row[name] is not None
+        for name, value in (("p50", row.p50), ("p99", row.p99))
+        if value is not None
     ]
     chart = (
         alt.Chart()

@@ -4,7 +4,8 @@ Queries differ by orders of magnitude, so times stand on a logarithmic axis, as 
 intervals: a bar has no honest foot there. A ratio has one, at 1, and is drawn as a bar from it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,7 @@ from loadstone.report.charts.parts.dimensions import varied_values
 from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
+    ChartRow,
     Picture,
     panels,
     series_color,
@@ -41,7 +43,32 @@ WORDS_OF_VERDICTS = {
     "faster": "shorter",
     "equivalent": "equal within 3 %",
 }
-Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTime(ChartRow):
+    """The mean of a case's times, or one of them, by its `kind`."""
+
+    case: str
+    n: int
+    kind: str
+    seconds: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRatio(ChartRow):
+    """How many times as long a case took; `one` is where its bar begins."""
+
+    verdict: str
+    case: str
+    one: int
+    ratio: float
+    low: float
+    high: float
+    label: str
+    p: str
 
 
 def charts_of_times(account: Account) -> Iterable[Picture]:
@@ -73,7 +100,7 @@ def answers_of_times(account: Account) -> Iterable[str]:
         )
 
 
-def _case_words(parameters: Any, varied: Sequence[str]) -> str:
+def _case_words(parameters: Mapping[str, object], varied: Sequence[str]) -> str:
     """Return what tells a case from the others: a single parameter needs no name before it."""
     if len(varied) == 1:
         return str(parameters.get(varied[0], ""))
@@ -81,28 +108,23 @@ def _case_words(parameters: Any, varied: Sequence[str]) -> str:
 
 
 def _times(times: Sequence[Measurement], varied: Sequence[str]) -> Picture:
-    rows: Rows = []
+    rows: list[CaseTime] = []
     cases = case_means(times)
     for case in cases:
         found = case.interval
-        shared = {
-            "panel": "",
-            "series": case.first.target,
-            "case": _case_words(case.first.parameters, varied),
-            "n": found.n,
-        }
-        rows.append(
-            {
-                **shared,
-                "kind": "mean",
-                "seconds": shortened(found.centre),
-                "low": shortened(found.low or found.centre),
-                "high": shortened(found.high or found.centre),
-            }
+        mean = CaseTime(
+            panel="",
+            series=case.first.target,
+            case=_case_words(case.first.parameters, varied),
+            n=found.n,
+            kind="mean",
+            seconds=shortened(found.centre),
+            low=shortened(found.low or found.centre),
+            high=shortened(found.high or found.centre),
         )
+        rows.append(mean)
         rows += [
-            {**shared, "kind": "one", "seconds": value, "low": None, "high": None}
-            for value in case.values
+            replace(mean, kind="one", seconds=value, low=None, high=None) for value in case.values
         ]
     tool = times[-1].tool
     unit = tool and f" (as {tool} printed them)"
@@ -117,16 +139,16 @@ def _times(times: Sequence[Measurement], varied: Sequence[str]) -> Picture:
     )
 
 
-def _height(rows: Rows) -> int:
-    lines = {(row["case"], row.get("series", "")) for row in rows}
+def _height(rows: Sequence[CaseTime]) -> int:
+    lines = {(row.case, row.series) for row in rows}
     return max(80, LINE_HEIGHT * len(lines))
 
 
-def _times_layers(rows: Rows) -> Any:
-    means = [row for row in rows if row["kind"] == "mean"]
-    cases = list(dict.fromkeys(row["case"] for row in means))
-    systems = list(dict.fromkeys(row["series"] for row in means))
-    lowest, highest = min(row["seconds"] for row in rows), max(row["seconds"] for row in rows)
+def _times_layers(rows: Sequence[CaseTime]) -> Any:
+    means = [row for row in rows if row.kind == "mean"]
+    cases = list(dict.fromkeys(row.case for row in means))
+    systems = list(dict.fromkeys(row.series for row in means))
+    lowest, highest = min(row.seconds for row in rows), max(row.seconds for row in rows)
     x = alt.X(
         "seconds:Q",
         title="seconds (logarithmic)",
@@ -157,8 +179,8 @@ def _times_layers(rows: Rows) -> Any:
     return alt.layer(each.encode(x=x), interval, point)
 
 
-def _ratio_rows(account: Account, varied: Sequence[str]) -> Rows:
-    rows: Rows = []
+def _ratio_rows(account: Account, varied: Sequence[str]) -> list[CaseRatio]:
+    rows: list[CaseRatio] = []
     for first, other, found in compare_times(account):
         panel = f"{other} over {first}"
         if found.geometric_mean is not None and len(found.comparisons) > 1:
@@ -170,27 +192,27 @@ def _ratio_rows(account: Account, varied: Sequence[str]) -> Rows:
     return rows
 
 
-def _ratio_row(one: CaseComparison, panel: str, varied: Sequence[str]) -> dict[str, Any]:
+def _ratio_row(one: CaseComparison, panel: str, varied: Sequence[str]) -> CaseRatio:
     low, high = one.ratio.low or one.ratio.ratio, one.ratio.high or one.ratio.ratio
-    return {
-        "panel": panel,
-        "series": WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED),
-        "verdict": one.verdict,
-        "case": _case_words(one.case, varied),
-        "one": 1,
-        "ratio": shortened(one.ratio.ratio),
-        "low": shortened(low),
-        "high": shortened(high),
-        "label": units.format_number(one.ratio.ratio),
-        "p": "" if one.p_holm is None else f"{one.p_holm:.2g}",
-    }
+    return CaseRatio(
+        panel=panel,
+        series=WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED),
+        verdict=one.verdict,
+        case=_case_words(one.case, varied),
+        one=1,
+        ratio=shortened(one.ratio.ratio),
+        low=shortened(low),
+        high=shortened(high),
+        label=units.format_number(one.ratio.ratio),
+        p="" if one.p_holm is None else f"{one.p_holm:.2g}",
+    )
 
 
-def _ratios(rows: Rows, first: str) -> Picture:
-    present = [name for name in RATIO_COLORS if any(row["series"] == name for row in rows)]
-    lowest = min(min(row["low"] for row in rows), 1.0)
-    highest = max(max(row["high"] for row in rows), 1.0)
-    cases = list(dict.fromkeys(row["case"] for row in rows))
+def _ratios(rows: Sequence[CaseRatio], first: str) -> Picture:
+    present = [name for name in RATIO_COLORS if any(row.series == name for row in rows)]
+    lowest = min(1.0, *(row.low for row in rows))
+    highest = max(1.0, *(row.high for row in rows))
+    cases = list(dict.fromkeys(row.case for row in rows))
     x = alt.X(
         "ratio:Q",
         title=f"times as long as {first} (logarithmic)",

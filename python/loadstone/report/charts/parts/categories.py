@@ -1,26 +1,39 @@
 """Lines over categories on a logarithmic axis: ends, ticks, numbers at points, and dashes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import altair as alt
 
 from loadstone import units
-from loadstone.report.charts.parts.drawing import NUMBER
+from loadstone.report.charts.parts.drawing import NUMBER, ChartRow
 from loadstone.report.charts.parts.lettering import Box, Offset, find_room, point_box, text_box
 
 ABOVE, BELOW = Offset(right=0, down=-12), Offset(right=0, down=13)
 DASHES = ([1, 0], [5, 3], [2, 2])
 SHAPES = ("circle", "square", "diamond")
 
-Rows = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryRow(ChartRow):
+    """A value at one of the categories; `shown` is its number, `side` where that found room."""
+
+    dash: str
+    x: str
+    value: float
+    shown: str = ""
+    side: str = ""
 
 
-def factor_axis(field: str, title: str, domain: tuple[float, float]) -> alt.Y:
+Categorised = TypeVar("Categorised", bound=CategoryRow)
+
+
+def factor_axis(title: str, domain: tuple[float, float]) -> alt.Y:
     """Return a logarithmic axis: a step of the same height is the same factor."""
     return alt.Y(
-        f"{field}:Q",
+        "value:Q",
         title=title,
         scale=alt.Scale(type="log", nice=False, domain=list(domain)),
         axis=alt.Axis(format=NUMBER, values=_ticks(*domain)),
@@ -42,12 +55,11 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def lettered(
-    rows: Sequence[Mapping[str, Any]],
-    field: str,
+    rows: Sequence[Categorised],
     categories: Sequence[str],
     domain: tuple[float, float],
     size: tuple[float, float],
-) -> Rows:
+) -> list[Categorised]:
     """Write the number at every point where it runs into no other point and no other number.
 
     `size` is the width and the height of a panel, in pixels.
@@ -59,19 +71,19 @@ def lettered(
     taken: dict[str, list[Box]] = {}
     places = []
     for row in rows:
-        x = (categories.index(row["x"]) + 1) * step
-        y = (1 - (math.log(row[field]) - low) / (high - low)) * height
+        x = (categories.index(row.x) + 1) * step
+        y = (1 - (math.log(row.value) - low) / (high - low)) * height
         places.append((x, y))
-        taken.setdefault(row["panel"], []).append(point_box(x, y))
+        taken.setdefault(row.panel, []).append(point_box(x, y))
     found_rows = []
     for row, place in zip(rows, places, strict=True):
-        text = units.format_number(row[field])
-        own = taken[row["panel"]]
+        text = units.format_number(row.value)
+        own = taken[row.panel]
         found = find_room(text, place, (ABOVE, BELOW), own, edge)
         if found is not None:
             own.append(text_box(text, place[0], place[1] + found.down))
         side = {ABOVE: "above", BELOW: "below"}.get(found, "") if found else ""
-        found_rows.append({**row, "shown": f"{text} ", "side": side})
+        found_rows.append(replace(row, shown=f"{text} ", side=side))
     return found_rows
 
 
@@ -85,7 +97,7 @@ def letters(base: alt.Chart) -> list[alt.Chart]:
     ]
 
 
-def variant_dash(rows: Sequence[Mapping[str, Any]]) -> alt.StrokeDash | alt.StrokeDashValue:
+def variant_dash(rows: Sequence[CategoryRow]) -> alt.StrokeDash | alt.StrokeDashValue:
     """Return a dash for each variant, and a legend if there is more than one."""
     names = _variants(rows)
     if len(names) < 2:
@@ -94,7 +106,7 @@ def variant_dash(rows: Sequence[Mapping[str, Any]]) -> alt.StrokeDash | alt.Stro
     return alt.StrokeDash("dash:N", title=None, sort=None, scale=scale)
 
 
-def variant_shape(rows: Sequence[Mapping[str, Any]]) -> alt.Shape | alt.ShapeValue:
+def variant_shape(rows: Sequence[CategoryRow]) -> alt.Shape | alt.ShapeValue:
     """Return marks that differ as the dashes do: a single point has no line to tell it by."""
     names = _variants(rows)
     if len(names) < 2:
@@ -103,5 +115,5 @@ def variant_shape(rows: Sequence[Mapping[str, Any]]) -> alt.Shape | alt.ShapeVal
     return alt.Shape("dash:N", title=None, sort=None, scale=scale)
 
 
-def _variants(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(str(row["dash"]) for row in rows))
+def _variants(rows: Sequence[CategoryRow]) -> list[str]:
+    return list(dict.fromkeys(row.dash for row in rows))

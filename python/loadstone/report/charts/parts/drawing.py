@@ -7,8 +7,8 @@ lines share a colour they differ by dashes or marks.
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
 
 import altair as alt
 
@@ -21,8 +21,6 @@ WIDE = 950
 LEGEND_MAX = 24
 NS_PER_MS = 1e6
 NUMBER = ",.4~r"
-
-Row = Mapping[str, Any]
 
 CONFIG: Mapping[str, Any] = {
     "background": "white",
@@ -87,16 +85,51 @@ class Picture:
         return specification
 
 
-def data(rows: Sequence[Row]) -> alt.InlineData:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartRow:
+    """One row of a chart's data: each field is a column, which the chart encodes by its name.
+
+    Rows of several kinds may stand in one chart: its layers filter by a column of one kind.
+    """
+
+    panel: str
+    series: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedRow(ChartRow):
+    """A moment of a trial."""
+
+    trial: str
+    elapsed: float
+
+
+class Dashed(Protocol):
+    """A row of a line whose dash says something."""
+
+    @property
+    def dash(self) -> str:
+        """What the dash says."""
+
+
+Timed = TypeVar("Timed", bound=TimedRow)
+
+
+def data(rows: Sequence[ChartRow]) -> alt.InlineData:
     """Return rows as chart data in CSV, a fifth of the size of a list of objects."""
-    names = list(rows[0])
+    columns = {kind: [one.name for one in fields(kind)] for kind in dict.fromkeys(map(type, rows))}
+    names = list(dict.fromkeys(name for found in columns.values() for name in found))
+    cells = [{name: getattr(row, name) for name in columns[type(row)]} for row in rows]
     stream = io.StringIO()
+    # A column that a kind of rows lacks is an empty cell in them.
     writer = csv.DictWriter(stream, fieldnames=names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(cells)
     # Said for each column: a reader that guesses would make the trial "0007" a seven.
     kinds = {
-        name: "number" if any(isinstance(row[name], (int, float)) for row in rows) else "string"
+        name: "number"
+        if any(isinstance(row.get(name), (int, float)) for row in cells)
+        else "string"
         for name in names
     }
     return alt.InlineData(
@@ -106,7 +139,7 @@ def data(rows: Sequence[Row]) -> alt.InlineData:
 
 def panels(
     chart: Any,
-    rows: Sequence[Row],
+    rows: Sequence[ChartRow],
     *,
     height: int,
     shared: Sequence[str] = (),
@@ -116,7 +149,7 @@ def panels(
 
     `shared` names the axes on which panels are to be compared: for others, each has its own scale.
     """
-    names = list(dict.fromkeys(row["panel"] for row in rows))
+    names = list(dict.fromkeys(row.panel for row in rows))
     if len(names) == 1:
         drawn_alone = chart.properties(width=panel_width(1, shared), height=height, data=data(rows))
         if names[0]:
@@ -153,9 +186,9 @@ def _columns(count: int) -> int:
     return 2 if count in (2, 4) else 3
 
 
-def series_color(rows: Sequence[Row], *, is_ramp: bool = False) -> alt.Color:
+def series_color(rows: Sequence[ChartRow], *, is_ramp: bool = False) -> alt.Color:
     """Return a colour for each series, and a legend if there is more than one."""
-    names = list(dict.fromkeys(row["series"] for row in rows))
+    names = list(dict.fromkeys(row.series for row in rows))
     if is_ramp and len(names) > 2:
         colors = _ramp(len(names))
     else:
@@ -169,9 +202,9 @@ def series_color(rows: Sequence[Row], *, is_ramp: bool = False) -> alt.Color:
     )
 
 
-def round_dash(rows: Sequence[Row]) -> alt.StrokeDash | alt.StrokeDashValue:
+def round_dash(rows: Sequence[Dashed]) -> alt.StrokeDash | alt.StrokeDashValue:
     """Return a dash for each round, and a legend if there is more than one."""
-    names = list(dict.fromkeys(row["dash"] for row in rows))
+    names = list(dict.fromkeys(row.dash for row in rows))
     if len(names) < 2:
         return alt.StrokeDashValue([1, 0])
     return alt.StrokeDash("dash:N", title=None, sort=None)
@@ -220,17 +253,17 @@ def shortened(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def elapsed_unit(rows: Sequence[Row]) -> tuple[float, str]:
+def elapsed_unit(rows: Sequence[TimedRow]) -> tuple[float, str]:
     """Return how many seconds the axis' unit has, and its name."""
-    longest = max(row["elapsed"] for row in rows)
+    longest = max(row.elapsed for row in rows)
     if longest < 300:
         return 1, "seconds"
     return (60, "minutes") if longest < 4 * 3600 else (3600, "hours")
 
 
-def in_unit(rows: Iterable[Row], seconds: float) -> list[Row]:
+def in_unit(rows: Iterable[Timed], seconds: float) -> list[Timed]:
     """Return rows with their elapsed time in a unit of so many seconds."""
-    return [{**row, "elapsed": round(row["elapsed"] / seconds, 4)} for row in rows]
+    return [replace(row, elapsed=round(row.elapsed / seconds, 4)) for row in rows]
 
 
 def _ramp(count: int) -> list[str]:
