@@ -15,6 +15,7 @@ from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.formats.imported import Hints, Imported, ImportedTrial
 from loadstone.formats.json_document import read_document
+from loadstone.formats.measurement import read_measurements
 from loadstone.importers.run_folder import write_run
 
 DATA = Path(__file__).parent.parent / "data" / "importers"
@@ -97,6 +98,7 @@ def test_any_value_of_a_wrong_kind_is_refused_or_has_no_part_in_the_result(
         (("jobs", 0, "read", "runtime"), -1, ["jobs.0.read.runtime", "found -1"]),
         (("jobs", 0, "read", "total_ios"), 1.5, ["jobs.0.read.total_ios", "a whole number"]),
         (("jobs", 0, "job options"), [], ["jobs.0.job options", "an object"]),
+        (("jobs", 0, "job options", "bs"), [], ["jobs.0.job options.bs", "found []", "string"]),
     ],
 )
 def test_the_value_that_is_wrong_is_named_by_its_way_through_the_document(
@@ -113,6 +115,16 @@ def test_the_value_that_is_wrong_is_named_by_its_way_through_the_document(
         importers.find("fio").read([path], Hints())
     for word in ("fio.json", *words):
         assert word in caught.value.message
+
+
+@pytest.mark.parametrize("key", ["bw_bytes", "iops"])
+def test_a_rate_that_fio_does_not_print_is_no_measurement(key: str, tmp_path: Path) -> None:
+    document = json.loads(SAMPLES["fio"].read_text())
+    document["jobs"][0]["read"] |= {"runtime": 0, key: None}
+    path = tmp_path / "fio.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match="bw_bytes"):
+        read_measurements("fio", [path])
 
 
 @pytest.mark.parametrize("token", ["NaN", "-Infinity", "1e400"])

@@ -265,7 +265,9 @@ def test_a_quota_of_a_controller_of_version_1_is_read_too(
 
 def test_a_shaper_on_a_card_is_the_speed_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     told = b'[{"kind":"tbf","dev":"eth9","root":true,"options":{"rate":12500000}},' + (
-        b'{"kind":"noqueue","dev":"lo","root":true,"options":{}}]'
+        b'{"kind":"noqueue","dev":"lo","root":true,"options":{}},'
+        b'{"kind":"netem","dev":"eth8","root":true,"options":{"rate":{"rate":125000}}},'
+        b'{"kind":"tbf","dev":"eth7","root":true,"options":{"rate":"fast"}}, "tbf"]'
     )
     monkeypatch.setattr(
         network.subprocess,

@@ -162,6 +162,8 @@ def test_what_a_small_container_lacks_is_named_with_the_reason() -> None:
 def test_a_part_that_is_no_such_part_stops_no_other() -> None:
     facts = read_survey(printed({**PHYSICAL, "memory": "MemTotal: lots", "pools": "{"}), MARK)
     assert facts["not_read"].keys() == {"memory", "pools"}
+    pools = read_survey(printed({"pools": '[{"pool_name": "a", "pg_num": "many"}]'}), MARK)
+    assert "0.pg_num: " in pools["not_read"]["pools"]
     assert facts["name"] == "storage1"
 
 

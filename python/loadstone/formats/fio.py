@@ -6,8 +6,12 @@ that distributes its total latency alone (`lat_percentiles`, `disable_clat`), th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
 from loadstone import units
 from loadstone.errors import InputError
@@ -27,15 +31,8 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     trials = []
     version = None
     for path in paths:
-        document = read_document(path)
-        version = str(document.at("fio version").value)
-        jobs = document.find("jobs")
-        if jobs is None or not jobs.items():
-            hint = "give the file of --output-format=json, of one host"
-            document.place.refuse('has no "jobs"', hint)
-        stamp = document.find("timestamp_ms")
-        timestamp_ns = stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if stamp else 0
-        trials += [_trial(job, timestamp_ns, hints) for job in jobs.items()]
+        version, jobs = read_jobs(path, hints)
+        trials += [job.trial for job in jobs]
     totals = [one.workload for one in trials if any("lat_ns" in own for own in one.source.values())]
     return Imported(
         tool="fio",
@@ -46,13 +43,62 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     )
 
 
-def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
+class JobOptions(TypedDict, total=False):
+    """What a job was started with, as far as it is read; fio writes numbers as text."""
+
+    __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # type: ignore[misc]
+
+    bs: str
+    iodepth: str
+    numjobs: str
+    ioengine: str
+    direct: str
+    filename: str
+    rw: str
+
+
+_OPTIONS = TypeAdapter(JobOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioRates:
+    """What fio says of one direction; its own samples, the slowest and the fastest, are in KiB."""
+
+    iops: float | None
+    bw_bytes: float | None
+    bw_min: float | None
+    bw_max: float | None
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioJob:
+    """A job, or jobs that were reported as a group, with the rates of each direction."""
+
+    trial: ImportedTrial
+    rates: Mapping[str, FioRates]
+
+
+def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
+    """Return fio's version, and the jobs of one document."""
+    document = read_document(path)
+    version = str(document.at("fio version").value)
+    jobs = document.find("jobs")
+    if jobs is None or not jobs.items():
+        hint = "give the file of --output-format=json, of one host"
+        document.place.refuse('has no "jobs"', hint)
+    stamp = document.find("timestamp_ms")
+    timestamp_ns = stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if stamp else 0
+    return version, [_job(job, timestamp_ns, hints) for job in jobs.items()]
+
+
+def _job(job: JsonNode, timestamp_ns: int, hints: Hints) -> FioJob:
     name = str(job.at("jobname").value)
     error = job.find("error")
     if error is not None and error.value:
         raise InputError(f'"{job.place.path}": job "{name}" ended with error {error.value}')
     stated = job.find("job options")
-    options = stated.mapping() if stated is not None else {}
+    options = stated.read_as(_OPTIONS) if stated is not None else JobOptions()
     done = [
         (direction, one)
         for direction in DIRECTIONS
@@ -63,16 +109,18 @@ def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
     runtime_ns = max(_runtime_ms(one) for _, one in done) * NS_PER_MS
     rows = tuple(row for direction, one in done for row in _rows(name, direction, one))
     block = options.get("bs")
-    size = hints.size_bytes or (_size(str(block)) if block else None)
-    depth = _whole(options.get("iodepth"), 1) * _whole(options.get("numjobs"), 1)
-    threads = hints.threads or depth
+    size = hints.size_bytes or (_size(block) if block else None)
+    jobs = _whole(options.get("numjobs"), 1)
+    threads = hints.threads or _whole(options.get("iodepth"), 1) * jobs
     parameters: dict[str, str | int | float] = {"threads": threads}
     parameters |= {"size": size} if size else {}
-    parameters |= {key: str(options[key]) for key in ("ioengine", "direct") if key in options}
-    return ImportedTrial(
-        target=hints.target or str(options.get("filename", "fio")),
+    parameters |= {"ioengine": options["ioengine"]} if "ioengine" in options else {}
+    parameters |= {"direct": options["direct"]} if "direct" in options else {}
+    rates = {direction: _rates(one, jobs) for direction, one in done}
+    trial = ImportedTrial(
+        target=hints.target or options.get("filename", "fio"),
         workload=name,
-        phase=str(options.get("rw", done[0][0])),
+        phase=options.get("rw", done[0][0]),
         parameters=parameters,
         clients=threads,
         rows=rows,
@@ -86,13 +134,20 @@ def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
             if (times := _stated(one)) is not None and not _has(_times(one), "bins")
         },
         source={
-            direction: {
-                **{key: _number(one, key) for key in ("iops", "bw_bytes", "bw_min", "bw_max")},
-                "jobs": _whole(options.get("numjobs"), 1),
-                **_source_of_times(one),
-            }
+            direction: {**asdict(rates[direction]), **_source_of_times(one)}
             for direction, one in done
         },
+    )
+    return FioJob(trial=trial, rates=rates)
+
+
+def _rates(one: JsonNode, jobs: int) -> FioRates:
+    return FioRates(
+        iops=_number(one, "iops"),
+        bw_bytes=_number(one, "bw_bytes"),
+        bw_min=_number(one, "bw_min"),
+        bw_max=_number(one, "bw_max"),
+        jobs=jobs,
     )
 
 
@@ -183,8 +238,8 @@ def _size(text: str) -> int | None:
         return None
 
 
-def _whole(value: object, otherwise: int) -> int:
+def _whole(text: str | None, otherwise: int) -> int:
     try:
-        return int(str(value))
+        return int(text or "")
     except ValueError:
         return otherwise

@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from loadstone.documents.trial import Object
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import LONGEST_S, SECOND_NS, Hints, Imported, ImportedTrial, Row
@@ -10,6 +14,37 @@ from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
 TOLERANCE = 0.001
+
+
+class IperfSettings(TypedDict, total=False):
+    """How a test was run."""
+
+    reverse: int
+    protocol: str
+
+
+class IperfPeer(TypedDict, total=False):
+    """Who was connected to."""
+
+    host: str
+
+
+class IperfInterval(TypedDict, total=False):
+    """What a line of the test says of itself; one of its start may be omitted from the sums."""
+
+    omitted: bool
+
+
+class IperfEnd(TypedDict, total=False):
+    """What a test says of itself as a whole; it is kept as it is printed."""
+
+    sum_sent: Object | None
+    sum_received: Object | None
+    cpu_utilization_percent: Object | None
+
+
+_SETTINGS, _PEER = TypeAdapter(IperfSettings), TypeAdapter(IperfPeer)
+_INTERVAL, _END = TypeAdapter(IperfInterval), TypeAdapter(IperfEnd)
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
@@ -37,7 +72,8 @@ def read_measurement(path: Path) -> JsonNode:
 
 def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     start = document.at("start", "test_start")
-    is_reverse = bool(start.mapping().get("reverse"))
+    settings = start.read_as(_SETTINGS)
+    is_reverse = bool(settings.get("reverse"))
     block = start.at("blksize").whole(smallest=1)
     streams = start.at("num_streams").whole(smallest=1)
     operation = "receive" if is_reverse else "send"
@@ -47,12 +83,12 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     moved = sum(row.bytes for row in rows)
     reading.agree(document.place, "bytes of all intervals", moved, total, TOLERANCE)
     peer = document.at("start").find("connecting_to")
-    host = str((peer.mapping() if peer is not None else {}).get("host", "network"))
+    host = peer.read_as(_PEER).get("host") if peer is not None else None
     seconds = document.at("start", "timestamp", "timesecs").whole(largest=LARGEST // SECOND_NS)
-    end = document.at("end").mapping()
+    end = document.at("end").read_as(_END)
     return ImportedTrial(
-        target=hints.target or host,
-        workload=f"iperf3 {start.mapping().get('protocol', 'TCP')}",
+        target=hints.target or host or "network",
+        workload=f"iperf3 {settings.get('protocol', 'TCP')}",
         phase=operation,
         parameters={"threads": streams, "size": block},
         clients=streams,
@@ -71,7 +107,7 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
 def _rows(document: JsonNode, operation: str, block: int) -> Iterator[Row]:
     for index, interval in enumerate(document.at("intervals").items(), start=1):
         one = interval.at("sum")
-        if one.mapping().get("omitted"):
+        if one.read_as(_INTERVAL).get("omitted"):
             continue
         moved = one.at("bytes").whole()
         rate = 8 * moved / one.at("seconds").positive()

@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from loadstone.formats.reading import EDITED, LARGEST, TRUNCATED, FileLine, read_text
+
+T = TypeVar("T")
 
 WHOLE = "the file must hold what the tool wrote, and nothing else"
 
@@ -64,6 +68,15 @@ class JsonNode:
             self._refuse("an object")
         found: Mapping[str, Any] = self.value
         return found
+
+    def read_as(self, kind: TypeAdapter[T]) -> T:
+        """Return an object by a type, which names what is read of it."""
+        try:
+            return kind.validate_python(self.mapping())
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            wrong = JsonNode(self.place, first["input"], (*self.path, *map(str, first["loc"])))
+            wrong._refuse(first["msg"].removeprefix("Input should be "))
 
     def whole(self, smallest: int = 0, largest: int = LARGEST) -> int:
         """Return a whole number; some programs write theirs as text."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from loadstone.formats import fio, iperf3, rados_bench, reading
 from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial
@@ -62,37 +61,42 @@ def _iperf3(path: Path) -> list[PrintedMeasurement]:
 
 
 def _fio(path: Path) -> list[PrintedMeasurement]:
-    imported = fio.read([path], Hints())
-    by_direction: dict[str, list[tuple[ImportedTrial, Mapping[str, Any]]]] = {}
-    for trial in imported.trials:
-        for direction, told in trial.source.items():
-            by_direction.setdefault(direction, []).append((trial, told))
+    version, jobs = fio.read_jobs(path, Hints())
     found = []
-    for direction, members in by_direction.items():
-        (alone,) = members if len(members) == 1 else (None,)
+    for direction in dict.fromkeys(direction for job in jobs for direction in job.rates):
+        members = [job for job in jobs if direction in job.rates]
+        rates = [job.rates[direction] for job in members]
+        moved = [one.bw_bytes for one in rates if one.bw_bytes is not None]
+        done = [one.iops for one in rates if one.iops is not None]
+        if len(moved) < len(rates) or len(done) < len(rates):
+            reading.FileLine(path).refuse(
+                f"a job does not say its rate: {direction} lacks bw_bytes or iops",
+                reading.EDITED,
+            )
+        alone = members[0].trial if len(members) == 1 else None
         found.append(
             PrintedMeasurement(
                 bounds=_BOUNDS[direction],
-                bytes_per_s=sum(float(told["bw_bytes"]) for _, told in members),
-                requests_per_s=sum(float(told["iops"]) for _, told in members),
-                low=_fio_extreme(alone[1], "bw_min") if alone else None,
-                high=_fio_extreme(alone[1], "bw_max") if alone else None,
-                service=_fio_histogram(alone[0], direction) if alone else None,
+                bytes_per_s=sum(moved),
+                requests_per_s=sum(done),
+                low=_fio_extreme(rates[0], rates[0].bw_min) if alone else None,
+                high=_fio_extreme(rates[0], rates[0].bw_max) if alone else None,
+                service=_fio_histogram(alone, direction) if alone else None,
                 tool="fio",
-                tool_version=imported.tool_version,
+                tool_version=version,
             )
         )
     return found
 
 
-def _fio_extreme(told: Mapping[str, Any], key: str) -> float | None:
-    """Return the slowest or the fastest of fio's own samples, which count in KiB.
+def _fio_extreme(rates: fio.FioRates, sample_kib: float | None) -> float | None:
+    """Return the slowest or the fastest of fio's own samples in bytes.
 
     Of jobs reported as a group they are those of single jobs, and say nothing of the whole.
     """
-    if not told.get("bw_max") or told["jobs"] != 1:
+    if not rates.bw_max or sample_kib is None or rates.jobs != 1:
         return None
-    return float(told[key]) * 1024
+    return sample_kib * 1024
 
 
 def _fio_histogram(trial: ImportedTrial, direction: str) -> bytes | None:

@@ -4,14 +4,24 @@ A machine may print anything: each part is read by itself, is bounded, and what 
 named with the reason, never guessed.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Required
 
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from loadstone.documents.mistake import first_mistake
+from loadstone.documents.node import (
+    CardFacts,
+    DiskFacts,
+    MemoryModule,
+    MountFacts,
+    NodeDocument,
+    PoolFacts,
+    ProcessorFacts,
+)
 from loadstone.formats.parts import clean, read_parts, why
-
-Facts = dict[str, Any]
 
 ENTRIES_MAX = 512
 
@@ -28,13 +38,31 @@ FILE_SYSTEMS = re.compile(
 _SECRET = re.compile(r"\b(secret|secretfile|password|pass|credentials)=[^,]*")
 
 
-def read_survey(text: str, mark: str) -> Facts:
+class Survey(NodeDocument, total=False):
+    """What a machine said; the firmware of its disks is told apart from them."""
+
+    firmware: dict[str, str]
+
+
+class SurveyedPool(TypedDict, total=False):
+    """A pool as Ceph lists it."""
+
+    pool_name: Required[str]
+    pg_num: Required[int]
+    size: int
+    erasure_code_profile: str | None
+
+
+_POOLS = TypeAdapter(list[SurveyedPool])
+
+
+def read_survey(text: str, mark: str) -> NodeDocument:
     """Return what a machine said of itself; `not_read` names what it did not say, and why.
 
     Sizes are bytes, speeds of cards Mbit/s and of processors MHz, as the machine states them.
     """
     parts = read_parts(text, mark)
-    facts: Facts = {}
+    facts: Survey = {}
     not_read: dict[str, str] = {}
     for name, read in READERS.items():
         if name not in parts:
@@ -48,17 +76,20 @@ def read_survey(text: str, mark: str) -> Facts:
         try:
             found = read(said)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            not_read[name] = f"cannot be read: {type(error).__name__}: {clean(str(error))}"
+            told = first_mistake(error) if isinstance(error, ValidationError) else str(error)
+            not_read[name] = f"cannot be read: {type(error).__name__}: {clean(told)}"
             continue
         if found:
-            facts |= found
+            facts.update(found)
         else:
             not_read[name] = "the machine does not say"
     firmware = facts.pop("firmware", {})
     for name, disk in facts.get("disks", {}).items():
         if firmware.get(name):
             disk["firmware"] = firmware[name]
-    return facts | ({"not_read": not_read} if not_read else {})
+    if not_read:
+        facts["not_read"] = not_read
+    return facts
 
 
 def _pairs(text: str, between: str) -> dict[str, str]:
@@ -66,112 +97,133 @@ def _pairs(text: str, between: str) -> dict[str, str]:
     return {key.strip(): clean(value) for key, found, value in pairs if found and value.strip()}
 
 
-def _kernel(text: str) -> Facts:
+def _kernel(text: str) -> Survey:
     system, release, machine = text.split()
     return {"kernel": clean(f"{system} {release}"), "machine": clean(machine)}
 
 
-def _name(text: str) -> Facts:
+def _name(text: str) -> Survey:
     return {"name": clean(text)}
 
 
-def _system(text: str) -> Facts:
+def _system(text: str) -> Survey:
     told = _pairs(text, "=").get("PRETTY_NAME", "").strip('"')
     return {"system": told} if told else {}
 
 
-def _chassis(text: str) -> Facts:
+def _chassis(text: str) -> Survey:
     told = _pairs(text, "=")
-    model = " ".join(told[key] for key in ("sys_vendor", "product_name") if key in told)
-    facts = {"chassis": model, "bios": told.get("bios_version")}
-    return {key: value for key, value in facts.items() if value}
+    facts: Survey = {}
+    if model := " ".join(told[key] for key in ("sys_vendor", "product_name") if key in told):
+        facts["chassis"] = model
+    if bios := told.get("bios_version"):
+        facts["bios"] = bios
+    return facts
 
 
-def _cpu(text: str) -> Facts:
+def _cpu(text: str) -> Survey:
     told = _pairs(text, ":")
-    numbers = {
-        "threads": told.get("CPU(s)"),
-        "sockets": told.get("Socket(s)"),
-        "cores_per_socket": told.get("Core(s) per socket") or told.get("Core(s) per cluster"),
-        "mhz_max": told.get("CPU max MHz"),
-        "mhz": told.get("CPU MHz"),
-    }
-    facts: Facts = {"model": told.get("Model name")}
-    facts |= {key: float(value) for key, value in numbers.items() if value and _is_number(value)}
-    whole = ("threads", "sockets", "cores_per_socket")
-    facts |= {key: int(facts[key]) for key in whole if key in facts}
-    if "sockets" in facts and "cores_per_socket" in facts:
-        facts["cores"] = facts["sockets"] * facts.pop("cores_per_socket")
-    return {"cpu": {key: value for key, value in facts.items() if value is not None}}
+    cpu: ProcessorFacts = {}
+    if model := told.get("Model name"):
+        cpu["model"] = model
+    if (threads := _number(told.get("CPU(s)"))) is not None:
+        cpu["threads"] = int(threads)
+    if (sockets := _number(told.get("Socket(s)"))) is not None:
+        cpu["sockets"] = int(sockets)
+    if (mhz_max := _number(told.get("CPU max MHz"))) is not None:
+        cpu["mhz_max"] = mhz_max
+    if (mhz := _number(told.get("CPU MHz"))) is not None:
+        cpu["mhz"] = mhz
+    cores = _number(told.get("Core(s) per socket") or told.get("Core(s) per cluster"))
+    if sockets is not None and cores is not None:
+        cpu["cores"] = int(sockets) * int(cores)
+    return {"cpu": cpu}
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text) is not None
+def _number(text: str | None) -> float | None:
+    return float(text) if text and re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text) else None
 
 
-def _memory(text: str) -> Facts:
+def _memory(text: str) -> Survey:
     return {"memory_bytes": int(_pairs(text, ":")["MemTotal"].split()[0]) * 1024}
 
 
-def _modules(text: str) -> Facts:
-    modules = []
+def _modules(text: str) -> Survey:
+    modules: list[MemoryModule] = []
     for block in text.split("Memory Device")[1:ENTRIES_MAX]:
         told = _pairs(block, ":")
-        if not told.get("Size", "No").startswith("No"):
-            keys = {"size": "Size", "type": "Type", "speed": "Speed", "part": "Part Number"}
-            modules.append({key: told[head] for key, head in keys.items() if head in told})
+        if told.get("Size", "No").startswith("No"):
+            continue
+        module: MemoryModule = {"size": told["Size"]}
+        if "Type" in told:
+            module["type"] = told["Type"]
+        if "Speed" in told:
+            module["speed"] = told["Speed"]
+        if "Part Number" in told:
+            module["part"] = told["Part Number"]
+        modules.append(module)
     return {"memory_modules": modules}
 
 
-def _cards(text: str) -> Facts:
-    cards = {}
+def _cards(text: str) -> Survey:
+    cards: dict[str, CardFacts] = {}
     for block in text.split("\n\n")[:ENTRIES_MAX]:
         told = _pairs(block, "=")
         if "name" not in told:
             continue
-        card: Facts = {key: told.get(key) for key in ("model", "driver", "firmware", "state")}
-        speed = told.get("speed", "")
-        card["speed_mbit_per_s"] = int(speed) if speed.isdigit() and int(speed) > 0 else None
-        card["mtu"] = int(told["mtu"]) if told.get("mtu", "").isdigit() else None
-        cards[told["name"]] = {key: value for key, value in card.items() if value is not None}
+        card: CardFacts = {}
+        if "model" in told:
+            card["model"] = told["model"]
+        if "driver" in told:
+            card["driver"] = told["driver"]
+        if "firmware" in told:
+            card["firmware"] = told["firmware"]
+        if "state" in told:
+            card["state"] = told["state"]
+        if (speed := told.get("speed", "")).isdigit() and int(speed) > 0:
+            card["speed_mbit_per_s"] = int(speed)
+        if (mtu := told.get("mtu", "")).isdigit():
+            card["mtu"] = int(mtu)
+        cards[told["name"]] = card
     return {"network": cards}
 
 
-def _disks(text: str) -> Facts:
-    disks: dict[str, Facts] = {}
+def _disks(text: str) -> Survey:
+    disks: dict[str, DiskFacts] = {}
     for line in text.splitlines()[:ENTRIES_MAX]:
         told = {key: clean(value) for key, value in re.findall(r'([A-Z]+)="([^"]*)"', line)}
         name = told.get("NAME", "")
         if told.get("TYPE") == "disk":
-            disks[name] = {
-                "model": told.get("MODEL") or None,
-                "bytes": int(told["SIZE"]) if told.get("SIZE", "").isdigit() else None,
-                "rotates": told.get("ROTA") == "1",
-                "transport": told.get("TRAN") or None,
-            }
+            disks[name] = _disk(told)
         elif told.get("MOUNTPOINT") and told.get("PKNAME") in disks:
             disks[told["PKNAME"]].setdefault("mounts", []).append(told["MOUNTPOINT"])
         if told.get("TYPE") == "disk" and told.get("MOUNTPOINT"):
             disks[name]["mounts"] = [told["MOUNTPOINT"]]
-    return {
-        "disks": {
-            name: {key: value for key, value in disk.items() if value is not None}
-            for name, disk in disks.items()
-            if disk["bytes"]
-        }
-    }
+    return {"disks": {name: disk for name, disk in disks.items() if disk.get("bytes")}}
 
 
-def _firmware(text: str) -> Facts:
+def _disk(told: Mapping[str, str]) -> DiskFacts:
+    disk: DiskFacts = {}
+    if model := told.get("MODEL"):
+        disk["model"] = model
+    if (size := told.get("SIZE", "")).isdigit():
+        disk["bytes"] = int(size)
+    disk["rotates"] = told.get("ROTA") == "1"
+    if transport := told.get("TRAN"):
+        disk["transport"] = transport
+    return disk
+
+
+def _firmware(text: str) -> Survey:
     return {"firmware": _pairs(text, "=")}
 
 
-def _raid(text: str) -> Facts:
+def _raid(text: str) -> Survey:
     return {"raid": [clean(line) for line in text.splitlines()[:ENTRIES_MAX] if line.strip()]}
 
 
-def _mounts(text: str) -> Facts:
-    mounts: list[Facts] = []
+def _mounts(text: str) -> Survey:
+    mounts: list[MountFacts] = []
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 4 and FILE_SYSTEMS.fullmatch(words[2]) and len(mounts) < ENTRIES_MAX:
@@ -181,29 +233,29 @@ def _mounts(text: str) -> Facts:
     return {"mounts": mounts}
 
 
-def _packages(text: str) -> Facts:
+def _packages(text: str) -> Survey:
     words = (line.split() for line in text.splitlines())
     named = {clean(one[0]): clean(one[1]) for one in words if len(one) == 2}
     kept = sorted(name for name in named if PACKAGES.match(name))[:ENTRIES_MAX]
     return {"packages": {name: named[name] for name in kept}}
 
 
-def _pools(text: str) -> Facts:
-    pools = []
-    for one in json.loads(text[text.index("[") :])[:ENTRIES_MAX]:
-        is_coded = bool(one.get("erasure_code_profile"))
+def _pools(text: str) -> Survey:
+    pools: list[PoolFacts] = []
+    for one in _POOLS.validate_json(text[text.index("[") :])[:ENTRIES_MAX]:
+        profile = one.get("erasure_code_profile")
         pools.append(
             {
-                "name": clean(str(one["pool_name"])),
-                "placement_groups": int(one["pg_num"]),
-                "copies": None if is_coded else int(one["size"]),
-                "erasure_code": clean(str(one["erasure_code_profile"])) if is_coded else None,
+                "name": clean(one["pool_name"]),
+                "placement_groups": one["pg_num"],
+                "copies": None if profile else one["size"],
+                "erasure_code": clean(profile) if profile else None,
             }
         )
     return {"pools": pools}
 
 
-READERS: Mapping[str, Callable[[str], Facts]] = {
+READERS: Mapping[str, Callable[[str], Survey]] = {
     "kernel": _kernel,
     "name": _name,
     "system": _system,

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
+from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
 
 STATES = ("finished", "stopped", "interrupted")
@@ -272,7 +273,5 @@ def read(word: str, body: object) -> Said | Asked:
     try:
         message: Said | Asked = _KINDS[word].validate_python(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, (word, *first["loc"])))
-        raise ValueError(f"{place}: {first['msg']}") from error
+        raise ValueError(first_mistake(error, word)) from error
     return message

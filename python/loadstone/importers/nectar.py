@@ -49,6 +49,15 @@ class Console:
     printed_s: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NectarTable:
+    """The trial of a -csv file, the rate that was printed of it, and how many rows it lacks."""
+
+    trial: ImportedTrial
+    printed_rate: float | None
+    missing: int
+
+
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read one or several -csv files, and the console's output of each where it is given."""
     tables = [path for path in paths if _is_table(path)]
@@ -59,9 +68,12 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             "its first line begins with completion_time_unix_nano",
         )
     paired = zip(tables, _pair(tables, consoles), repetitions(tables), strict=True)
-    trials = tuple(
-        replace(_trial(path, console, hints), workload=workload, block=block)
+    found = [
+        (_table(path, console, hints), workload, block)
         for path, console, (workload, block) in paired
+    ]
+    trials = tuple(
+        replace(one.trial, workload=workload, block=block) for one, workload, block in found
     )
     names = [path.name for path in tables]
     return Imported(
@@ -70,9 +82,9 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         trials=trials,
         notes=tuple(
             note
-            for path, trial in zip(tables, trials, strict=True)
+            for path, (one, _, _) in zip(tables, found, strict=True)
             # Folders distinguish tables of the same name.
-            for note in _notes(trial, path.name if names.count(path.name) == 1 else str(path))
+            for note in _notes(one, path.name if names.count(path.name) == 1 else str(path))
         ),
     )
 
@@ -148,7 +160,7 @@ def _stem(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
-def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
+def _table(path: Path, console: Console | None, hints: Hints) -> NectarTable:
     head = head_of(path)
     kind = HEADS[tuple(head)]
     size = (console.size_bytes if console else None) or hints.size_bytes
@@ -193,7 +205,7 @@ def _made(
     console: Console | None,
     missing: int,
     hints: Hints,
-) -> ImportedTrial:
+) -> NectarTable:
     phase = "mixed" if kind == "mixed" else operation
     parameters: dict[str, str | int | float] = {}
     # nectar's own mixed benchmark has so many workers for each of its five operations.
@@ -202,14 +214,15 @@ def _made(
         parameters["threads"] = clients
     if size is not None:
         parameters["size"] = size
+    printed_rate = console.printed_rate if console else None
     source = {
         "file": path.name,
-        "printed_requests_per_s": console.printed_rate if console else None,
+        "printed_requests_per_s": printed_rate,
         "printed_s": console.printed_s if console else None,
         "not_in_the_file": missing,
     }
     rows = completions.close()
-    return ImportedTrial(
+    trial = ImportedTrial(
         target=hints.target or "nectar",
         workload=path.stem,
         phase=phase,
@@ -222,21 +235,22 @@ def _made(
         labels=("INCOMPLETE",) if missing else (),
         source=source,
     )
+    return NectarTable(trial=trial, printed_rate=printed_rate, missing=missing)
 
 
-def _notes(trial: ImportedTrial, name: str) -> Iterator[str]:
+def _notes(table: NectarTable, name: str) -> Iterator[str]:
     """Say where nectar's own rate, over whole seconds, is not that of its requests."""
-    printed = trial.source["printed_requests_per_s"]
-    start_ns, end_ns = trial.window_ns
-    rate = sum(row.requests for row in trial.rows) / (end_ns - start_ns) * SECOND_NS
+    printed = table.printed_rate
+    start_ns, end_ns = table.trial.window_ns
+    rate = sum(row.requests for row in table.trial.rows) / (end_ns - start_ns) * SECOND_NS
     if printed and abs(printed / rate - 1) > PRINTED_DIFFERS:
         yield (
             f"{name}: nectar printed {printed:.1f}/s, which counts whole seconds;"
             f" over the requests' own time it is {rate:.1f}/s"
         )
-    if trial.source["not_in_the_file"]:
+    if table.missing:
         yield (
-            f"{name}: {trial.source['not_in_the_file']} requests are not in the"
+            f"{name}: {table.missing} requests are not in the"
             " file; nectar leaves out reads that failed"
         )
 

@@ -9,6 +9,8 @@ from typing import Required
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from loadstone.documents.mistake import first_mistake
+
 Number = int | float
 
 
@@ -206,6 +208,4 @@ def read_answers(answers: Mapping[str, object]) -> Answers:
     try:
         return _ANSWERS.validate_python(answers)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}") from error
+        raise ValueError(first_mistake(error)) from error

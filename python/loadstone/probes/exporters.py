@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from loadstone._loadgen import StreamReader, Table
 from loadstone.campaign.schema.systems.target_probe import PrometheusProbe
+from loadstone.documents.exporter import ExporterDocument
 
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
@@ -103,14 +103,15 @@ class Readings:
 
     def count(self, batch: Table) -> None:
         """Count what stands in some rows."""
-        for row in batch.to_pylist():
-            if row["metric"] != "up" or not row["probe"].startswith("prometheus:"):
+        columns = (batch[name] for name in ("metric", "probe", "host", "value", "subject"))
+        for metric, probe, host, value, subject in zip(*columns, strict=True):
+            if metric != "up" or not probe.startswith("prometheus:"):
                 continue
-            key = f"{row['probe']} {row['host']}"
+            key = f"{probe} {host}"
             self._read[key] = self._read.get(key, 0) + 1
-            if not row["value"]:
+            if not value:
                 self._gaps[key] = self._gaps.get(key, 0) + 1
-                self._reasons[key] = row["subject"]
+                self._reasons[key] = subject
 
     def gaps(self) -> dict[str, str]:
         """Return for each exporter with gaps how many there are, and the last one's reason."""
@@ -121,7 +122,7 @@ class Readings:
 
 
 def _document(probes: Iterable[PrometheusProbe]) -> bytes:
-    entries: list[dict[str, Any]] = [
+    entries: list[ExporterDocument] = [
         {
             "name": probe.name,
             "urls": probe.urls,
@@ -138,7 +139,7 @@ def _document(probes: Iterable[PrometheusProbe]) -> bytes:
     return json.dumps(entries).encode() + b"\n"
 
 
-def _by_value(reference: Mapping[str, str] | None) -> Mapping[str, str] | None:
+def _by_value(reference: dict[str, str] | None) -> dict[str, str] | None:
     """Return a token of the environment itself: the scraper does not inherit it."""
     if reference is None or "env" not in reference:
         return reference

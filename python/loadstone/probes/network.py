@@ -1,11 +1,14 @@
 """Bytes, packets and losses of each network card."""
 
 import contextlib
-import json
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
 
 from loadstone.probes.proc import AbsentError, KernelFile
 
@@ -22,6 +25,27 @@ COLUMNS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOptions:
+    """What a token bucket lets through, in bytes a second."""
+
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBucket:
+    """A token bucket of a whole card, as `tc` tells it."""
+
+    kind: Literal["tbf"]
+    root: Literal[True]
+    dev: str
+    options: BucketOptions
+
+
+_QUEUES = TypeAdapter(list[Annotated[TokenBucket | object, Field(union_mode="left_to_right")]])
+"""Queues of other kinds are of no concern."""
+
+
 def shaped_cards() -> dict[str, float]:
     """Return what a token bucket lets each card send, in bits a second, if `tc` can tell.
 
@@ -36,14 +60,10 @@ def shaped_cards() -> dict[str, float]:
             # It needs nothing else of the environment, where secrets may be.
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
-        rows = json.loads(told.stdout or b"[]")
+        queues = _QUEUES.validate_json(told.stdout or b"[]")
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return {
-        row["dev"]: 8.0 * row["options"]["rate"]
-        for row in rows
-        if row.get("kind") == "tbf" and row.get("root") and "rate" in (row.get("options") or {})
-    }
+    return {one.dev: 8.0 * one.options.rate for one in queues if isinstance(one, TokenBucket)}
 
 
 class Network:

@@ -19,15 +19,16 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadstone import _loadgen
 from loadstone._loadgen import StreamEncoder
+from loadstone.documents.exporter import ExporterDocument
 from loadstone.results.record import PROBE_SCHEMA
 
 Row = tuple[int, str, str, str, str, float]
@@ -64,7 +65,7 @@ def parse(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, float]
             yield labels, sample.name, float(sample.value)
 
 
-def fetch(url: str, probe: Mapping[str, Any], token: str | None) -> str:
+def fetch(url: str, probe: ExporterDocument, token: str | None) -> str:
     """Return what an exporter answers, or raise GapError; it never takes longer than its time.
 
     A time limit on each read would not do: an exporter may send a byte a second for ever.
@@ -95,7 +96,7 @@ def fetch(url: str, probe: Mapping[str, Any], token: str | None) -> str:
 
 
 def _connection(
-    scheme: str, netloc: str, probe: Mapping[str, Any], timeout_s: float
+    scheme: str, netloc: str, probe: ExporterDocument, timeout_s: float
 ) -> http.client.HTTPConnection:
     if scheme != "https":
         return http.client.HTTPConnection(netloc, timeout=timeout_s)
@@ -118,7 +119,7 @@ def _answer(
     connection: http.client.HTTPConnection,
     path: str,
     query: str,
-    probe: Mapping[str, Any],
+    probe: ExporterDocument,
     token: str | None,
 ) -> str:
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
@@ -154,7 +155,7 @@ def place_of(url: str, urls: Sequence[str]) -> str:
     return parts.netloc + parts.path + (f" {same.index(url) + 1}" if len(same) > 1 else "")
 
 
-def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list[Row]:
+def read_exporter(url: str, probe: ExporterDocument, token: str | None) -> list[Row]:
     """Return the rows of one reading: the series wanted, or the gap and its reason."""
     host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
     time_ns = time.time_ns()
@@ -193,7 +194,7 @@ def _gap(time_ns: int, host: str, name: str, reason: str) -> Row:
 
 
 def _read_for_ever(
-    url: str, probe: Mapping[str, Any], token: str | None, rows: "queue.Queue[list[Row]]"
+    url: str, probe: ExporterDocument, token: str | None, rows: "queue.Queue[list[Row]]"
 ) -> None:
     every_ns = probe["every_ns"]
     due_ns = time.monotonic_ns()
@@ -217,7 +218,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         os.nice(NICE)
     source = sys.stdin.buffer
-    probes = json.loads(source.readline())
+    probes: list[ExporterDocument] = json.loads(source.readline())
     rows: queue.Queue[list[Row]] = queue.Queue(maxsize=1000)
     threading.Thread(target=_end_with, args=(source,), daemon=True).start()
     for probe in probes:
@@ -237,14 +238,14 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def _end_with(source: Any) -> None:
+def _end_with(source: BinaryIO) -> None:
     # The process that started this has ended: its rows have no reader.
     while source.read(1):
         pass
     os._exit(0)
 
 
-def _token(reference: Mapping[str, str] | None) -> str | None:
+def _token(reference: dict[str, str] | None) -> str | None:
     match reference:
         case {"value": value}:
             return value

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.campaign.schema.systems.node import Node
+from loadstone.documents.node import NodeDocument
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs
 from loadstone.execution.programs.reaching import command_on, new_mark, shell_file, why_failed
@@ -45,7 +46,7 @@ def _settings(node: Node, mark: str) -> dict[str, str]:
     }
 
 
-def _read(ended: Ended, mark: str) -> dict[str, Any]:
+def _read(ended: Ended, mark: str) -> NodeDocument:
     text = ended.output.decode(errors="replace")
     if mark in text:
         return read_survey(text, mark)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from loadstone import regular_file
+from loadstone.documents.mistake import first_mistake
 from loadstone.errors import InputError
 from loadstone.script.table import Action
 from loadstone.script.trace import Losses, TraceOptions
@@ -178,7 +179,7 @@ class _Steps:
         try:
             step = self._read(_OPERATIONS.validate_python(one))
         except ValueError as error:
-            what = _mistake(error) if isinstance(error, ValidationError) else str(error)
+            what = first_mistake(error) if isinstance(error, ValidationError) else str(error)
             self._losses.malform(InputError(f'"{self._path}", operation {number}: {what}'))
             return None
         self._losses.read += 1
@@ -225,13 +226,6 @@ class _Steps:
         return self._contents.setdefault(content.id, len(self._contents))
 
 
-def _mistake(error: ValidationError) -> str:
-    """Return the first mistake, and where it stands."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
-
-
 def _read(path: Path) -> Fixture:
     try:
         regular_file.check(path)
@@ -242,6 +236,6 @@ def _read(path: Path) -> Fixture:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
     except ValidationError as error:
         raise InputError(
-            f'"{path}" is no fixture: {_mistake(error)}',
+            f'"{path}" is no fixture: {first_mistake(error)}',
             "the harness keeps them under src/test/resources/fixture",
         ) from error

@@ -1,0 +1,17 @@
+"""What the scraper is told to read, typed: one JSON document for each probe of exporters."""
+
+from typing_extensions import TypedDict
+
+
+class ExporterDocument(TypedDict):
+    """Where metrics are read, which of them, and how often; `bearer_token` is its value or file."""
+
+    name: str
+    urls: tuple[str, ...]
+    metrics: tuple[str, ...]
+    every_ns: int
+    timeout_ns: int
+    answer_max_bytes: int
+    series_max: int
+    bearer_token: dict[str, str] | None
+    ca_file: str | None
