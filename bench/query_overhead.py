@@ -8,10 +8,10 @@ start of the process and of the engine is not: it is before the query, and outsi
 
 import argparse
 import time
-from collections.abc import Mapping
 
 from loadstone.engines import worker
 from loadstone.engines.engine import Row, Tables
+from loadstone.engines.messages import RunQuery
 from loadstone.engines.traffic import Route
 
 ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
@@ -37,8 +37,8 @@ class Waiting:
     def beside(self) -> "Waiting":
         return self
 
-    def account(self) -> Mapping[str, int | None]:
-        return {}
+    def account(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -50,15 +50,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, nargs="+", default=[0.3, 1.0])
     parser.add_argument("--repeat", type=int, default=10)
     asked = parser.parse_args()
+    task = RunQuery(query="", is_kept=True)
     print("target     engine's processes  query s  CPU ms  share of the query")
     for name, route in (("directory", Route()), ("bucket", Route(endpoint="http://127.0.0.1:9"))):
         for has_processes in (False, True):
             for seconds in asked.seconds:
                 engine = Waiting(seconds, has_processes=has_processes)
-                worker._run(engine, "", route, is_kept=True)
+                worker._run(engine, task, route)
                 before = time.process_time_ns()
                 for _ in range(asked.repeat):
-                    worker._run(engine, "", route, is_kept=True)
+                    worker._run(engine, task, route)
                 cpu_ms = (time.process_time_ns() - before) / asked.repeat / 1e6
                 processes = "several" if has_processes else "one"
                 print(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.engines.clickhouse_server import connect
+from loadstone.engines.settings import ServerAccess
 from tests.system import campaigns
 from tests.system.command import TOLD_AS_JSON, assert_untold, loadstone
 
@@ -155,8 +156,7 @@ def test_a_database_that_was_there_is_neither_taken_nor_dropped(
 ) -> None:
     """It is empty, and has the name that kept tables have."""
     (tmp_path / "disk").mkdir()
-    settings = {"url": server, "password": PASSWORD}
-    client = connect(settings)
+    client = connect(ServerAccess(url=server, password=PASSWORD))
     name = "loadstone-tpch-0-01-server-1-clickhouse-disk"
     client.command(f"CREATE DATABASE `{name}`")
     asked = f"{{url: '{server}', password: {{env: CLICKHOUSE_PASSWORD}}}}"

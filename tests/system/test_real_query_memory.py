@@ -23,6 +23,7 @@ MIB = 1 << 20
 # it needs more than once.
 READS = """
 import json, mmap, os, random, sys, time
+from dataclasses import asdict
 from pathlib import Path
 from loadstone.engines import session
 from loadstone.execution.host.memory_group import limited
@@ -42,7 +43,7 @@ with limited(limit, f"memory-{os.getpid()}", file.parent / "run"):
             for at in order:
                 pages[at]
         told = session.end(before, None)
-print(json.dumps({**told, "time_ns": time.monotonic_ns() - started}))
+print(json.dumps({**asdict(told), "time_ns": time.monotonic_ns() - started}))
 """
 
 

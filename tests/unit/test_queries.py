@@ -15,7 +15,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY, STREAMS
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.queries import QUERY_NAMES, Queries
-from loadstone.engines import ENGINES, entry_of, load_engine, spark_setup
+from loadstone.engines import ENGINES, entry_of, load_engine, settings_of, spark_setup
 from loadstone.engines.answers import (
     answer_file,
     difference,
@@ -24,6 +24,7 @@ from loadstone.engines.answers import (
     read_answer_file,
 )
 from loadstone.engines.benchmark import TABLES, text_of
+from loadstone.engines.settings import SparkOptions
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
 from tests.unit.campaign_drivers import DRIVERS
@@ -205,31 +206,32 @@ def java(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
 
 
 def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spark_setup.check({}, reads_buckets=False)
+    spark_setup.check(SparkOptions(), reads_buckets=False)
 
-    def refused(settings: dict[str, Any], *, buckets: bool = True) -> str:
+    def refused(options: SparkOptions, *, buckets: bool = True) -> str:
         with pytest.raises(InputError) as caught:
-            spark_setup.check(settings, reads_buckets=buckets)
+            spark_setup.check(options, reads_buckets=buckets)
         assert caught.value.hint
         return caught.value.message
 
-    assert "hadoop-aws" in refused({})
+    assert "hadoop-aws" in refused(SparkOptions())
     jars = spark / "jars"
     jars.mkdir()
-    assert "no .jar" in refused({"jars": str(jars)})
+    assert "no .jar" in refused(SparkOptions(jars=str(jars)))
     (jars / "hadoop-aws-3.4.1.jar").touch()
-    assert "hadoop-aws 3.4.1, allowed: 3.5.0" in refused({"jars": str(jars)})
+    assert "hadoop-aws 3.4.1, allowed: 3.5.0" in refused(SparkOptions(jars=str(jars)))
     (jars / "hadoop-aws-3.5.0.jar").touch()
-    spark_setup.check({"jars": str(jars)}, reads_buckets=True)
-    spark_setup.check({"packages": ["org.apache.hadoop:hadoop-aws:3.5.0"]}, reads_buckets=True)
+    spark_setup.check(SparkOptions(jars=str(jars)), reads_buckets=True)
+    package = "org.apache.hadoop:hadoop-aws:3.5.0"
+    spark_setup.check(SparkOptions(packages=[package]), reads_buckets=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        spark_setup.check({"master": url}, reads_buckets=False)
-    assert url in refused({"master": url}, buckets=False)
+        spark_setup.check(SparkOptions(master=url), reads_buckets=False)
+    assert url in refused(SparkOptions(master=url), buckets=False)
     java(spark, monkeypatch, "1.8.0_402")
-    assert "is Java 8" in refused({}, buckets=False)
+    assert "is Java 8" in refused(SparkOptions(), buckets=False)
     monkeypatch.setenv("JAVA_HOME", str(spark / "nowhere"))
-    assert "none" in refused({}, buckets=False)
+    assert "none" in refused(SparkOptions(), buckets=False)
 
 
 def test_settings_of_spark_are_read_by_their_owner_alone(tmp_path: Path) -> None:
@@ -334,6 +336,6 @@ def test_an_engine_that_is_not_there_names_its_extra() -> None:
         entry_of("oracle")
     for name in ENGINES:
         try:
-            load_engine(name, {})
+            load_engine(name, settings_of(name, {"url": "http://127.0.0.1:1"}))
         except InputError as error:
             assert f"loadstone[{ENGINES[name].extra}]" in str(error.hint)

@@ -1,11 +1,28 @@
 """The process of an engine: what it gives, how it ends, and what is lost with it."""
 
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from loadstone.engines.engine import Bucket, EngineUse, Tables
+from loadstone.engines.messages import (
+    CLASS,
+    EngineOpened,
+    NamedQuery,
+    OpenEngine,
+    QueryAnswer,
+    RunQuery,
+    RunStreams,
+    Task,
+    WriteTables,
+    line_of,
+    read_task,
+)
+from loadstone.engines.settings import ServerAccess, SparkOptions
 from loadstone.execution.queries import engine_process
 from loadstone.execution.queries.engine_process import (
     EngineError,
@@ -14,6 +31,44 @@ from loadstone.execution.queries.engine_process import (
     outcome_of,
 )
 from loadstone.execution.queries.streams import QueryStreams
+
+QUERY = RunQuery(query="SELECT 1", is_kept=True)
+
+
+def say(name: str, **fields: object) -> str:
+    """Return a program that says one thing, whatever it is asked."""
+    line = json.dumps({CLASS: name, **fields})
+    return f'print("""{line}""", flush=True); input()'
+
+
+TABLES = Tables(format="parquet", partitions=1, files={"nation": ["nation.parquet"]})
+BUCKET = Bucket(name="b", endpoint="http://h", region="r", access_key="a", secret_key="s")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        QUERY,
+        RunStreams(streams=[[NamedQuery(name="Q01", text="SELECT 1")], []]),
+        OpenEngine(
+            engine="spark", settings=SparkOptions(packages=["a:b:1"], conf={"spark.x": "1"}),
+            threads=2, memory_bytes=None, tables=replace(TABLES, bucket=BUCKET),
+        ),
+        OpenEngine(
+            engine="clickhouse_server", settings=ServerAccess(url="http://h", password="p"),
+            threads=None, memory_bytes=1, tables=replace(TABLES, database="d"),
+        ),
+        WriteTables(engine="clickhouse", settings=None, tables=TABLES, source="/made"),
+    ],
+)  # fmt: skip
+def test_a_task_comes_as_it_was_sent(task: Task) -> None:
+    assert read_task(line_of(task)) == task
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"loadstone.class": "Bucket", "name": "b"}'])
+def test_what_is_no_task_is_refused(line: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        read_task(line)
 
 
 class Worker:
@@ -34,7 +89,12 @@ class Worker:
         ("import os; input(); os.kill(os.getpid(), 9)", "engine_died", "SIGKILL.*memory"),
         ('import sys; input(); sys.exit("out of luck")', "engine_died", "out of luck"),
         ("import time; time.sleep(60)", "timeout", "no answer"),
-        ('print("""{"failed": "Boom: no"}""", flush=True); input()', "engine_error", "Boom: no"),
+        (say("TaskFailed", failed="Boom: no"), "engine_error", "Boom: no"),
+        (say("EngineOpened", version="1"), "engine_died", "EngineOpened, expected QueryAnswer"),
+        (say("QueryAnswer", time_ns=1, rows=1, use={}), "engine_died", "QueryAnswer.answer: Field"),
+        (say("QueryAnswer", time_ns="soon"), "engine_died", "QueryAnswer.time_ns: .* integer"),
+        (say("Wings"), "engine_died", "found no answer: .*Wings"),
+        ("print([], flush=True); input()", "engine_died", "found no answer"),
     ],
 )
 def test_an_engine_that_gives_no_answer_says_why(
@@ -43,7 +103,7 @@ def test_an_engine_that_gives_no_answer_says_why(
     Worker(monkeypatch, tmp_path, code)
     with EngineProcess(lambda: True, ()) as process:
         with pytest.raises(EngineError, match=said) as caught:
-            process.ask({"do": "run"}, 2_000_000_000)
+            process.ask(QUERY, QueryAnswer, 2_000_000_000)
         assert caught.value.kind == kind
 
 
@@ -62,7 +122,7 @@ def test_what_the_kernel_counts_tells_a_kill_for_memory_from_another(
     monkeypatch.setattr(engine_process, "_memory_kills", lambda: kills.pop(0))
     with EngineProcess(lambda: True, ()) as process:
         with pytest.raises(EngineError, match=said) as caught:
-            process.ask({"do": "run"}, 10**10)
+            process.ask(QUERY, QueryAnswer, 10**10)
         assert caught.value.kind == kind
 
 
@@ -81,7 +141,7 @@ def test_a_stop_ends_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     Worker(monkeypatch, tmp_path, "import time; time.sleep(60)")
     with EngineProcess(lambda: False, ()) as process:
         with pytest.raises(EngineError) as caught:
-            process.ask({"do": "run"}, 10**12)
+            process.ask(QUERY, QueryAnswer, 10**12)
         assert caught.value.kind == "stopped"
 
 
@@ -91,17 +151,19 @@ def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(
     code = (
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
-        '    task = json.loads(line)["do"]\n'
+        '    task = json.loads(line)["query"]\n'
         '    if task == "die": os._exit(3)\n'
-        '    key = "failed" if task == "fail" else "pid"\n'
-        "    print(json.dumps({key: str(os.getpid())}), flush=True)\n"
+        '    name = "TaskFailed" if task == "fail" else "EngineOpened"\n'
+        '    told = {"loadstone.class": name, "failed": "no", "version": str(os.getpid())}\n'
+        "    print(json.dumps(told), flush=True)\n"
     )
     Worker(monkeypatch, tmp_path, code)
     engines = KeptEngines()
 
     def ask(task: str, key: str | None = "spark one", group: str | None = None) -> str:
         with engines.process(lambda: True, (), key=key, group=group) as process:
-            return str(process.ask({"do": task}, 10**10)["pid"])
+            asked = RunQuery(query=task, is_kept=True)
+            return process.ask(asked, EngineOpened, 10**10).version
 
     try:
         first = ask("run")
@@ -131,15 +193,16 @@ import json, os, sys, time
 for line in sys.stdin:
     streams = json.loads(line)["streams"]
     now = time.monotonic_ns()
-    def say(**told): print(json.dumps(told), flush=True)
+    def say(name, **told): print(json.dumps({"loadstone.class": name, **told}), flush=True)
     def end(stream, name, **more):
-        say(stream=stream, query=name, started_ns=now, ended_ns=time.monotonic_ns(), **more)
-    left = [[name for name, text in one] for one in streams]
+        ended = time.monotonic_ns()
+        say("StreamAnswer", stream=stream, query=name, started_ns=now, ended_ns=ended, **more)
+    left = [[query["name"] for query in one] for one in streams]
     while any(left):
         for stream, names in enumerate(left):
             if names and names[0] == "Q21": FATE
             if names: end(stream, names.pop(0), rows=0, answer=[])
-    say(cpu_ns=1)
+    say("StreamsEnded", use={"cpu_ns": 1})
 """
 
 
@@ -153,15 +216,14 @@ def test_an_engine_that_dies_in_a_query_of_a_stream_fails_those_that_ran_and_no_
     assert not streams.are_over
     streams.lose(caught.value, None)
     with EngineProcess(lambda: True, ()) as process:
-        assert streams.ask(process) == {"cpu_ns": 1}
+        assert streams.ask(process) == EngineUse(cpu_ns=1)
     assert streams.are_over
-    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
+    found = {(one.stream, one.query): one.outcome for one in streams.ended}
     assert found == {
         (1, "Q01"): "ok", (1, "Q21"): "engine_died", (1, "Q06"): "ok",
         (2, "Q06"): "ok", (2, "Q01"): "engine_died", (3, "Q06"): "ok",
     }  # fmt: skip
-    said = next(one["message"] for one in streams.ended if one["query"] == "Q21")
-    assert "SIGKILL" in said
+    assert "SIGKILL" in str(next(one.message for one in streams.ended if one.query == "Q21"))
 
 
 def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
@@ -179,7 +241,7 @@ def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
     with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
         streams.ask(process)
     streams.lose(caught.value, None)
-    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
+    found = {(one.stream, one.query): one.outcome for one in streams.ended}
     assert found == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
 
 
@@ -189,4 +251,4 @@ def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
     assert streams.names_left == ["Q01"]
     streams.lose(EngineError("engine_error", "no such file"), None)
     assert streams.are_over
-    assert [one["outcome"] for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2
+    assert [one.outcome for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.engines.engine import Engine
+from loadstone.engines.settings import EngineSettings, ServerAccess, SparkOptions
 from loadstone.errors import InputError, shown
 
 
@@ -17,9 +18,9 @@ from loadstone.errors import InputError, shown
 class EngineEntry:
     """Where an engine is, and what it needs: its module's class, an import, and our extra.
 
-    `setup` is a module whose `check` looks for what else it needs. An engine that `is_kept` starts
-    too slowly to do so for each query, and keeps nothing of the tables. One without streams runs
-    the queries of a process one after another.
+    `setup` is a module whose `check` looks for what else its settings need. An engine that
+    `is_kept` starts too slowly to do so for each query, and keeps nothing of the tables. One
+    without streams runs the queries of a process one after another.
     """
 
     module: str
@@ -29,6 +30,7 @@ class EngineEntry:
     formats: tuple[str, ...] = ("parquet",)
     reads_buckets: bool = True
     setup: str | None = None
+    settings: type[SparkOptions] | type[ServerAccess] | None = None
     is_kept: bool = False
     has_streams: bool = True
 
@@ -49,11 +51,18 @@ ENGINES: Mapping[str, EngineEntry] = {
         "clickhouse",
         ("server",),
         setup="clickhouse_server",
+        settings=ServerAccess,
     ),
     "datafusion": EngineEntry("datafusion_engine", "DataFusion", "datafusion", "datafusion"),
     "duckdb": EngineEntry("duckdb_engine", "DuckDb", "duckdb", "duckdb", reads_buckets=False),
     "spark": EngineEntry(
-        "spark_engine", "Spark", "pyspark", "spark", setup="spark_setup", is_kept=True
+        "spark_engine",
+        "Spark",
+        "pyspark",
+        "spark",
+        setup="spark_setup",
+        settings=SparkOptions,
+        is_kept=True,
     ),
 }
 
@@ -71,7 +80,23 @@ def entry_of(name: str) -> EngineEntry:
     return entry
 
 
-def check_engine(name: str, settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
+def settings_of(name: str, document: object) -> EngineSettings:
+    """Return the settings of an engine from a trial's document; InputError for wrong ones."""
+    # Not on top: the process of an engine has no use for it.
+    from pydantic import TypeAdapter, ValidationError
+
+    kind = entry_of(name).settings
+    if kind is None:
+        return None
+    try:
+        settings: EngineSettings = TypeAdapter[Any](kind).validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return settings
+
+
+def check_engine(name: str, settings: EngineSettings, *, reads_buckets: bool) -> None:
     """Raise InputError for what an engine with such settings lacks on this host."""
     setup = entry_of(name).setup
     if setup is not None:
@@ -79,9 +104,9 @@ def check_engine(name: str, settings: Mapping[str, Any], *, reads_buckets: bool)
         module.check(settings, reads_buckets=reads_buckets)
 
 
-def load_engine(name: str, settings: Mapping[str, Any]) -> Engine:
+def load_engine(name: str, settings: EngineSettings) -> Engine:
     """Return an engine, not opened yet."""
     entry = entry_of(name)
-    module = importlib.import_module(f"loadstone.engines.{entry.module}")
-    engine: Engine = getattr(module, entry.class_name)(**settings)
+    make = getattr(importlib.import_module(f"loadstone.engines.{entry.module}"), entry.class_name)
+    engine: Engine = make() if settings is None else make(settings)
     return engine

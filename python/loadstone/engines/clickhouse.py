@@ -93,9 +93,8 @@ class ClickHouse:
         """Nothing: chdb runs the queries of a process one after another."""
         raise NotImplementedError
 
-    def account(self) -> dict[str, int | None]:
+    def account(self) -> None:
         """Nothing: all that it uses is used by this process."""
-        return {}
 
     def close(self) -> None:
         """Close the session, which writes what it still holds."""

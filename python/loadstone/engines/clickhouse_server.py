@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadstone.engines.clickhouse import CACHES_OFF, NEVER_SPLIT, SORTED_BY, STANDARD_SQL
-from loadstone.engines.engine import Row, Tables
+from loadstone.engines.engine import EngineUse, Row, Tables
 from loadstone.engines.places import TablePlace
+from loadstone.engines.settings import ServerAccess
 from loadstone.engines.tables import MARK, Mark, read_mark
 from loadstone.errors import InputError, TargetError
 
@@ -21,49 +22,45 @@ CONNECT_MAX_S = 10
 _MARK_TABLE = MARK.partition(".")[0].replace("-", "_")
 _MADE_BY_US = "made by loadstone"
 _CACHES = ("MARK CACHE", "UNCOMPRESSED CACHE", "FILESYSTEM CACHE")
-_COUNTED = {
-    "cpu_ns": ("OSCPUVirtualTimeMicroseconds", 1000),
-    "read_bytes": ("OSReadBytes", 1),
-    "received_bytes": ("ReadBufferFromS3Bytes", 1),
-}
-"""What the log of queries counts, and its units of ours."""
+_COUNTED = ("OSCPUVirtualTimeMicroseconds", "OSReadBytes", "ReadBufferFromS3Bytes")
+"""What is taken of the counts in the log of queries."""
 
 
-def check(settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
+def check(access: ServerAccess, *, reads_buckets: bool) -> None:
     """Raise InputError if the server does not answer, or lacks a policy."""
-    client = connect(settings)
+    client = connect(access)
     try:
-        policy = settings.get("policy")
+        policy = access.policy
         found = client.query("SELECT DISTINCT policy_name FROM system.storage_policies").result_rows
         names = [str(name) for (name,) in found]
         if policy is not None and policy not in names:
             raise InputError(
-                f'found storage policy "{policy}", {settings["url"]} has: {", ".join(names)}',
+                f'found storage policy "{policy}", {access.url} has: {", ".join(names)}',
                 "a storage policy is set up in the server's own configuration",
             )
     finally:
         client.close()
 
 
-def connect(settings: Mapping[str, Any]) -> Any:
+def connect(access: ServerAccess) -> Any:
     """Return a client; raise InputError with what the server said."""
     import clickhouse_connect
 
-    url = urlsplit(settings["url"])
+    url = urlsplit(access.url)
     try:
         return clickhouse_connect.get_client(
             interface=url.scheme,
             host=url.hostname,
             port=url.port or (8443 if url.scheme == "https" else 8123),
-            username=settings.get("user") or "default",
-            password=settings.get("password") or "",
+            username=access.user or "default",
+            password=access.password or "",
             connect_timeout=CONNECT_MAX_S,
             send_receive_timeout=24 * 3600,
             autogenerate_session_id=False,
         )
     except Exception as error:
         raise InputError(
-            f"{settings['url']}: no ClickHouse answers there: {_said(error)}",
+            f"{access.url}: no ClickHouse answers there: {_said(error)}",
             "look at the address, the user and the password of the engine's settings",
         ) from error
 
@@ -77,16 +74,16 @@ class ClickHouseServer:
 
     has_processes = False
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, access: ServerAccess) -> None:
         """Take the settings of the campaign."""
-        self._settings = settings
+        self._access = access
         self._asked: dict[str, Any] = {}
         self._client: Any = None
         self._last: list[str] = []
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
         """Connect, with the server's caches of results off."""
-        self._client = connect(self._settings)
+        self._client = connect(self._access)
         self._client.database = tables.database
         self._asked = {**STANDARD_SQL, **dict.fromkeys(CACHES_OFF, 0), "log_queries": 1}
         if threads is not None:
@@ -105,16 +102,16 @@ class ClickHouseServer:
 
     def beside(self) -> "_Client":
         """Return a client of its own, whose queries are counted with the others."""
-        client = connect(self._settings)
+        client = connect(self._access)
         client.database = self._client.database
         return _Client(client, self._asked, self._last)
 
-    def account(self) -> dict[str, int | None]:
+    def account(self) -> EngineUse:
         """Return what the server's log says of the queries since this was asked last.
 
         Nothing where it has not all of them.
         """
-        names = ", ".join(f"sum(ProfileEvents['{name}'])" for name, _ in _COUNTED.values())
+        names = ", ".join(f"sum(ProfileEvents['{name}'])" for name in _COUNTED)
         asked, self._last[:] = ", ".join(f"'{one}'" for one in self._last), []
         try:
             self._client.command("SYSTEM FLUSH LOGS")
@@ -123,13 +120,11 @@ class ClickHouseServer:
                 f"WHERE query_id IN ({asked}) AND type != 'QueryStart'"
             ).result_rows
         except Exception:  # a user without the right to it, or a server without the log
-            return dict.fromkeys(_COUNTED)
+            return EngineUse()
         if count != asked.count(",") + 1:
-            return dict.fromkeys(_COUNTED)
-        return {
-            name: int(value) * unit
-            for (name, (_, unit)), value in zip(_COUNTED.items(), row, strict=True)
-        }
+            return EngineUse()
+        cpu_us, read_bytes, received_bytes = map(int, row)
+        return EngineUse(cpu_ns=cpu_us * 1000, read_bytes=read_bytes, received_bytes=received_bytes)
 
     def close(self) -> None:
         """Close the connection."""
@@ -157,14 +152,14 @@ class _Client:
 class DatabasePlace(TablePlace):
     """A database of the server, which is ours by the mark in a table of it."""
 
-    def __init__(self, settings: Mapping[str, Any], name: str, partitions: int) -> None:
+    def __init__(self, access: ServerAccess, name: str, partitions: int) -> None:
         """Take how the server is reached, and the name of the database."""
         self.database = name
-        self.name = f"{settings['url']}/{name}"
-        self._policy = settings.get("policy")
+        self.name = f"{access.url}/{name}"
+        self._policy = access.policy
         self._partitions = partitions
         try:
-            self._client = connect(settings)
+            self._client = connect(access)
         except InputError as error:
             raise TargetError(error.message, error.hint) from error
 

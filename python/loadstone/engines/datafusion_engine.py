@@ -49,9 +49,8 @@ class DataFusion:
         """Return the session itself, which threads may share."""
         return self
 
-    def account(self) -> dict[str, int | None]:
+    def account(self) -> None:
         """Nothing: all that it uses is used by this process."""
-        return {}
 
     def close(self) -> None:
         """Let go of the session."""

@@ -48,9 +48,8 @@ class DuckDb:
         other._connection = self._connection.cursor()
         return other
 
-    def account(self) -> dict[str, int | None]:
+    def account(self) -> None:
         """Nothing: all that it uses is used by this process."""
-        return {}
 
     def close(self) -> None:
         """Close the connection."""

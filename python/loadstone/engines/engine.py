@@ -48,6 +48,21 @@ class Tables:
         return [f"s3://{self.bucket.name}/{name}" for name in self.files[table]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineUse:
+    """What an engine used during its work; None for what nothing tells."""
+
+    cpu_ns: int | None = None
+    read_bytes: int | None = None
+    reread_bytes: int | None = None
+    spilled_bytes: int | None = None
+    major_faults: int | None = None
+    memory_stall_ns: int | None = None
+    memory_peak_bytes: int | None = None
+    received_bytes: int | None = None
+    cores: int | None = None
+
+
 class GoneError(Exception):
     """What does an engine's work has ended: its process is of no use any more."""
 
@@ -84,11 +99,10 @@ class Engine(Protocol):
     def beside(self) -> Asked:
         """Return what runs queries of the same open tables in another thread, at the same time."""
 
-    def account(self) -> Mapping[str, int | None]:
+    def account(self) -> EngineUse | None:
         """Return what the engine counted of its last queries, where this process cannot see it.
 
-        It replaces what was seen: `cpu_ns`, `read_bytes` and `received_bytes`, None for what
-        nothing tells.
+        It replaces what was seen: what this host's memory did says nothing of work elsewhere.
         """
 
     def close(self) -> None:

@@ -10,11 +10,11 @@ import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from loadstone.engines.engine import Bucket
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
@@ -351,22 +351,3 @@ def _without_trailers() -> Iterator[None]:
         yield
     finally:
         del os.environ[name]
-
-
-def place_of(
-    target: Mapping[str, Any], place: str, *, is_directory: bool, secrets: Mapping[str, str]
-) -> TablePlace:
-    """Return a place on a target, whose settings have their `secrets` resolved."""
-    settings = target["settings"]
-    if is_directory:
-        return DirectoryPlace(settings["path"], place)
-    return BucketPlace(
-        Bucket(
-            name=place,
-            endpoint=settings["endpoints"][0],
-            region=settings.get("region") or "us-east-1",
-            access_key=secrets["access_key"],
-            secret_key=secrets["secret_key"],
-            session_token=secrets.get("session_token"),
-        )
-    )

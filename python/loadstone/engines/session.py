@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-OF_MEMORY = (
-    "memory_stall_ns",
-    "major_faults",
-    "memory_peak_bytes",
-    "spilled_bytes",
-    "reread_bytes",
-)
+from loadstone.engines.engine import EngineUse
+
 _REREAD = ("workingset_refault_file", "workingset_refault_anon")
 """What the kernel calls pages that it had dropped not long before they were wanted again."""
 
@@ -50,21 +45,22 @@ def begin(server: int | None) -> Use:
     return _use(processes, server)
 
 
-def end(before: Use, server: int | None) -> dict[str, int | None]:
-    """Return what was used since, as a record has it."""
+def end(before: Use, server: int | None) -> EngineUse:
+    """Return what was used since, and how many processors may be used."""
     processes = list(_processes())
     after = _use(processes, server)
     read_bytes = after.read_bytes - before.read_bytes
     is_known = before.stall_ns is not None and after.stall_ns is not None
-    return {
-        "cpu_ns": after.cpu_ns - before.cpu_ns,
-        "read_bytes": read_bytes,
-        "reread_bytes": min(after.reread_bytes - before.reread_bytes, read_bytes),
-        "spilled_bytes": after.written_bytes - before.written_bytes,
-        "major_faults": after.major_faults - before.major_faults,
-        "memory_stall_ns": (after.stall_ns or 0) - (before.stall_ns or 0) if is_known else None,
-        "memory_peak_bytes": sum(map(_peak_bytes, processes)),
-    }
+    return EngineUse(
+        cpu_ns=after.cpu_ns - before.cpu_ns,
+        read_bytes=read_bytes,
+        reread_bytes=min(after.reread_bytes - before.reread_bytes, read_bytes),
+        spilled_bytes=after.written_bytes - before.written_bytes,
+        major_faults=after.major_faults - before.major_faults,
+        memory_stall_ns=(after.stall_ns or 0) - (before.stall_ns or 0) if is_known else None,
+        memory_peak_bytes=sum(map(_peak_bytes, processes)),
+        cores=len(os.sched_getaffinity(0)),
+    )
 
 
 def _use(processes: Iterable[str], server: int | None) -> Use:

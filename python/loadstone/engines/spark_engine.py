@@ -6,12 +6,13 @@ cluster uses is on other hosts, so its tasks' own account of CPU time is taken.
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from loadstone.engines import spark_setup
-from loadstone.engines.engine import Bucket, GoneError, Row, Tables
+from loadstone.engines.engine import Bucket, EngineUse, GoneError, Row, Tables
+from loadstone.engines.settings import SparkOptions
 
 _QUIET = """\
 rootLogger.level = error
@@ -29,18 +30,9 @@ class Spark:
 
     has_processes = True
 
-    def __init__(
-        self,
-        master: str | None = None,
-        jars: str | None = None,
-        packages: Sequence[str] = (),
-        conf: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, options: SparkOptions) -> None:
         """Take where it runs, libraries for it, and settings of Spark's own."""
-        self._master = master
-        self._jars = jars
-        self._packages = packages
-        self._conf = dict(conf or {})
+        self._options = options
         self._session: Any = None
         self._cluster: spark_setup.Cluster | None = None
         self._cpu_ns = 0
@@ -61,13 +53,13 @@ class Spark:
     def _begin(self, threads: int | None, memory_bytes: int | None) -> None:
         scratch = Path(tempfile.mkdtemp(prefix="spark-"))
         settings = self._settings(scratch, threads, memory_bytes)
-        if self._master is None:
+        if self._options.master is None:
             memory = memory_bytes or spark_setup.EXECUTOR_MEMORY
             cores = threads or len(os.sched_getaffinity(0))
             self._cluster = spark_setup.Cluster(scratch, cores, memory)
             settings |= {"spark.master": self._cluster.master, **self._cluster.settings}
-        settings |= self._conf
-        self._session = _start(scratch, settings, on_loopback=self._master is None)
+        settings |= self._options.conf
+        self._session = _start(scratch, settings, on_loopback=self._cluster is not None)
         # Executors start with the first task, which no query should wait for.
         self._session.range(1).collect()
 
@@ -82,18 +74,19 @@ class Spark:
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         }
-        if self._master is None:
+        options = self._options
+        if options.master is None:
             settings["spark.local.dir"] = str(scratch)
         else:
-            settings["spark.master"] = self._master
+            settings["spark.master"] = options.master
         if threads is not None:
             settings["spark.cores.max"] = str(threads)
         if memory_bytes is not None:
             settings["spark.executor.memory"] = f"{memory_bytes >> 20}m"
-        if self._jars is not None:
-            settings["spark.jars"] = ",".join(map(str, spark_setup.jars_in(self._jars)))
-        if self._packages:
-            settings["spark.jars.packages"] = ",".join(self._packages)
+        if options.jars is not None:
+            settings["spark.jars"] = ",".join(map(str, spark_setup.jars_in(options.jars)))
+        if options.packages:
+            settings["spark.jars.packages"] = ",".join(options.packages)
         return settings
 
     def load(self, tables: Tables, source: str) -> None:
@@ -125,16 +118,16 @@ class Spark:
         """Return the session itself: jobs of several threads share its processors fairly."""
         return self
 
-    def account(self) -> dict[str, int | None]:
+    def account(self) -> EngineUse | None:
         """Return what the tasks of a given cluster used since this was asked last.
 
         What they read is not told: Spark's own count leaves out what libraries read in threads of
         their own, which is most of a Parquet file.
         """
-        if self._master is None:
-            return {}
+        if self._options.master is None:
+            return None
         before, self._cpu_ns = self._cpu_ns, self._task_cpu_ns()
-        return {"cpu_ns": self._cpu_ns - before, "read_bytes": None, "received_bytes": None}
+        return EngineUse(cpu_ns=self._cpu_ns - before)
 
     def _task_cpu_ns(self) -> int:
         context = self._session.sparkContext

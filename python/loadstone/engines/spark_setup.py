@@ -12,11 +12,11 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from loadstone.engines.ending import end_with_parent
+from loadstone.engines.settings import SparkOptions
 from loadstone.errors import InputError
 
 JAVA_LEAST = 17
@@ -30,7 +30,7 @@ _DAEMON = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Master and worker only keep accounts; what runs queries has Java's own settings."""
 
 
-def check(settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
+def check(options: SparkOptions, *, reads_buckets: bool) -> None:
     """Raise InputError for what is missing before Spark can start."""
     java = find_java()
     if java is None:
@@ -45,11 +45,11 @@ def check(settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
             f'Spark needs Java {JAVA_LEAST} or later; "{java}" is {found}',
             "install a later one, or set JAVA_HOME to it",
         )
-    jars = _jars(settings.get("jars"))
+    jars = _jars(options.jars)
     if reads_buckets:
-        _check_buckets(jars, settings.get("packages") or ())
-    if settings.get("master"):
-        _check_master(str(settings["master"]))
+        _check_buckets(jars, options.packages)
+    if options.master:
+        _check_master(options.master)
 
 
 def find_java() -> Path | None:
@@ -101,7 +101,7 @@ def jars_in(folder: str) -> list[Path]:
     return sorted(Path(folder).glob("*.jar"))
 
 
-def _check_buckets(jars: list[Path], packages: tuple[str, ...] | list[str]) -> None:
+def _check_buckets(jars: list[Path], packages: Sequence[str]) -> None:
     own = [path.name for path in (*jars, *(spark_home() / "jars").glob("hadoop-aws-*.jar"))]
     given = [name.removesuffix(".jar").removeprefix("hadoop-aws-") for name in own
              if name.startswith("hadoop-aws-")]  # fmt: skip

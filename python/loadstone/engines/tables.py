@@ -11,10 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from loadstone.engines.benchmark import BYTES_PER_SCALE, TABLES
 from loadstone.errors import TargetError
@@ -191,16 +190,3 @@ def pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             yield piece
-
-
-def describe(mark: Mark) -> Mapping[str, Any]:
-    """Return what a record says of tables."""
-    return {
-        "benchmark": mark.benchmark,
-        "scale": mark.scale,
-        "format": mark.format,
-        "partitions": mark.partitions,
-        "files": len(mark.files),
-        "bytes": sum(one.size_bytes for one in mark.files),
-        "sha256": hashlib.sha256("".join(one.sha256 for one in mark.files).encode()).hexdigest(),
-    }

@@ -5,24 +5,40 @@ used. Tasks come from standard input, as they hold credentials; engines may prin
 which goes to standard error.
 """
 
-import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn, TypeVar
 
 from loadstone.engines import load_engine, session
 from loadstone.engines.answers import plain_answer
 from loadstone.engines.ending import end_with_parent
-from loadstone.engines.engine import Bucket, Engine, GoneError, Tables
+from loadstone.engines.engine import Engine, EngineUse, GoneError, Row, Tables
+from loadstone.engines.messages import (
+    EngineOpened,
+    OpenEngine,
+    QueryAnswer,
+    RunQuery,
+    RunStreams,
+    StreamAnswer,
+    StreamsEnded,
+    TablesWritten,
+    TaskFailed,
+    Told,
+    WriteTables,
+    line_of,
+    read_task,
+)
 from loadstone.engines.mounts import server_of
 from loadstone.engines.traffic import Route, received_by
 
 MESSAGE_MAX = 2000
+
+_T = TypeVar("_T")
 
 
 def main() -> None:
@@ -33,26 +49,28 @@ def main() -> None:
     engine: Engine | None = None
     route = Route()
     for line in sys.stdin:
-        task = json.loads(line)
+        told: Told
         try:
-            if task["do"] == "open":
-                engine = engine or load_engine(task["engine"], task["settings"])
-                tables = _tables(task)
-                route = _route(tables)
-                told = {"version": engine.open(tables, **task["limits"])}
-            elif task["do"] == "load":
-                engine = load_engine(task["engine"], task["settings"])
-                told = _load(engine, _tables(task), task["source"])
-            elif task["do"] == "streams":
-                assert engine is not None, "a task opens the engine first"
-                told = _run_streams(engine, task["streams"], route, partial(_say, answers))
-            else:
-                assert engine is not None, "a task opens the engine first"
-                told = _run(engine, task["query"], route, is_kept=task["is_kept"])
+            match read_task(line):
+                case OpenEngine() as task:
+                    engine = engine or load_engine(task.engine, task.settings)
+                    route = _route(task.tables)
+                    version = engine.open(
+                        task.tables, threads=task.threads, memory_bytes=task.memory_bytes
+                    )
+                    told = EngineOpened(version=version)
+                case WriteTables() as task:
+                    told = _write(load_engine(task.engine, task.settings), task)
+                case RunQuery() as task:
+                    assert engine is not None, "a task opens the engine first"
+                    told = _run(engine, task, route)
+                case RunStreams() as task:
+                    assert engine is not None, "a task opens the engine first"
+                    told = _run_streams(engine, task, route, partial(_say, answers))
         except GoneError as error:
             _end(error)
         except Exception as error:  # what an engine raises is its own affair
-            told = {"failed": f"{type(error).__name__}: {error}"[:MESSAGE_MAX]}
+            told = TaskFailed(failed=_words(error))
         _say(answers, told)
     if engine is not None:
         engine.close()
@@ -64,15 +82,13 @@ def _end(error: GoneError) -> NoReturn:
     os._exit(1)
 
 
-def _say(answers: IO[str], told: dict[str, Any]) -> None:
-    answers.write(json.dumps(told) + "\n")
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
+
+
+def _say(answers: IO[str], told: Told) -> None:
+    answers.write(line_of(told))
     answers.flush()
-
-
-def _tables(task: dict[str, Any]) -> Tables:
-    told = dict(task["tables"])
-    bucket = told.pop("bucket", None)
-    return Tables(**told, bucket=Bucket(**bucket) if bucket else None)
 
 
 def _route(tables: Tables) -> Route:
@@ -81,74 +97,76 @@ def _route(tables: Tables) -> Route:
     return Route(server=server_of(tables.directory) if tables.directory else None)
 
 
-def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
-    started = time.monotonic_ns()
-    engine.load(tables, source)
+def _write(engine: Engine, task: WriteTables) -> TablesWritten:
+    engine.load(task.tables, task.source)
     engine.close()
-    return {"time_ns": time.monotonic_ns() - started}
+    return TablesWritten()
 
 
-def _run(engine: Engine, query: str, route: Route, *, is_kept: bool) -> dict[str, Any]:
-    with _measured(engine, route) as measured:
+def _run(engine: Engine, task: RunQuery, route: Route) -> QueryAnswer:
+    def run() -> tuple[list[Row], int]:
         started = time.monotonic_ns()
-        rows = engine.run(query)
-        time_ns = time.monotonic_ns() - started
-    told = {"time_ns": time_ns, "rows": len(rows), **measured}
-    return {**told, "answer": plain_answer(rows)} if is_kept else told
+        rows = engine.run(task.query)
+        return rows, time.monotonic_ns() - started
+
+    (rows, time_ns), use = _measured(engine, route, run)
+    answer = plain_answer(rows) if task.is_kept else None
+    return QueryAnswer(time_ns=time_ns, rows=len(rows), use=use, answer=answer)
 
 
 def _run_streams(
-    engine: Engine,
-    streams: Sequence[Sequence[tuple[str, str]]],
-    route: Route,
-    say: Callable[[dict[str, Any]], None],
-) -> dict[str, Any]:
+    engine: Engine, task: RunStreams, route: Route, say: Callable[[Told], None]
+) -> StreamsEnded:
     """Run streams beside each other; say each answer at once, and at the end what all used."""
     one_at_a_time = threading.Lock()
-    beside = [engine.beside() for _ in streams]
+    beside = [engine.beside() for _ in task.streams]
 
     def run(number: int) -> None:
-        for name, query in streams[number]:
-            told: dict[str, Any] = {"stream": number, "query": name}
+        for query in task.streams[number]:
+            rows: list[Row] | None = None
+            said = None
             started = time.monotonic_ns()
             try:
-                rows = beside[number].run(query)
+                rows = beside[number].run(query.text)
             except GoneError as error:
                 _end(error)
             except Exception as error:
-                ended = time.monotonic_ns()
-                told["error"] = f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
-            else:
-                ended = time.monotonic_ns()
-                told |= {"rows": len(rows), "answer": plain_answer(rows)}
+                said = _words(error)
+            ended = time.monotonic_ns()
+            told = StreamAnswer(
+                stream=number,
+                query=query.name,
+                started_ns=started,
+                ended_ns=ended,
+                rows=None if rows is None else len(rows),
+                answer=None if rows is None else plain_answer(rows),
+                error=said,
+            )
             with one_at_a_time:
-                say({**told, "started_ns": started, "ended_ns": ended})
+                say(told)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(streams))]
-    with _measured(engine, route) as measured:
+    def run_all() -> None:
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(len(beside))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    return measured
+
+    _, use = _measured(engine, route, run_all)
+    return StreamsEnded(use=use)
 
 
-@contextmanager
-def _measured(engine: Engine, route: Route) -> Iterator[dict[str, Any]]:
-    """Give what the engine used meanwhile, once it is over."""
-    measured: dict[str, Any] = {}
+def _measured(engine: Engine, route: Route, work: Callable[[], _T]) -> tuple[_T, EngineUse]:
+    """Do work; return what comes of it, and what the engine used meanwhile."""
     before = session.begin(route.server)
     with received_by(engine.has_processes, route) as received:
-        yield measured
-    measured |= session.end(before, route.server)
-    measured |= {"received_bytes": received[0], "cores": len(os.sched_getaffinity(0))}
+        done = work()
+    use = replace(session.end(before, route.server), received_bytes=received[0])
     if engine.has_processes:
         # They write what they exchange, and not for want of memory alone.
-        measured["spilled_bytes"] = None
+        use = replace(use, spilled_bytes=None)
     told = engine.account()
-    if told:
-        # It works elsewhere: what this host's memory did says nothing of it.
-        measured |= {**dict.fromkeys(session.OF_MEMORY), **told}
+    return done, use if told is None else replace(told, cores=use.cores)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """What trials of queries need, looked for before anything is written."""
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
 
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
 from loadstone.documents.trial import QueryDocument, TrialDocument
@@ -13,7 +11,7 @@ from loadstone.engines import check_engine, entry_of
 from loadstone.engines.answers import answer_file, read_answer_file
 from loadstone.engines.tables import cache_folder, folder_name, needed_bytes
 from loadstone.errors import InputError, TargetError
-from loadstone.execution import secrets
+from loadstone.execution.queries.table_places import engine_settings, place_settings
 
 
 def check_queries(documents: Iterable[TrialDocument]) -> None:
@@ -34,7 +32,7 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
         )
         if own["engine"] is not None and (like, own["storage"]) not in checked:
             checked.add((like, own["storage"]))
-            _check_engine(own, is_here=is_here)
+            _check_engine(document, is_here=is_here)
             if own.get("streams") and not entry_of(own["engine"]).has_streams:
                 raise TargetError(
                     f'engine "{own["engine"]}" runs the queries of a process one after another, '
@@ -48,7 +46,7 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
         if not (cache / folder_name(own["benchmark"], own["scale"], own["partitions"])).exists():
             room[str(cache)] = needed_bytes(own["scale"])
         if own["is_directory"]:
-            path = document["target"]["settings"]["path"]
+            path = place_settings(document)["path"]
             room[path] = room.get(path, 0) + needed_bytes(own["scale"])
     _check_room(room)
 
@@ -58,7 +56,8 @@ def cache_of(own: QueryDocument) -> Path:
     return Path(own["data"]) if own["data"] else cache_folder()
 
 
-def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
+def _check_engine(document: TrialDocument, *, is_here: bool) -> None:
+    own = document["queries"]
     try:
         entry = entry_of(own["engine"] or "")
     except InputError as error:
@@ -80,9 +79,8 @@ def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
         )
 
     try:
-        settings = cast(dict[str, Any], secrets.resolved(own.get("settings") or {}, os.environ))
         is_bucket = not (is_here or own["is_directory"])
-        check_engine(own["engine"] or "", settings, reads_buckets=is_bucket)
+        check_engine(own["engine"] or "", engine_settings(document), reads_buckets=is_bucket)
     except InputError as error:
         name = (own["engine"] or "").partition("_")[0]
         raise TargetError(f'engine "{name}": {error.message}', error.hint) from error

@@ -10,17 +10,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
+from loadstone.engines.messages import CLASS, Answered, Task, TaskFailed, Told, line_of
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 
 TICK_S = 0.2
 SAID_MAX = 500
-
+_Kind = TypeVar("_Kind")
 
 _SAID_OF_MEMORY = (
     "OutOfMemory",  # DuckDB, Java
@@ -44,6 +47,24 @@ class EngineError(LoadstoneError):
 def outcome_of(message: str) -> str:
     """Return the outcome of a query that an engine gave up, from what the engine said."""
     return OUT_OF_MEMORY if any(sign in message for sign in _SAID_OF_MEMORY) else "engine_error"
+
+
+_TOLD = {kind.__name__: TypeAdapter[Any](kind) for kind in get_args(Told)}
+
+
+def read_told(line: str) -> Told:
+    """Return what the process of an engine told; raise ValueError with what is wrong with it."""
+    try:
+        body = json.loads(line)
+        name = body.pop(CLASS)
+        told: Told = _TOLD[name].validate_python(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        way = ".".join(map(str, (name, *first["loc"])))
+        raise ValueError(f"{way}: {first['msg']}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"found no answer: {line[:100].strip()}") from error
+    return told
 
 
 class KeptEngines:
@@ -138,28 +159,40 @@ class EngineProcess:
         self._tick = tick
         self._hidden = hidden
 
-    def ask(self, task: Mapping[str, Any], timeout_ns: int) -> dict[str, Any]:
+    def ask(self, task: Task, kind: type[_Kind], timeout_ns: int) -> _Kind:
         """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
         self.begin(task)
-        return self.answer(timeout_ns)
+        told = self.answer(timeout_ns)
+        if not isinstance(told, kind):
+            raise self.refuse(f"answered {type(told).__name__}, expected {kind.__name__}")
+        return told
 
-    def begin(self, task: Mapping[str, Any]) -> None:
+    def begin(self, task: Task) -> None:
         """Give a task that has several answers."""
         assert self._process.stdin is not None, "it has a pipe"
         self._kills = _memory_kills()
         try:
-            self._process.stdin.write(json.dumps(task) + "\n")
+            self._process.stdin.write(line_of(task))
             self._process.stdin.flush()
         except OSError:
             raise self._died() from None
 
-    def answer(self, timeout_ns: int) -> dict[str, Any]:
+    def answer(self, timeout_ns: int) -> Answered:
         """Return the next answer; raise EngineError if there is none, or it is a failure."""
-        told: dict[str, Any] = json.loads(self._awaited(timeout_ns))
-        if "failed" in told:
-            message = secrets.hide(told["failed"], self._hidden)
+        try:
+            told = read_told(self._awaited(timeout_ns))
+        except ValueError as error:
+            raise self.refuse(str(error)) from error
+        if isinstance(told, TaskFailed):
+            message = secrets.hide(told.failed, self._hidden)
             raise EngineError(outcome_of(message), message)
         return told
+
+    def refuse(self, what: str) -> EngineError:
+        """End the process for what it did, and return the error."""
+        self._end()
+        said = secrets.hide(what[:SAID_MAX], self._hidden)
+        return EngineError("engine_died", f"the engine's process was ended: {said}")
 
     def _awaited(self, timeout_ns: int) -> str:
         deadline = time.monotonic_ns() + timeout_ns

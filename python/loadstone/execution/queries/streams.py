@@ -2,10 +2,27 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
+from loadstone.engines.answers import Answer
 from loadstone.engines.benchmark import text_of
+from loadstone.engines.engine import EngineUse
+from loadstone.engines.messages import NamedQuery, RunStreams, StreamAnswer, StreamsEnded
 from loadstone.execution.queries.engine_process import EngineError, EngineProcess, outcome_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedQuery:
+    """A query of a stream, from 1 on, with its times on the host's clock."""
+
+    stream: int
+    query: str
+    outcome: str
+    message: str | None
+    started_ns: int
+    ended_ns: int
+    rows: int | None = None
+    answer: Answer | None = None
 
 
 class QueryStreams:
@@ -13,13 +30,13 @@ class QueryStreams:
 
     def __init__(self, orders: Sequence[Sequence[str]], scale: float, timeout_ns: int) -> None:
         """Take the names of each stream's queries in its order, and how long one may take."""
-        self.ended: list[dict[str, Any]] = []
-        """Each query that ended, with its stream, from 1 on, and its times on the host's clock."""
+        self.ended: list[EndedQuery] = []
         self._left = [list(order) for order in orders]
         self._count = sum(map(len, orders))
         self._since_ns = [0] * len(orders)
         self._is_asked = False
-        self._texts = {name: text_of(name, scale) for order in orders for name in order}
+        names = {name for order in orders for name in order}
+        self._queries = {name: NamedQuery(name=name, text=text_of(name, scale)) for name in names}
         self._timeout_ns = timeout_ns
 
     @property
@@ -32,22 +49,40 @@ class QueryStreams:
         """The share of the queries that ended."""
         return len(self.ended) / self._count
 
-    def ask(self, process: EngineProcess) -> dict[str, Any]:
+    def ask(self, process: EngineProcess) -> EngineUse:
         """Run what is left on an open engine; return what it used."""
-        streams = [[(name, self._texts[name]) for name in left] for left in self._left]
+        streams = [[self._queries[name] for name in left] for left in self._left]
         self._since_ns = [time.monotonic_ns()] * len(streams)
         self._is_asked = True
-        process.begin({"do": "streams", "streams": streams})
+        process.begin(RunStreams(streams=streams))
         while True:
-            answer = process.answer(self._remaining_ns())
-            if "stream" not in answer:
-                return answer
-            stream = answer["stream"]
-            self._left[stream].remove(answer["query"])
-            self._since_ns[stream] = answer["ended_ns"]
-            said = answer.pop("error", None)
-            outcome = "ok" if said is None else outcome_of(said)
-            self.ended.append({**answer, "stream": stream + 1, "outcome": outcome, "message": said})
+            told = process.answer(self._remaining_ns())
+            match told:
+                case StreamsEnded(use=use) if self.are_over:
+                    return use
+                case StreamAnswer(stream=number, query=name) if self._is_asked_for(number, name):
+                    self._take(told)
+                case _:
+                    raise process.refuse(f"answered {told} to streams")
+
+    def _is_asked_for(self, number: int, name: str) -> bool:
+        return 0 <= number < len(self._left) and name in self._left[number]
+
+    def _take(self, told: StreamAnswer) -> None:
+        self._left[told.stream].remove(told.query)
+        self._since_ns[told.stream] = told.ended_ns
+        self.ended.append(
+            EndedQuery(
+                stream=told.stream + 1,
+                query=told.query,
+                outcome="ok" if told.error is None else outcome_of(told.error),
+                message=told.error,
+                started_ns=told.started_ns,
+                ended_ns=told.ended_ns,
+                rows=told.rows,
+                answer=told.answer,
+            )
+        )
 
     @property
     def names_left(self) -> list[str]:
@@ -72,12 +107,16 @@ class QueryStreams:
             if self._is_asked and kind == "timeout" and since + self._timeout_ns > now:
                 kind, message = "engine_died", "ended with its engine, by another stream's timeout"
             self.ended += [
-                {
-                    "stream": number + 1, "query": name, "outcome": kind, "message": message,
-                    "started_ns": since, "ended_ns": now,
-                }
+                EndedQuery(
+                    stream=number + 1,
+                    query=name,
+                    outcome=kind,
+                    message=message,
+                    started_ns=since,
+                    ended_ns=now,
+                )
                 for name in lost
-            ]  # fmt: skip
+            ]
         self._is_asked = False
 
     def _remaining_ns(self) -> int:

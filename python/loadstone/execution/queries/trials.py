@@ -1,44 +1,52 @@
 """Trials of queries: through the processes of query engines."""
 
-import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER, STREAMS
-from loadstone.documents.summary import Iteration, Summary
+from loadstone.documents.summary import (
+    Iteration,
+    QuerySummary,
+    StreamQuery,
+    StreamsSummary,
+    Summary,
+)
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import entry_of
-from loadstone.engines.answers import answer_file, difference, like, read_answer_file
+from loadstone.engines.answers import Answer
 from loadstone.engines.benchmark import text_of
-from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
-from loadstone.engines.tables import (
-    Mark,
-    TableFile,
-    describe,
-    files_by_table,
-    generate,
-    hash_of,
+from loadstone.engines.engine import EngineUse, Tables
+from loadstone.engines.messages import (
+    EngineOpened,
+    OpenEngine,
+    QueryAnswer,
+    RunQuery,
+    TablesWritten,
+    WriteTables,
 )
+from loadstone.engines.places import OWN_FORMAT, TablePlace
+from loadstone.engines.settings import SparkOptions
+from loadstone.engines.tables import Mark, TableFile, files_by_table, generate, hash_of
 from loadstone.errors import TargetError
 from loadstone.execution import secrets
 from loadstone.execution.executor import Output
 from loadstone.execution.queries.checks import cache_of, check_queries
-from loadstone.execution.queries.engine_process import (
-    EngineError,
-    EngineProcess,
-    KeptEngines,
+from loadstone.execution.queries.engine_process import EngineError, EngineProcess, KeptEngines
+from loadstone.execution.queries.expected_answers import (
+    AnswerCheck,
+    ExpectedAnswer,
+    check_answer,
+    keep_answer,
 )
 from loadstone.execution.queries.second_rows import SecondRows
-from loadstone.execution.queries.streams import QueryStreams
-
-ANSWERS = "answers"
-"""The folder of a run in which the expected answers are."""
+from loadstone.execution.queries.streams import EndedQuery, QueryStreams
+from loadstone.execution.queries.summaries import added, tables_summary, use_of_query
+from loadstone.execution.queries.table_places import engine_settings, table_place
 
 _SECOND_NS = 1_000_000_000
 
@@ -74,13 +82,12 @@ class QueryTrials:
 
 def remove_tables(document: TrialDocument) -> Summary:
     """Remove the tables that a run loaded, and return what a clean-up's summary says of that."""
-    account = _removed(_place(document), document["run"])
-    return cast(
-        Summary, {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0, **account}
-    )
+    summary: Summary = {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0}
+    summary.update(_removed(table_place(document), document["run"]))
+    return summary
 
 
-def _removed(place: TablePlace, run: str) -> dict[str, Any]:
+def _removed(place: TablePlace, run: str) -> Summary:
     mark = place.mark()
     if mark is None or mark.run != run:
         return {"buckets_absent": [place.name], "places_left": []}
@@ -95,38 +102,6 @@ def _removed(place: TablePlace, run: str) -> dict[str, Any]:
     }
 
 
-def _account(kept: Sequence[TableFile]) -> dict[str, int]:
-    return {"files_kept": len(kept), "bytes_kept": sum(one.size_bytes for one in kept)}
-
-
-def _added(used: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up what processes used; None where one ended without telling."""
-    added: dict[str, Any] = {}
-    for name in ("cpu_ns", "read_bytes", "received_bytes"):
-        told = [one.get(name) for one in used]
-        added[name] = None if None in told else sum(told)
-    return added | {"cores": next((one["cores"] for one in used if "cores" in one), None)}
-
-
-def _place(document: TrialDocument) -> TablePlace:
-    own, target = document["queries"], document["target"]
-    if own["storage"] == ON_SERVER:
-        from loadstone.engines.clickhouse_server import DatabasePlace
-
-        settings = cast(dict[str, Any], secrets.resolved(own["settings"], os.environ))
-        return DatabasePlace(settings, own["place"], own["partitions"])
-    values = {
-        name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
-        for name, value in target["settings"].items()
-        if name in ("access_key", "secret_key", "session_token")
-    }
-    if not own["is_directory"] and not {"access_key", "secret_key"} <= values.keys():
-        raise TargetError(
-            f'target "{target["name"]}": queries need access_key and secret_key in its settings'
-        )
-    return place_of(target, own["place"], is_directory=own["is_directory"], secrets=values)
-
-
 class _Trial:
     """One trial, from its first moment on."""
 
@@ -138,7 +113,7 @@ class _Trial:
         self._is_stopped = False
         self._started_unix_ns = time.time_ns()
         self._started = time.monotonic_ns()
-        self._place = _place(document)
+        self._place = table_place(document)
         self._hidden = secrets.values_in(document, os.environ)
         self._done = 0
         self._streams: QueryStreams | None = None
@@ -169,9 +144,7 @@ class _Trial:
         Of tables that this run began to write and was cut off, files with the right hash are kept.
         """
         own = self._own
-        folder, files = generate(
-            cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick
-        )
+        folder, files = self._generated()
         mark = Mark(
             run=self._document["run"], benchmark=own["benchmark"], scale=own["scale"],
             format=own["storage"], partitions=own["partitions"], is_complete=False, files=files,
@@ -181,8 +154,10 @@ class _Trial:
         if there is not None and there.holds(whole):
             # Of this run itself, if it was cut off before it could say that all is there.
             is_own = there.run == mark.run
-            data = {**describe(whole), "was_there": not is_own, **_account(files if is_own else ())}
-            return self._summary(SecondRows("load"), data=data)
+            summary = self._summary(SecondRows("load"))
+            written = files if is_own else ()
+            summary["data"] = tables_summary(whole, written, was_there=not is_own)
+            return summary
         if there is not None and there.run != mark.run:
             raise TargetError(
                 f'"{self._place.name}" has tables of run {there.run[:8]} that are not whole',
@@ -211,8 +186,9 @@ class _Trial:
             self._load_own_format(rows, folder, mark)
         if not self._is_stopped:
             self._place.complete(whole)
-        data = {**describe(whole), "was_there": False, **_account(kept)}
-        return self._summary(rows, data=data)
+        summary = self._summary(rows)
+        summary["data"] = tables_summary(whole, kept, was_there=False)
+        return summary
 
     def _kept(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
         """Return the files that the run had written before it was cut off."""
@@ -220,13 +196,15 @@ class _Trial:
 
     def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
         with EngineProcess(self.tick, self._hidden) as process:
-            task = {
-                "do": "load", "engine": self._own["engine"], "source": str(folder),
-                "settings": self._settings(), "tables": self._tables(mark),
-            }  # fmt: skip
+            task = WriteTables(
+                engine=self._own["engine"] or "",
+                settings=engine_settings(self._document),
+                tables=self._tables(mark),
+                source=str(folder),
+            )
             before = time.monotonic_ns()
             try:
-                process.ask(task, self._document["timeout_ns"] or 0)
+                process.ask(task, TablesWritten, self._timeout_ns)
             except EngineError as error:
                 raise TargetError(f"loading the tables: {error}") from error
             self._note(rows, before, sum(one.size_bytes for one in mark.files))
@@ -240,126 +218,154 @@ class _Trial:
 
     def query(self) -> Summary:
         """Run one query once, and compare its answer."""
-        own, document = self._own, self._document
-        tables = self._tables_made() if document["phase"] == CHECK else self._tables_loaded()
+        own = self._own
+        tables = self._tables_made() if self._document["phase"] == CHECK else self._tables_loaded()
         rows = SecondRows("query")
-        text = text_of(own["query"] or "", own["scale"])
-        told: dict[str, Any] = {name: own[name] for name in ("query", "engine", "cache", "threads")}
+        name = own["query"] or ""
+        asked = RunQuery(query=text_of(name, own["scale"]), is_kept=True)
+        told: QuerySummary = {
+            "query": own["query"], "engine": own["engine"], "cache": own["cache"],
+            "threads": own["threads"],
+        }  # fmt: skip
         outcome, message, measured_ns = "ok", None, None
         try:
-            with self._opened(tables, told) as process:
-                asked = {"do": "run", "query": text, "is_kept": True}
+            with self._opened(tables) as (process, told["version"]):
                 if own["cache"] == "warm":
-                    process.ask({**asked, "is_kept": False}, document["timeout_ns"] or 0)
+                    process.ask(replace(asked, is_kept=False), QueryAnswer, self._timeout_ns)
                 self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
-                answer = process.ask(asked, document["timeout_ns"] or 0)
-                measured_ns = answer["time_ns"]
-                found = answer.pop("answer")
-                told |= answer
-                wrong = self._compare(own["query"] or "", found, told)
-                if wrong is not None:
-                    outcome, message = "wrong_answer", wrong
+                answer = process.ask(asked, QueryAnswer, self._timeout_ns)
+                told["time_ns"] = measured_ns = answer.time_ns
+                told["rows"] = answer.rows
+                told.update(use_of_query(answer.use))
+                found = self._compare(name, answer.answer or [])
+                if found.compared_with is not None:
+                    told["compared_with"] = found.compared_with
+                if found.wrong is not None:
+                    outcome, message = "wrong_answer", found.wrong
         except EngineError as error:
             if error.kind == "stopped":
-                return self._summary(rows, query=told, state="interrupted")
+                summary = self._summary(rows, state="interrupted")
+                summary["query"] = told
+                return summary
             outcome, message = error.kind, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
-        time_ns = measured_ns if measured_ns is not None else elapsed_ns
+        told["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
         # Nothing tells what a cluster on other hosts read.
         moved = (told.get("read_bytes") or 0) + (told.get("received_bytes") or 0)
         rows.add(0, outcome, time_ns, moved)
         self._done = 1
-        return self._summary(
-            rows, query={**told, "time_ns": time_ns}, message=message, measured_ns=time_ns
-        )
+        summary = self._summary(rows, message=message, measured_ns=time_ns)
+        summary["query"] = told
+        return summary
 
     @contextmanager
-    def _opened(self, tables: Mapping[str, Any], told: dict[str, Any]) -> Iterator[EngineProcess]:
-        """Give an engine that knows the tables, and none of them from a cache if that is asked."""
+    def _opened(self, tables: Tables) -> Iterator[tuple[EngineProcess, str]]:
+        """Give an engine that knows the tables, none of them from a cache if that is asked.
+
+        And its version.
+        """
         own = self._own
-        task = {
-            "do": "open", "engine": own["engine"], "settings": self._settings(),
-            "limits": {"threads": own["threads"], "memory_bytes": own["memory_bytes"]},
-        }  # fmt: skip
-        timeout_ns = self._document["timeout_ns"] or 0
-        with self._process(task, tables) as process:
-            told["version"] = process.ask({**task, "tables": tables}, timeout_ns)["version"]
+        task = OpenEngine(
+            engine=own["engine"] or "",
+            settings=engine_settings(self._document),
+            threads=own["threads"],
+            memory_bytes=own["memory_bytes"],
+            tables=tables,
+        )
+        with self._process(task) as process:
+            version = process.ask(task, EngineOpened, self._timeout_ns).version
             if own["cache"] == "cold":
                 # Now, as engines look into the files when they are made known.
                 self._place.evict()
-            yield process
+            yield process, version
 
     # ---- streams beside each other --------------------------------------------------------------
 
     def streams(self) -> Summary:
         """Run all streams to their end; an engine that dies is started again for the rest."""
-        own, timeout_ns = self._own, self._document["timeout_ns"] or 0
+        own = self._own
         orders = own["streams"] or []
-        self._streams = streams = QueryStreams(orders, own["scale"], timeout_ns)
+        self._streams = streams = QueryStreams(orders, own["scale"], self._timeout_ns)
         tables = self._tables_loaded()
-        told: dict[str, Any] = {name: own[name] for name in ("engine", "cache", "threads")}
-        is_begun, state, used = False, None, []
-        while state is None and not streams.are_over:
+        is_begun, is_stopped, version = False, False, None
+        used: list[EngineUse | None] = []
+        while not is_stopped and not streams.are_over:
             warming = None
             try:
-                with self._opened(tables, told) as process:
+                with self._opened(tables) as (process, version):
                     if own["cache"] == "warm":
                         for warming in streams.names_left:
-                            text = text_of(warming, own["scale"])
-                            process.ask({"do": "run", "query": text, "is_kept": False}, timeout_ns)
+                            asked = RunQuery(query=text_of(warming, own["scale"]), is_kept=False)
+                            process.ask(asked, QueryAnswer, self._timeout_ns)
                     if not is_begun:
                         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
                         is_begun = True
                     used.append(streams.ask(process))
             except EngineError as error:
-                used.append({})
-                if error.kind == "stopped":
-                    state = "interrupted"
-                else:
+                used.append(None)
+                is_stopped = error.kind == "stopped"
+                if not is_stopped:
                     streams.lose(error, warming)
-        return self._told_streams(streams, told | _added(used), state)
-
-    def _told_streams(
-        self, streams: QueryStreams, told: dict[str, Any], state: str | None
-    ) -> Summary:
-        rows, started = SecondRows(STREAMS), self._started
-        messages: dict[str, str] = {}
-        queries = []
-        for one in sorted(streams.ended, key=lambda one: int(one["ended_ns"])):
-            if "answer" in one:
-                wrong = self._compare(one["query"], one.pop("answer"), one)
-                if wrong is not None:
-                    one |= {"outcome": "wrong_answer", "message": wrong}
-            start_ns, end_ns = one.pop("started_ns") - started, one.pop("ended_ns") - started
-            rows.add(max(0, end_ns) // _SECOND_NS, one["outcome"], end_ns - start_ns, 0)
-            if one["message"] is not None:
-                one["message"] = secrets.hide(one["message"], self._hidden)
-                messages.setdefault(one["outcome"], f"{one['query']}: {one['message']}")
-            queries.append({**one, "start_ns": start_ns, "end_ns": end_ns})
-        measured_ns = max((one["end_ns"] for one in queries), default=1)
+        rows, messages = SecondRows(STREAMS), dict[str, str]()
+        queries = [
+            self._told_query(one, rows, messages)
+            for one in sorted(streams.ended, key=lambda one: one.ended_ns)
+        ]
         self._done = len(queries)
-        whole = {**told, "time_ns": measured_ns, "queries": queries}
-        summary = self._summary(rows, streams=whole, state=state, measured_ns=measured_ns)
+        measured_ns = max((one["end_ns"] for one in queries), default=1)
+        state = "interrupted" if is_stopped else None
+        summary = self._summary(rows, state=state, measured_ns=measured_ns)
+        told: StreamsSummary = {
+            "engine": own["engine"], "cache": own["cache"], "threads": own["threads"],
+            "version": version or "", **added(used), "time_ns": measured_ns, "queries": queries,
+        }  # fmt: skip
+        if version is None:
+            del told["version"]
+        summary["streams"] = told
         if messages:
             summary["error_examples"] = {STREAMS: messages}
         return summary
 
-    def _settings(self) -> dict[str, Any]:
-        """Return the engine's settings, their secrets resolved."""
-        return cast(dict[str, Any], secrets.resolved(self._own.get("settings") or {}, os.environ))
+    def _told_query(
+        self, ended: EndedQuery, rows: SecondRows, messages: dict[str, str]
+    ) -> StreamQuery:
+        outcome, message = ended.outcome, ended.message
+        found = AnswerCheck()
+        if ended.answer is not None:
+            found = self._compare(ended.query, ended.answer)
+        if found.wrong is not None:
+            outcome, message = "wrong_answer", found.wrong
+        start_ns, end_ns = ended.started_ns - self._started, ended.ended_ns - self._started
+        rows.add(max(0, end_ns) // _SECOND_NS, outcome, end_ns - start_ns, 0)
+        if message is not None:
+            message = secrets.hide(message, self._hidden)
+            messages.setdefault(outcome, f"{ended.query}: {message}")
+        told: StreamQuery = {
+            "stream": ended.stream, "query": ended.query, "rows": ended.rows or 0,
+            "outcome": outcome, "message": message, "compared_with": found.compared_with or "",
+            "start_ns": start_ns, "end_ns": end_ns,
+        }  # fmt: skip
+        if ended.rows is None:
+            del told["rows"]
+        if found.compared_with is None:
+            del told["compared_with"]
+        return told
 
-    def _process(
-        self, task: Mapping[str, Any], tables: Mapping[str, Any]
-    ) -> AbstractContextManager[EngineProcess]:
+    @property
+    def _timeout_ns(self) -> int:
+        return self._document["timeout_ns"] or 0
+
+    def _process(self, task: OpenEngine) -> AbstractContextManager[EngineProcess]:
         key, group = None, None
-        if entry_of(self._own["engine"] or "").is_kept:
-            master = task["settings"].get("master")
+        if entry_of(task.engine).is_kept:
+            master = task.settings.master if isinstance(task.settings, SparkOptions) else None
             group = f"{master} " if master else None
             # Spark opens files of a bucket's name once, whatever store it is in.
-            key = f"{master} {json.dumps([task, tables['bucket']])}"
+            own = (task.settings, task.threads, task.memory_bytes, task.tables.bucket)
+            key = f"{master} {own}"
         return self._engines.process(self.tick, self._hidden, key=key, group=group)
 
-    def _tables_loaded(self) -> dict[str, Any]:
+    def _tables_loaded(self) -> Tables:
         mark = self._place.mark()
         if mark is None or not mark.is_complete:
             raise TargetError(
@@ -367,57 +373,50 @@ class _Trial:
             )
         return self._tables(mark)
 
-    def _tables_made(self) -> dict[str, Any]:
+    def _tables_made(self) -> Tables:
         """Return the tables that were written to the targets, where they were made."""
-        own = self._own
-        folder, files = generate(
-            cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick
+        folder, files = self._generated()
+        return Tables(
+            format="parquet",
+            partitions=self._own["partitions"],
+            files=files_by_table(files),
+            directory=str(folder),
         )
-        return {
-            "format": "parquet", "partitions": own["partitions"],
-            "files": files_by_table(files), "directory": str(folder), "bucket": None,
-        }  # fmt: skip
 
-    def _tables(self, mark: Mark) -> dict[str, Any]:
+    def _generated(self) -> tuple[Path, tuple[TableFile, ...]]:
+        own = self._own
+        return generate(cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick)
+
+    def _tables(self, mark: Mark) -> Tables:
         directory = self._place.directory
         if directory is not None and mark.format != "parquet":
             directory = f"{directory}/{OWN_FORMAT}"
-        bucket = self._place.bucket
-        return {
-            "format": mark.format,
-            "partitions": mark.partitions,
-            "files": files_by_table(mark.files),
-            "directory": directory,
-            "bucket": asdict(bucket) if bucket is not None else None,
-            "database": self._place.database,
-        }
+        return Tables(
+            format=mark.format,
+            partitions=mark.partitions,
+            files=files_by_table(mark.files),
+            directory=directory,
+            bucket=self._place.bucket,
+            database=self._place.database,
+        )
 
-    def _compare(self, query: str, found: list[list[Any]], told: dict[str, Any]) -> str | None:
+    def _compare(self, query: str, found: Answer) -> AnswerCheck:
         """Return what is wrong with an answer; that of the trusted engine is kept."""
-        own = self._own
-        if files := own.get("answer_files"):
-            file = answer_file(Path(files), query)
-            told["compared_with"] = file.name
-            return difference(found, like(read_answer_file(file), found))
-        if own["answers"] is None:
-            return None
-        path = self._output.folder / ANSWERS / f"{query}.json"
-        if path.exists():
-            expected = json.loads(path.read_text(encoding="utf-8"))
-            told["compared_with"] = expected["engine"]
-            return difference(found, expected["rows"])
-        if self._document["phase"] != CHECK:
-            return None
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        text = json.dumps({"query": query, "engine": own["engine"], "rows": found})
-        path.write_text(text + "\n", encoding="utf-8")
-        return None
+        own, folder = self._own, self._output.folder
+        check = check_answer(own, folder, query, found)
+        if self._document["phase"] == CHECK and check.compared_with is None:
+            engine = own["engine"] or ""
+            keep_answer(folder, ExpectedAnswer(query=query, engine=engine, rows=found))
+        return check
 
     # ---- the end ------------------------------------------------------------------------------
 
     def clean_up(self) -> Summary:
         """Remove what this run loaded."""
-        return self._summary(SecondRows("delete"), **_removed(self._place, self._document["run"]))
+        removed = _removed(self._place, self._document["run"])
+        summary = self._summary(SecondRows("delete"))
+        summary.update(removed)
+        return summary
 
     def _summary(
         self,
@@ -426,7 +425,6 @@ class _Trial:
         state: str | None = None,
         message: str | None = None,
         measured_ns: int | None = None,
-        **more: Any,
     ) -> Summary:
         now = time.monotonic_ns()
         end_ns = max(1, measured_ns if measured_ns is not None else now - self._started)
@@ -438,7 +436,7 @@ class _Trial:
             "iteration": 1, "start_ns": 0, "measure_start_ns": 0,
             "measure_end_ns": end_ns, "end_ns": end_ns,
         }  # fmt: skip
-        summary: Summary = {
+        return {
             "state": state or ("interrupted" if self._is_stopped else "finished"),
             "reason": None,
             "started_unix_ns": self._started_unix_ns,
@@ -450,4 +448,3 @@ class _Trial:
             "error_examples": {rows.operation: examples} if examples else {},
             "filesystem": self._place.filesystem(),
         }
-        return cast(Summary, {**summary, **more})

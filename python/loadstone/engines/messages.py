@@ -1,0 +1,142 @@
+"""What a run and the process of an engine tell each other, with a class for each message.
+
+A message is a line of JSON, in which each object says of which class it is. The process takes
+tasks as they come, from the same build and through a pipe of its own: it loads no library to check
+them, as that would count as the engine's. The run checks what is told (`engine_process.py`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+from loadstone.engines.answers import Answer
+from loadstone.engines.engine import Bucket, EngineUse, Tables
+from loadstone.engines.settings import EngineSettings
+
+CLASS = "loadstone.class"
+"""The key of an object's class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedQuery:
+    """A query of the benchmark, and its text at a scale."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEngine:
+    """Start an engine, if it is not there yet, and make tables known to it."""
+
+    engine: str
+    settings: EngineSettings
+    threads: int | None
+    memory_bytes: int | None
+    tables: Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTables:
+    """Write tables in an engine's own format from Parquet below a directory."""
+
+    engine: str
+    settings: EngineSettings
+    tables: Tables
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Run a query once; its answer is told only if it `is_kept`."""
+
+    query: str
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStreams:
+    """Run the queries of each stream in their order, all streams beside each other."""
+
+    streams: Sequence[Sequence[NamedQuery]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOpened:
+    """The engine knows the tables."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesWritten:
+    """The tables are on the storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAnswer:
+    """A query has run to its last row."""
+
+    time_ns: int
+    rows: int
+    use: EngineUse
+    answer: Answer | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamAnswer:
+    """A query of a stream, from 0 on, has ended: with an answer, or with an `error`."""
+
+    stream: int
+    query: str
+    started_ns: int
+    ended_ns: int
+    rows: int | None = None
+    answer: Answer | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsEnded:
+    """All streams have ended, and used so much together."""
+
+    use: EngineUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed:
+    """The engine gave a task up, and said why."""
+
+    failed: str
+
+
+Task = OpenEngine | WriteTables | RunQuery | RunStreams
+Answered = EngineOpened | TablesWritten | QueryAnswer | StreamAnswer | StreamsEnded
+Told = Answered | TaskFailed
+
+_SENT = get_args(Task | NamedQuery | Tables | Bucket | EngineSettings)
+_CLASSES = {one.__name__: one for one in _SENT}
+
+
+def line_of(message: Task | Told) -> str:
+    """Return a message as it is sent."""
+    return json.dumps(message, default=_fields) + "\n"
+
+
+def _fields(value: Any) -> Mapping[str, object]:
+    own = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {CLASS: type(value).__name__, **own}
+
+
+def read_task(line: str) -> Task:
+    """Return the task that has come; raise ValueError or TypeError if it is none."""
+    found = json.loads(line, object_hook=_built)
+    if not isinstance(found, Task):
+        raise ValueError(f"found no task: {line[:100]}")
+    return found
+
+
+def _built(document: dict[str, Any]) -> object:
+    name = document.pop(CLASS, None)
+    return document if name is None else _CLASSES[name](**document)
