@@ -20,10 +20,10 @@ from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
-from loadstone.results.documents import Manifest
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 

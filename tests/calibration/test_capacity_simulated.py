@@ -59,7 +59,14 @@ def plan_of(varied: str = "") -> Plan:
 def create(folder: Path, plan: Plan) -> RunWriter:
     started = datetime.datetime.now(datetime.UTC).isoformat()
     return RunWriter.create(
-        folder, {"name": plan.name, "plan": plan.documents(), "started": started}
+        folder,
+        {
+            "name": plan.name,
+            "run": plan.run,
+            "seed": plan.seed,
+            "plan": plan.documents(),
+            "started": started,
+        },
     )
 
 

@@ -36,7 +36,13 @@ def plan_of(threads: int, kinds: str) -> Plan:
 
 def run(folder: Path, plan: Plan) -> Findings:
     started = datetime.datetime.now(datetime.UTC).isoformat()
-    manifest = {"name": plan.name, "plan": plan.documents(), "started": started}
+    manifest = {
+        "name": plan.name,
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started,
+    }
     with RunWriter.create(folder, manifest) as writer:
         assert runner.execute(plan, writer, lambda event: None).state == "finished"
     return analyse(read_run(folder))

@@ -80,6 +80,26 @@ def test_nothing_is_left_of_a_finished_run_and_that_is_no_error(tmp_path: Path) 
     assert contents(tmp_path / "run", {"mani", "0001"}) == before
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("plan", [{"id": "0001"}], "trial 0001 of run"),
+        ("started", "yesterday", 'manifest.json", "started": found \'yesterday\''),
+    ],
+)
+def test_a_manifest_that_was_edited_is_not_gone_on_with(
+    tmp_path: Path, key: str, value: object, reason: str
+) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
+    assert loadstone("run", file, "-o", tmp_path / "run").code == 0
+    path = tmp_path / "run" / "manifest.json"
+    changed = json.loads(path.read_text()) | {"state": "interrupted", key: value}
+    path.write_text(json.dumps(changed))
+    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert said.code == 1, said.err
+    assert reason in said.err
+
+
 def test_a_folder_that_was_left_before_its_manifest_begins(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
     for name in ("trials", "probes"):

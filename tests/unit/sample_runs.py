@@ -1,18 +1,19 @@
 """Small run folders, written as the runner writes them, without any load."""
 
-from typing import Any
-
 from loadstone._loadgen import Table
+from loadstone.documents.manifest import Manifest
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from loadstone.results.writer import RunWriter
 
 
-def document(number: int) -> dict[str, Any]:
+def document(number: int) -> TrialDocument:
     return {"format": 1, "id": f"{number:04d}", "phase": "get", "measured": True}
 
 
-def manifest(trials: int = 3) -> dict[str, Any]:
-    return {"name": "sample", "seed": 1, "plan": [document(i + 1) for i in range(trials)]}
+def manifest(trials: int = 3) -> Manifest:
+    plan = [document(number) for number in range(1, trials + 1)]
+    return {"name": "sample", "seed": 1, "run": "0" * 32, "plan": plan}
 
 
 def interval(second: int, requests: int = 10, payload: bytes = b"") -> Table:

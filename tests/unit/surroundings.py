@@ -42,7 +42,13 @@ def plan_of(text: str) -> Plan:
 def create(path: Path, plan: Plan, text: str = "") -> RunWriter:
     campaign = parse_campaign(CAMPAIGN + text, drivers=DRIVERS, environ={}).document()
     started = datetime.datetime.now(datetime.UTC).isoformat()
-    manifest = {"name": plan.name, "plan": plan.documents(), "started": started}
+    manifest = {
+        "name": plan.name,
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started,
+    }
     return RunWriter.create(path, {**manifest, "campaign": campaign})
 
 

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.run_account import read_account
 from loadstone.analysis.instrument.own_ceiling import ClientLoad, NoOwnCeilingError, ceiling_of
 from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
+from loadstone.errors import ResultError
 from loadstone.report import REPORTS, Options
 from loadstone.report.instrument_words import bound_note
 from loadstone.results import calibration
@@ -230,6 +232,27 @@ def test_a_higher_one_that_is_old_or_of_other_conditions_gives_way() -> None:
     assert old.with_session(new).sessions == (new,)
     other = replace(new, conditions={**HERE, "cpu_governor": "powersave"})
     assert kept(POINTS[0]).with_session(other).sessions == (other,)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "reason"),
+    [
+        ("points", {"clients": "many"}, "sessions.0.points.0.clients: "),
+        ("points", {"driver": None}, "sessions.0.points.0.driver: "),
+        ("session", {"measured": "2026-01-01T08:00:00"}, "sessions.0.measured: "),
+    ],
+)
+def test_a_calibration_that_was_edited_is_named_and_stops_no_run(
+    state: Path, part: str, changes: dict[str, Any], reason: str
+) -> None:
+    path = calibration.keep(HOST, "abc", kept().sessions[0])
+    document = json.loads(path.read_text())
+    session = document["sessions"][0]
+    (session["points"][0] if part == "points" else session).update(changes)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ResultError, match=re.escape(reason)):
+        calibration.read(path)
+    assert reason in calibration.copy_for(HOST, "abc", ["s3"])["absent"]
 
 
 def test_a_calibration_that_was_cut_off_stops_no_run(state: Path) -> None:

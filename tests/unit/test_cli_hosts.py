@@ -1,28 +1,33 @@
 """What `hosts check` prints: lines of 80 columns, and everything where asked for."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from loadstone.cli.commands.load.hosts import print_hosts
+from loadstone.cli.commands.load.hosts import AnsweringHost, print_hosts
+from loadstone.hosts.clock import Clock
+from loadstone.hosts.messages import Hello
 
-
-def host(name: str, **more: Any) -> dict[str, Any]:
-    card = {"state": "up", "speed_mbit_per_s": "100000"}
-    return {
-        "name": name, "loadstone": "0.1.0", "python": "3.11.7", "cores": 128,
-        "memory_bytes": 1024 << 30, "network": {"lo": {}, "eno1": card, "eno2": {"state": "down"}},
-        "descriptors": 1048576, "ports": 28232, "calibration": {"absent": "never"},
-        "joined_s": 2.25, "clock_offset_ns": -12_345_678, "clock_bound_ns": 123_456,
-        "round_trip_ns": 246_912, **more,
-    }  # fmt: skip
+FACTS = Hello(
+    loadstone="0.1.0", build="abc", python="3.11.7", cores=128, memory_bytes=1024 << 30,
+    network={
+        "lo": {}, "eno1": {"state": "up", "speed_mbit_per_s": "100000"}, "eno2": {"state": "down"},
+    },
+    descriptors=1048576, ports=28232, rss_bytes=1 << 20, calibration={"absent": "never"},
+    fingerprint={},
+)  # fmt: skip
+LONG = AnsweringHost(
+    name="bench@client-017.storage.example.org:2222",
+    facts=FACTS,
+    joined_s=2.25,
+    clock=Clock(offset_ns=-12_345_678, bound_ns=123_456, round_trip_ns=246_912),
+)
 
 
 def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    long = "bench@client-017.storage.example.org:2222"
-    silent = host("b", memory_bytes=None, network={})
-    del silent["clock_offset_ns"], silent["round_trip_ns"]
-    print_hosts([host(long), silent], is_full=False)
+    unknown = replace(FACTS, memory_bytes=None, network={})
+    silent = AnsweringHost(name="b", facts=unknown, joined_s=2.25, clock=None)
+    print_hosts([LONG, silent], is_full=False)
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert max(map(len, (head, first, second))) <= 80
     assert first.startswith("bench@client…")
@@ -32,9 +37,8 @@ def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_all_that_hosts_told_is_shown_where_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    long = "bench@client-017.storage.example.org:2222"
-    print_hosts([host(long)], is_full=True)
+    print_hosts([LONG], is_full=True)
     line = capsys.readouterr().out.splitlines()[-1]
-    for text in (long, "eno1 100 Gbit/s", "1048576", "28232", "2.2", "0.1.0", "3.11.7"):
+    for text in (LONG.name, "eno1 100 Gbit/s", "1048576", "28232", "2.2", "0.1.0", "3.11.7"):
         assert text in line
     assert "eno2" not in line

@@ -79,7 +79,13 @@ def test_nine_starts_come_at_their_hours_of_three_days(
         if isinstance(event, TrialStarted):
             started.append((event.document["id"], clock.now()))
 
-    manifest = {"name": "test", "plan": plan.documents(), "started": began.isoformat()}
+    manifest = {
+        "name": "test",
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": began.isoformat(),
+    }
     writer = RunWriter.create(tmp_path / "run", manifest)
     end = runner.execute(plan, writer, listen, schedule=campaign.schedule, interrupt=interrupt)
     assert end.state == "finished"

@@ -51,7 +51,13 @@ def plan_of(text: str = CAMPAIGN) -> Plan:
 
 def create(path: Path, plan: Plan) -> RunWriter:
     started = datetime.datetime.now(datetime.UTC).isoformat()
-    manifest = {"name": plan.name, "plan": plan.documents(), "started": started}
+    manifest = {
+        "name": plan.name,
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started,
+    }
     return RunWriter.create(path, manifest)
 
 
@@ -228,7 +234,13 @@ def test_a_resumed_run_keeps_to_the_days_of_its_first_start(
     campaign = parse_campaign(text, drivers=DRIVERS, environ={})
     plan = make_plan(campaign, DRIVERS)
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=22, minutes=30)
-    manifest = {"name": "test", "plan": plan.documents(), "started": started.isoformat()}
+    manifest = {
+        "name": "test",
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started.isoformat(),
+    }
     writer = RunWriter.create(tmp_path / "run", manifest)
     interrupt = Interrupt()
 
@@ -251,7 +263,13 @@ def test_later_starts_are_planned_listed_and_run_as_they_come(
     campaign = parse_campaign(text, drivers=DRIVERS, environ={})
     whole, plan = make_plan(campaign, DRIVERS), make_plan(campaign, DRIVERS, starts=1)
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=12)
-    manifest = {"name": "test", "plan": plan.documents(), "started": started.isoformat()}
+    manifest = {
+        "name": "test",
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started.isoformat(),
+    }
     writer = RunWriter.create(tmp_path / "run", manifest)
     interrupt = Interrupt()
 

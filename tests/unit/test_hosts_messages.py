@@ -59,6 +59,7 @@ def standing(names: list[str]) -> Any:
         ("end", {"summary": "7"}, "end.summary"),
         ("end", {"summary": summary_text(state="well")}, 'the state "well"'),
         ("end", {"summary": summary_text(iterations=[{}])}, "without end_ns"),
+        ("hello", {"calibration": '{"age_s": "old"}'}, "hello.loadstone: Field required"),
         ("nonsense", {}, "no message"),
     ],
 )

@@ -72,7 +72,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = make_plan(parse_campaign(CAMPAIGN, environ={}))
     path = tmp_path_factory.mktemp("schemas") / "run"
     started = datetime.datetime.now(datetime.UTC).isoformat()
-    manifest = {"name": plan.name, "plan": plan.documents(), "started": started}
+    manifest = {
+        "name": plan.name,
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started,
+    }
     end = runner.execute(plan, RunWriter.create(path, manifest), lambda event: None)
     assert (end.state, end.problems) == ("finished", [])
     return path

@@ -44,6 +44,7 @@ def change(path: Path, way: str, value: Any) -> None:
         ("host", "a host", "an object"),
         ("seed", 10**30, "a number that can be"),
         ("calibration", True, "an object"),
+        ("host.cpu.cores", "all", "a whole number"),
     ],
 )
 def test_a_value_of_another_kind_in_the_manifest_is_named(
@@ -54,6 +55,36 @@ def test_a_value_of_another_kind_in_the_manifest_is_named(
         read_run(run)
     for fact in ('manifest.json"', f'"{way}"', repr(value), expected):
         assert fact in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place", "missing"),
+    [
+        ("hosts", [{"fingerprint": {}}], "hosts.0", "name"),
+        ("ceilings", [{"kind": "fio"}], "ceilings.0", "id"),
+        ("stores", {"ceph": {"total_bytes": 1}}, "stores.ceph", "used_bytes"),
+        ("calibration", {"host": {"name": "a", "machine": None}}, "calibration.host", "cpu_model"),
+    ],
+)
+def test_what_the_manifest_lacks_is_named(
+    run: Path, key: str, value: Any, place: str, missing: str
+) -> None:
+    change(run / "manifest.json", key, value)
+    with pytest.raises(ResultError, match=f'manifest.json", "{place}": lacks "{missing}"'):
+        read_run(run)
+
+
+def test_a_value_of_another_kind_in_a_ceiling_is_named(run: Path) -> None:
+    (run / "ceilings").mkdir()
+    path = run / "ceilings" / "C001.json"
+    whole = {
+        "ceiling_format": 1,
+        "ceiling": {"id": "C001"},
+        "measurements": [{"bytes_per_s": "fast"}],
+    }
+    path.write_text(json.dumps(whole))
+    with pytest.raises(ResultError, match=r'C001.json", "measurements.0.bytes_per_s": found'):
+        read_run(run)
 
 
 def test_a_value_of_another_kind_in_a_record_is_named(run: Path) -> None:

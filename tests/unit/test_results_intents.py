@@ -30,7 +30,13 @@ def planned(phases: str) -> tuple[Plan, dict[str, Any]]:
     text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
     campaign = parse_campaign(f"{text}phases: {phases}\n", drivers=DRIVERS, environ={})
     plan = make_plan(campaign, DRIVERS)
-    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    begun = {
+        "name": "test",
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": runner.now().isoformat(),
+    }
     return plan, begun
 
 

@@ -102,7 +102,13 @@ def interrupted_run(folder: Path, loadgen: FakeLoadgen) -> None:
     text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
     campaign = parse_campaign(text + "phases: [put, get]\n", drivers=DRIVERS, environ={})
     plan = make_plan(campaign, DRIVERS)
-    manifest = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    manifest = {
+        "name": "test",
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": runner.now().isoformat(),
+    }
     writer = RunWriter.create(folder, manifest)
     note_intent(folder, plan.trials[0].document, ["loadstone"], "now")
     append_line(folder / HOOKS, {"hook": "a", "at": "run-start"})

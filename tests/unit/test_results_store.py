@@ -298,7 +298,9 @@ def rewrite(path: Path, **changes: Any) -> None:
             "format 2; this loadstone reads up to 1",
         ),
         ("manifest.json", lambda path: rewrite(path, plan=None), 'no usable "plan"'),
-        ("manifest.json", lambda path: rewrite(path, plan=[1]), "entry 1 of its plan"),
+        ("manifest.json", lambda path: rewrite(path, plan=[1]), r'"plan.0": found 1'),
+        ("manifest.json", lambda path: rewrite(path, plan=[{}]), "entry 1 of its plan"),
+        ("manifest.json", lambda path: rewrite(path, run=None), 'no usable "run"'),
         ("trials/0002.json", cut, "0002.json.*cut off"),
         (
             "trials/0002.json",

@@ -50,7 +50,13 @@ def plan_of(*documents: dict[str, Any]) -> Plan:
 
 def executed(path: Path, plan: Plan) -> runner.RunEnd:
     started = datetime.datetime.now(datetime.UTC).isoformat()
-    manifest = {"name": plan.name, "plan": plan.documents(), "started": started, "seed": 1}
+    manifest = {
+        "name": plan.name,
+        "run": plan.run,
+        "seed": plan.seed,
+        "plan": plan.documents(),
+        "started": started,
+    }
     return runner.execute(plan, RunWriter.create(path, manifest), lambda event: None)
 
 

@@ -4,10 +4,10 @@ import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import extras
+from loadstone.documents.manifest import JoinedHost
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
 
@@ -17,7 +17,7 @@ class Joined:
     """What carries out each kind of trial, and what the hosts told of themselves."""
 
     table: Mapping[str, Executor]
-    documents: Sequence[Mapping[str, Any]] = ()
+    documents: Sequence[JoinedHost] = ()
 
 
 @contextlib.contextmanager

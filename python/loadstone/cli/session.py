@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from loadstone.campaign.begun_run.changes import RECORDED, Change, changes
 from loadstone.campaign.begun_run.resume import resume as resume_plan
@@ -21,6 +21,9 @@ from loadstone.cli.messages import say, tell
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
+from loadstone.documents.ceiling import CeilingDocument
+from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, LeftBehindError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
@@ -100,7 +103,7 @@ def measure(
         if scripts.origins:
             writer.amend({"scripts": scripts.origins})
         if hosts.documents:
-            writer.amend({"hosts": hosts.documents})
+            writer.amend({"hosts": list(hosts.documents)})
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
         view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
         try:
@@ -268,13 +271,13 @@ def _finished(
     return _exit_code(end, campaign, thresholds, findings, is_left=is_left)
 
 
-def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> dict[str, Change]:
+def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, Change]:
     """Return what the campaign says differently of how a run is judged and shown.
 
     Whatever else differs would make two runs in one folder: it is refused.
     """
     before = manifest.get("campaign")
-    found = changes(before, campaign) if isinstance(before, dict) else {}
+    found = changes(before, campaign) if before is not None else {}
     wrong = [key for key in found if key not in RECORDED]
     if wrong:
         raise InputError(
@@ -288,9 +291,7 @@ def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> d
     return found
 
 
-def _amended(
-    campaign: Campaign, manifest: Mapping[str, Any], folder: Path, text: str | None
-) -> dict[str, Any]:
+def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | None) -> Manifest:
     """Return what a resumption changes in a manifest where the campaign's file says other things.
 
     Both texts are kept, with the time.
@@ -299,7 +300,7 @@ def _amended(
     before = manifest.get("campaign_file")
     if not found and (text is None or text == before):
         return {}
-    change = {
+    change: CampaignChange = {
         "time": runner.now().isoformat(),
         "keys": {key: change.document() for key, change in found.items()},
         "campaign_file": {"before": before, "after": text},
@@ -314,10 +315,8 @@ def _amended(
     }
 
 
-def _manifest(
-    campaign: Campaign, plan: Plan, text: str | None, command: str | None
-) -> dict[str, Any]:
-    return {
+def _manifest(campaign: Campaign, plan: Plan, text: str | None, command: str | None) -> Manifest:
+    manifest: Manifest = {
         "name": campaign.name,
         "seed": campaign.seed,
         "run": plan.run,
@@ -326,30 +325,24 @@ def _manifest(
         "command": command,
         "plan": plan.documents(),
         "ceilings": [planned.document for planned in plan.ceilings],
-        **({"stores": _documents(plan.stores)} if plan.stores else {}),
-        **_circumstances(plan),
     }
+    if plan.stores:
+        manifest["stores"] = {name: size.document() for name, size in plan.stores.items()}
+    found = runner.circumstances()
+    manifest.update(found)
+    drivers = sorted({document["target"]["driver"] for document in plan.documents()})
+    build = found["versions"]["load_generator"]
+    manifest["calibration"] = calibration.copy_for(found["host"], build, drivers)
+    return manifest
 
 
-def _described(campaign: Campaign, outputs: NodeOutputs) -> dict[str, Any]:
+def _described(campaign: Campaign, outputs: NodeOutputs) -> Manifest:
     """Return what the campaign's nodes say of themselves, where it names some."""
     if not campaign.nodes:
         return {}
     from loadstone.cli.nodes import describe
 
     return {"nodes": describe(campaign, outputs=outputs)}
-
-
-def _documents(stores: Mapping[str, StoreSize]) -> dict[str, Any]:
-    return {name: size.document() for name, size in stores.items()}
-
-
-def _circumstances(plan: Plan) -> dict[str, Any]:
-    """Return what a manifest says of now and here, with the calibration that fits."""
-    found = runner.circumstances()
-    drivers = sorted({document["target"]["driver"] for document in plan.documents()})
-    build = found["versions"]["load_generator"]
-    return {**found, "calibration": calibration.copy_for(found["host"], build, drivers)}
 
 
 def _take_up(
@@ -365,7 +358,7 @@ def _take_up(
         starts=before.get("starts", 1),
         scripts=scripts,
         # As they were before this run wrote to them: a plan that is gone on with stays the same.
-        stores={name: StoreSize(**size) for name, size in (before.get("stores") or {}).items()},
+        stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
     )
     consent.ask(plan, is_allowed=allow_commands)
     for log in damaged_logs(folder):
@@ -376,28 +369,14 @@ def _take_up(
     writer = RunWriter.reopen(folder)
     try:
         amended = _amended(campaign, writer.manifest, folder, text)
-        planned = writer.manifest["plan"]
-        ceilings = writer.manifest.get("ceilings") or []
-        known = {document["id"]: document for document in (*planned, *ceilings)}
-        again = [*plan.documents(), *(planned.document for planned in plan.ceilings)]
-        for document in again:
-            if known.get(document["id"]) != document:
-                what = "ceiling" if "kind" in document else "trial"
-                raise InputError(
-                    f'{what} {document["id"]} of run "{folder}" was planned differently',
-                    "resume with the campaign file, the --set values and the loadstone that the "
-                    f"run began with, or remove what it left with: loadstone clean {folder}",
-                    kind="other-plan",
-                )
+        planned, ceilings = writer.manifest["plan"], writer.manifest.get("ceilings", [])
+        _refuse_others(folder, "trial", planned, plan.documents())
+        _refuse_others(folder, "ceiling", ceilings, [one.document for one in plan.ceilings])
         check_programs(plan.ceilings, plan.hooks)
         # What a search had to find out, it never asks again.
-        searched = (writer.manifest.get("searches") or {}).keys()
+        searched = writer.manifest.get("searches", {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)
-        ends = ("ended", "problems", "failed", "skipped", "not_run")
-        left = {key: writer.manifest[key] for key in ends if key in writer.manifest}
-        resumed = [
-            *writer.manifest.get("resumed", ()), {**runner.circumstances(), "left_as": left}
-        ]  # fmt: skip
+        resumed = [*writer.manifest.get("resumed", ()), _resumption(writer.manifest)]
         writer.amend({**amended, "plan": _plan_with(planned, remaining), "resumed": resumed})
     except BaseException:
         writer.close()
@@ -405,7 +384,39 @@ def _take_up(
     return writer, remaining
 
 
-def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
+def _refuse_others(
+    folder: Path,
+    what: str,
+    before: Sequence[TrialDocument] | Sequence[CeilingDocument],
+    now: Sequence[TrialDocument] | Sequence[CeilingDocument],
+) -> None:
+    """Refuse to go on with a run whose plan would not stay the same."""
+    known: dict[str, object] = {document["id"]: document for document in before}
+    for document in now:
+        if known.get(document["id"]) != document:
+            raise InputError(
+                f'{what} {document["id"]} of run "{folder}" was planned differently',
+                "resume with the campaign file, the --set values and the loadstone that the "
+                f"run began with, or remove what it left with: loadstone clean {folder}",
+                kind="other-plan",
+            )
+
+
+def _resumption(manifest: Manifest) -> Resumption:
+    """Return when and where a run goes on, and how it had ended before."""
+    here = runner.circumstances()
+    said: Mapping[str, object] = manifest
+    left = {key: said[key] for key in RunOutcome.__annotations__ if key in said}
+    return {
+        "started": here["started"],
+        "loadstone": here["loadstone"],
+        "versions": here["versions"],
+        "host": here["host"],
+        "left_as": cast(RunOutcome, left),
+    }
+
+
+def _plan_with(planned: Sequence[TrialDocument], remaining: Plan) -> list[TrialDocument]:
     """Return the plan with the repairs of this resumption at its end.
 
     A repair of an earlier resumption that was interrupted itself gives its number to a new one.

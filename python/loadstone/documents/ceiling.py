@@ -1,5 +1,7 @@
 """Ceilings, typed: what planning writes of one, and what its record says was measured."""
 
+from typing import Required
+
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Number, Object, Whole
@@ -32,7 +34,7 @@ class CeilingDocument(CeilingWork, total=False):
     """A ceiling in its place in the plan."""
 
     format: Whole
-    id: str
+    id: Required[str]
     run: str
     name: str
     kind: str

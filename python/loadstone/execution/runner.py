@@ -6,7 +6,6 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from loadstone import __version__
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
@@ -14,9 +13,10 @@ from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import start_of
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import LeftBehindError, LoadstoneError, TargetError
+from loadstone.errors import LeftBehindError, LoadstoneError, ResultError, TargetError
 from loadstone.execution import executor, executors, secrets
 from loadstone.execution.events import (
     Event,
@@ -33,6 +33,7 @@ from loadstone.execution.programs.hooks import HookError
 from loadstone.execution.searching import Observe, Search
 from loadstone.execution.surroundings import Surroundings
 from loadstone.results.documents import RecordDocument
+from loadstone.results.layout import MANIFEST
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter
 
@@ -65,7 +66,7 @@ class RunEnd:
     not_run: list[str] = field(default_factory=list)
     starts_left: int = 0
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Manifest:
         """Return it as the manifest keeps it."""
         return {
             "state": self.state,
@@ -88,7 +89,7 @@ def now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def circumstances() -> dict[str, Any]:
+def circumstances() -> Manifest:
     """Return what a manifest says of the time, the program and the host."""
     return {
         "started": now().isoformat(),
@@ -126,8 +127,7 @@ def execute(
         writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe,
         table=table,
     )  # fmt: skip
-    started = datetime.datetime.fromisoformat(writer.manifest["started"])
-    begin = functools.partial(start_of, schedule, started.astimezone())
+    begin = functools.partial(start_of, schedule, _started(writer).astimezone())
     trials = _Trials(plan, session)
     session.recall()
     try:
@@ -145,6 +145,17 @@ def execute(
             one.close()
     session.finish(trials)
     return session.end
+
+
+def _started(writer: RunWriter) -> datetime.datetime:
+    """Return when a run began; that of one which is resumed may have been edited."""
+    started = writer.manifest.get("started")
+    try:
+        return datetime.datetime.fromisoformat(started or "")
+    except ValueError as error:
+        raise ResultError(
+            f'"{writer.path / MANIFEST}", "started": found {started!r}, expected a time'
+        ) from error
 
 
 def whole_end(records: Iterable[RecordDocument]) -> RunEnd:

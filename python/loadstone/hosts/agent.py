@@ -92,7 +92,8 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
-        agent.say("hello", facts.of_host())
+        hello = facts.of_host()
+        agent.say(messages.word(type(hello)), messages.body(hello))
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(worker.close(reason="left"), END_S)

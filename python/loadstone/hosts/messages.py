@@ -1,4 +1,4 @@
-"""What a controller and its agents tell each other during a trial, with a class for each message.
+"""What a controller and its agents tell each other, with a class for each message.
 
 A message goes under its class's name in small letters. Tables go as their bytes and documents as
 JSON text, for dask makes tuples of lists. What comes in is checked here, once.
@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
+from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCalibration
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
 
@@ -77,6 +78,40 @@ RequestRows = Annotated[Table, _table_of(_loadgen.REQUESTS)]
 LiveText = Annotated[Live, _document_of(Live)]
 SummaryText = Annotated[Summary, _document_of(Summary)]
 ReasonsText = Annotated[dict[str, str], _document_of(dict[str, str])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What a host is, as its agent tells when it joins, and what it can spare for a load."""
+
+    loadstone: str
+    build: str
+    python: str
+    cores: int
+    memory_bytes: int | None
+    network: Annotated[dict[str, HostCard], _document_of(dict[str, HostCard])]
+    descriptors: int
+    ports: int
+    rss_bytes: int
+    calibration: Annotated[KeptCalibration, _document_of(KeptCalibration)]
+    fingerprint: Annotated[HostFacts, _document_of(HostFacts)]
+
+    def document(self, name: str) -> JoinedHost:
+        """Return it as the manifest keeps it, under the host's name."""
+        return {
+            "name": name,
+            "loadstone": self.loadstone,
+            "build": self.build,
+            "python": self.python,
+            "cores": self.cores,
+            "memory_bytes": self.memory_bytes,
+            "network": self.network,
+            "descriptors": self.descriptors,
+            "ports": self.ports,
+            "rss_bytes": self.rss_bytes,
+            "calibration": self.calibration,
+            "fingerprint": self.fingerprint,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +267,8 @@ class Leave:
 
 
 Said = (
-    Ready
+    Hello
+    | Ready
     | Figures
     | Probes
     | Actions

@@ -4,12 +4,14 @@ import queue
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Self
+from typing import Self
 
 from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
+from loadstone.documents.manifest import JoinedHost
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
+from loadstone.hosts import messages
 from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import make_launcher
@@ -36,7 +38,7 @@ class HostSession:
 
         `secrets` names the environment variables that are sent, where the hosts say so.
         """
-        self.facts: dict[str, Mapping[str, Any]] = {}
+        self.facts: dict[str, messages.Hello] = {}
         self.joined_s: dict[str, float] = {}
         self._hosts = hosts
         self._carrier = Carrier(run, hosts.listen_address)
@@ -80,9 +82,9 @@ class HostSession:
         )
         return {"operations": operations}
 
-    def documents(self) -> list[dict[str, Any]]:
+    def documents(self) -> list[JoinedHost]:
         """Return what the hosts told of themselves, as the manifest keeps it."""
-        return [{"name": name, **self.facts[name]} for name in self.names if name in self.facts]
+        return [self.facts[name].document(name) for name in self.names if name in self.facts]
 
     def _launch(self) -> None:
         began = time.monotonic()
@@ -108,11 +110,19 @@ class HostSession:
                 heard = self._carrier.heard.get(timeout=LOOK_S)
             except queue.Empty:
                 continue
-            if heard.say == "hello":
-                self.facts[heard.host] = heard.body
-                self.joined_s[heard.host] = time.monotonic() - began
-            elif heard.say == "gone":
+            if heard.say == "gone":
                 self.facts.pop(heard.host, None)
+                continue
+            try:
+                said = messages.read(heard.say, heard.body)
+            except ValueError as error:
+                raise HostError(
+                    f"host {heard.host}: its agent said what is no message: {error}",
+                    "install the same wheel on all of them",
+                ) from error
+            if isinstance(said, messages.Hello):
+                self.facts[heard.host] = said
+                self.joined_s[heard.host] = time.monotonic() - began
         self._refuse_other_builds()
 
     def _refuse_ended(self, missing: list[str]) -> None:
@@ -125,9 +135,9 @@ class HostSession:
             raise refusal(ended)
 
     def _refuse_other_builds(self) -> None:
-        builds = {str(facts["build"]) for facts in self.facts.values()}
+        builds = {facts.build for facts in self.facts.values()}
         if len(builds) > 1:
-            told = ", ".join(f"{host} {facts['build']}" for host, facts in self.facts.items())
+            told = ", ".join(f"{host} {facts.build}" for host, facts in self.facts.items())
             raise HostError(
                 f"hosts have different builds of the load generator: {told}",
                 "install the same wheel on all of them",

@@ -7,6 +7,7 @@ from typing import cast
 
 from loadstone import __version__
 from loadstone._loadgen import Table
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 from loadstone.errors import InputError
@@ -27,7 +28,7 @@ def write_run(imported: Imported, folder: Path) -> None:
     run = _identity(imported)
     plan = [_document(imported, trial, run, n) for n, trial in enumerate(imported.trials, start=1)]
     first = min(trial.started_unix_ns for trial in imported.trials)
-    manifest = {
+    manifest: Manifest = {
         "name": imported.name,
         "seed": 0,
         "run": run,

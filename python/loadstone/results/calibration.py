@@ -12,11 +12,23 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from loadstone.campaign.drivers import addresses_of, calibrated_drivers, facts_of
+from loadstone.documents.manifest import (
+    HostConditions,
+    HostFacts,
+    HostGroup,
+    HostIdentity,
+    HostProcessor,
+    KeptCalibration,
+)
+from loadstone.documents.mistake import first_mistake
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results.files import durable
 from loadstone.results.layout import check_format, read_plain, state_folder
@@ -28,13 +40,6 @@ OTHER_BUILDS_ONLY = "this host was calibrated with other builds of the load gene
 
 AGE_MAX = datetime.timedelta(days=7)
 """An older point says too little of the host as it is now to outweigh a new one."""
-
-HOST_FACTS = ("name", "machine")
-CPU_FACTS = ("model",)
-"""What makes a host the same one."""
-
-CPU_CONDITIONS = ("cores", "cores_allowed", "governor", "frequency_khz_max", "turbo", "smt_active")
-"""What of its processor may change from one day to the next, and the ceiling with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +86,15 @@ class CalibrationPoint:
 class Session:
     """Points that were measured together, when, and under which conditions."""
 
-    measured: datetime.datetime
-    conditions: Mapping[str, Any]
+    measured: AwareDatetime
+    conditions: HostConditions
     points: tuple[CalibrationPoint, ...]
 
     def document(self) -> dict[str, Any]:
         """Return it as it is kept."""
         return {
             "measured": self.measured.isoformat(timespec="seconds"),
-            "conditions": dict(self.conditions),
+            "conditions": self.conditions,
             "points": [asdict(point) for point in self.points],
         }
 
@@ -98,15 +103,15 @@ class Session:
 class Calibration:
     """All that is kept of one host and build, or of it what bears on one run."""
 
-    host: Mapping[str, Any]
+    host: HostIdentity
     build: str
     sessions: tuple[Session, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> KeptCalibration:
         """Return it as it is kept."""
         return {
             "format": CALIBRATION_FORMAT,
-            "host": dict(self.host),
+            "host": self.host,
             "build": self.build,
             "sessions": [session.document() for session in self.sessions],
         }
@@ -156,21 +161,30 @@ def folder() -> Path:
     return state_folder() / "calibration"
 
 
-def identity_of(host: Mapping[str, Any]) -> dict[str, Any]:
+def identity_of(host: HostFacts) -> HostIdentity:
     """Return of a host's facts those that make it the same host on another day."""
-    cpu = host.get("cpu") or {}
-    facts = {name: host.get(name) for name in HOST_FACTS}
-    return facts | {f"cpu_{name}": cpu.get(name) for name in CPU_FACTS}
+    model = (host.get("cpu") or {}).get("model")
+    return {"name": host.get("name"), "machine": host.get("machine"), "cpu_model": model}
 
 
-def conditions_of(host: Mapping[str, Any]) -> dict[str, Any]:
+def conditions_of(host: HostFacts) -> HostConditions:
     """Return of a host's facts those that a ceiling depends on and that may change."""
-    cpu = host.get("cpu") or {}
-    cgroup = host.get("cgroup") or {}
-    facts = {"kernel": host.get("kernel"), "kernel_options": host.get("kernel_options")}
-    facts |= {f"cpu_{name}": cpu.get(name) for name in CPU_CONDITIONS}
-    facts |= {f"cgroup_{name}": cgroup.get(name) for name in ("cpu.max", "cpuset.cpus.effective")}
-    return {name: value for name, value in facts.items() if value not in (None, [], "")}
+    cpu: HostProcessor = host.get("cpu") or {}
+    group: HostGroup = host.get("cgroup") or {}
+    facts = {
+        "kernel": host.get("kernel"),
+        "kernel_options": host.get("kernel_options"),
+        "cpu_cores": cpu.get("cores"),
+        "cpu_cores_allowed": cpu.get("cores_allowed"),
+        "cpu_governor": cpu.get("governor"),
+        "cpu_frequency_khz_max": cpu.get("frequency_khz_max"),
+        "cpu_turbo": cpu.get("turbo"),
+        "cpu_smt_active": cpu.get("smt_active"),
+        "cgroup_cpu.max": group.get("cpu.max"),
+        "cgroup_cpuset.cpus.effective": group.get("cpuset.cpus.effective"),
+    }
+    kept = {name: value for name, value in facts.items() if value not in (None, [], "")}
+    return cast(HostConditions, kept)
 
 
 def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,7 +215,7 @@ def calibrated_operations() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in every if one for name in one.can))
 
 
-def path_of(host: Mapping[str, Any], build: str) -> Path:
+def path_of(host: HostFacts, build: str) -> Path:
     """Return the file that keeps the calibration of a host and build."""
     return folder() / f"{_digest(identity_of(host))}-{build}.json"
 
@@ -212,35 +226,27 @@ def read(path: Path) -> Calibration:
     check_format(path, document, "format", CALIBRATION_FORMAT)
     try:
         return parse(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except ValidationError as error:
         raise ResultError(
-            f'"{path}" holds no calibration: {error}', "delete it, and run: loadstone calibrate"
+            f'"{path}" holds no calibration: {first_mistake(error)}',
+            "delete it, and run: loadstone calibrate",
         ) from error
 
 
-def parse(document: Mapping[str, Any]) -> Calibration:
-    """Return the calibration that a document holds, as a file or a manifest keeps it."""
-    known = {field.name for field in fields(CalibrationPoint)}
-    return Calibration(
-        host=document["host"],
-        build=document["build"],
-        sessions=tuple(
-            Session(
-                measured=datetime.datetime.fromisoformat(session["measured"]),
-                conditions=session["conditions"],
-                points=tuple(
-                    CalibrationPoint(
-                        **{name: value for name, value in point.items() if name in known}
-                    )
-                    for point in session["points"]
-                ),
-            )
-            for session in document["sessions"]
-        ),
-    )
+def parse(document: Mapping[str, object]) -> Calibration:
+    """Return the calibration that a document holds, as a file or a manifest keeps it.
+
+    ValidationError says what is no such thing.
+    """
+    return _adapter().validate_python(document)
 
 
-def keep(host: Mapping[str, Any], build: str, session: Session) -> Path:
+@cache
+def _adapter() -> TypeAdapter[Calibration]:
+    return TypeAdapter(Calibration)
+
+
+def keep(host: HostFacts, build: str, session: Session) -> Path:
     """Add a session to what is kept of this host and build; readers never see half of it."""
     path = path_of(host, build)
     with durable.writing(path):
@@ -249,7 +255,7 @@ def keep(host: Mapping[str, Any], build: str, session: Session) -> Path:
     return path
 
 
-def kept_of(host: Mapping[str, Any], build: str) -> Calibration:
+def kept_of(host: HostFacts, build: str) -> Calibration:
     """Return what is kept of this host and build; nothing where that cannot be read.
 
     One that cannot be read is of no use to anybody, and must not stand in the way.
@@ -261,7 +267,7 @@ def kept_of(host: Mapping[str, Any], build: str) -> Calibration:
     return Calibration(host=identity_of(host), build=build, sessions=())
 
 
-def copy_for(host: Mapping[str, Any], build: str, drivers: Sequence[str]) -> dict[str, Any]:
+def copy_for(host: HostFacts, build: str, drivers: Sequence[str]) -> KeptCalibration:
     """Return what a run's manifest keeps: the calibration that fits, or why there is none."""
     path = path_of(host, build)
     try:
@@ -305,7 +311,7 @@ def check_drivers(names: Sequence[str]) -> None:
             raise InputError.of_value(name, allowed)
 
 
-def _why_absent(host: Mapping[str, Any]) -> str:
+def _why_absent(host: HostFacts) -> str:
     others = sorted(folder().glob(f"{_digest(identity_of(host))}-*.json"))
     if others:
         return OTHER_BUILDS_ONLY
@@ -316,6 +322,6 @@ def _only(session: Session, points: Sequence[CalibrationPoint]) -> Session:
     return Session(measured=session.measured, conditions=session.conditions, points=tuple(points))
 
 
-def _digest(identity: Mapping[str, Any]) -> str:
+def _digest(identity: HostIdentity) -> str:
     text = json.dumps(identity, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

@@ -7,10 +7,10 @@ RUN/ceilings/C001-1.txt   what its first command printed, and so on
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.errors import ResultError
+from loadstone.results.documents import CeilingRecordDocument, check_ceiling
 from loadstone.results.files import durable
 from loadstone.results.layout import check_format, read_plain
 
@@ -66,7 +66,7 @@ class CeilingWriter:
         left_behind: Sequence[LeftBehind],
     ) -> None:
         """Write the record, after which the ceiling is never measured again."""
-        record = {
+        record: CeilingRecordDocument = {
             "ceiling_format": CEILING_FORMAT,
             "ceiling": self._document,
             "started_unix_ns": started_unix_ns,
@@ -88,22 +88,18 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
     for path in sorted((folder / CEILINGS).glob("*.json")):
         document = read_plain(path)
         check_format(path, document, "ceiling_format", CEILING_FORMAT)
-        ceiling, found = document.get("ceiling"), document.get("measurements")
-        times = [document.get(name, 0) for name in ("started_unix_ns", "ended_unix_ns")]
-        if (
-            not isinstance(ceiling, dict)
-            or not isinstance(found, list)
-            or not all(isinstance(time, int) for time in times)
-        ):
-            raise ResultError(f'"{path}" has no usable "ceiling", "measurements" or times')
+        for key, kind in (("ceiling", dict), ("measurements", list)):
+            if not isinstance(document.get(key), kind):
+                raise ResultError(f'"{path}" has no usable "{key}"')
+        record = check_ceiling(path, document)
         records.append(
             CeilingRecord(
-                ceiling=cast(CeilingDocument, ceiling),
-                measurements=cast(list[CeilingMeasurement], found),
-                started_unix_ns=times[0],
-                ended_unix_ns=times[1],
+                ceiling=record["ceiling"],
+                measurements=record["measurements"],
+                started_unix_ns=record.get("started_unix_ns", 0),
+                ended_unix_ns=record.get("ended_unix_ns", 0),
                 path=path,
-                left_behind=tuple(document.get("left_behind") or ()),
+                left_behind=tuple(record.get("left_behind") or ()),
             )
         )
     return tuple(records)

@@ -8,13 +8,13 @@ them, and null where another tool did not tell. A value of another kind was edit
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from loadstone.documents.node import NodeDocument
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
+from loadstone.documents.manifest import FileDigest, Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import Object, TrialDocument, Whole
 from loadstone.errors import ResultError
@@ -29,78 +29,36 @@ class RecordDocument(TypedDict, total=False):
     labels: list[str]
     absent_probes: Object
     target_state: Object | None
-    files: dict[str, Object] | None
+    files: dict[str, FileDigest] | None
 
 
-class CampaignDocument(TypedDict, total=False):
-    """The campaign as it was resolved."""
+class CeilingRecordDocument(TypedDict, total=False):
+    """What one ceiling left behind."""
 
-    targets: Object
-    report: Object | None
-    statements: Object | None
-
-
-class Host(TypedDict, total=False):
-    """The client."""
-
-    cpu: Object | None
-    memory_bytes: Whole | None
-    network: Object | None
-    nics: list[Any]
-    disks: Object | None
-    sysctl: Object | None
+    ceiling_format: Whole
+    ceiling: CeilingDocument
+    started_unix_ns: Whole
+    ended_unix_ns: Whole
+    measurements: list[CeilingMeasurement]
+    left_behind: list[LeftBehind] | None
 
 
-Imported = TypedDict("Imported", {"from": str, "by": str}, total=False)
-"""Which tool's file a run was imported from."""
+Document = TypeVar("Document")
 
 
-class Manifest(TypedDict, total=False):
-    """What was planned, on which host, and how the run stands."""
-
-    format: Whole
-    name: str
-    state: str
-    run: str
-    seed: Whole
-    plan: list[TrialDocument]
-    campaign: CampaignDocument | None
-    campaign_file: str | None
-    started: str | None
-    ended: str | None
-    versions: Object | None
-    host: Host | None
-    nodes: dict[str, NodeDocument]
-    stores: dict[str, Object]
-    calibration: Object | None
-    ceilings: list[Object]
-    ceilings_failed: Object
-    problems: list[Any]
-    failed: Object
-    skipped: Object
-    not_run: list[Any]
-    files: dict[str, Object] | None
-    scripts: dict[str, ScriptOrigin]
-    limits: Object
-    searches: Object
-    resumed: list[Any]
-    cleaned: list[Any]
-    deleted_by: list[str]
-    starts: Whole
-    starts_left: Whole
-    failed_requests: Whole
-    loadstone: str | None
-    imported: Imported | None
+def check_manifest(path: Path, document: Mapping[str, Any]) -> Manifest:
+    """Return a manifest; refuse values of other kinds than those it was written with."""
+    return _checked(path, document, _manifests())
 
 
-def check_manifest(path: Path, document: Mapping[str, Any]) -> None:
-    """Refuse a manifest whose values are of other kinds than those it was written with."""
-    _check(path, document, Manifest)
+def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
+    """Return a trial's record likewise."""
+    return _checked(path, document, _records())
 
 
-def check_record(path: Path, document: Mapping[str, Any]) -> None:
-    """Refuse a trial's record likewise."""
-    _check(path, document, RecordDocument)
+def check_ceiling(path: Path, document: Mapping[str, Any]) -> CeilingRecordDocument:
+    """Return a ceiling's record likewise."""
+    return _checked(path, document, _ceilings())
 
 
 JUDGED = ("phase", "block", "measured", "case.target", "case.workload", "target.name")
@@ -120,30 +78,48 @@ def check_judged(path: Path, trial: Mapping[str, Any]) -> None:
             inner = inner[step]
 
 
-def _check(path: Path, document: Mapping[str, Any], kind: type) -> None:
-    try:
-        _adapter(kind).validate_python(document, strict=True)
-    except ValidationError as error:
-        mistakes = error.errors(include_url=False, include_context=False)
-        place = _place(document, mistakes[0]["loc"])
-        if mistakes[0]["type"] == "missing":
-            raise ResultError(
-                f'"{path}", "{".".join(map(str, place))}": lacks "{mistakes[0]["loc"][-1]}"',
-                "the file was edited by hand; take the one that loadstone wrote",
-            ) from error
-        same = [one for one in mistakes if _place(document, one["loc"]) == place]
-        expected = " or ".join(dict.fromkeys(_WORDS.get(one["type"], one["msg"]) for one in same))
-        shown = repr(same[0]["input"])
-        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
-        raise ResultError(
-            f'"{path}", "{".".join(map(str, place))}": found {shown}, expected {expected}',
-            "the file was edited by hand; take the one that loadstone wrote",
-        ) from error
+@cache
+def _manifests() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)
 
 
 @cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _records() -> TypeAdapter[RecordDocument]:
+    return TypeAdapter(RecordDocument)
+
+
+@cache
+def _ceilings() -> TypeAdapter[CeilingRecordDocument]:
+    return TypeAdapter(CeilingRecordDocument)
+
+
+def _checked(path: Path, document: Mapping[str, Any], kind: TypeAdapter[Document]) -> Document:
+    """Return a document as it was read: keys that this build does not know stay in it."""
+    try:
+        kind.validate_python(document, strict=True)
+    except ValidationError as error:
+        raise ResultError(
+            f'"{path}", {_describe(document, error)}',
+            "the file was edited by hand; take the one that loadstone wrote",
+        ) from error
+    return cast(Document, document)
+
+
+def _describe(document: Mapping[str, Any], error: ValidationError) -> str:
+    """Return in words where a document is first at fault, and what is expected there."""
+    mistakes = error.errors(include_url=False, include_context=False)
+    place = _place(document, mistakes[0]["loc"])
+    if mistakes[0]["type"] == "missing":
+        return f'"{_dotted(place)}": lacks "{mistakes[0]["loc"][-1]}"'
+    same = [one for one in mistakes if _place(document, one["loc"]) == place]
+    expected = " or ".join(dict.fromkeys(_WORDS.get(one["type"], one["msg"]) for one in same))
+    shown = repr(same[0]["input"])
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    return f'"{_dotted(place)}": found {shown}, expected {expected}'
+
+
+def _dotted(way: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, way))
 
 
 def _place(document: Any, way: tuple[int | str, ...]) -> tuple[int | str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadstone import _loadgen, regular_file
+from loadstone.documents.manifest import Manifest
 from loadstone.errors import ResultError
 from loadstone.results.documents import check_manifest
 
@@ -24,7 +25,7 @@ PARTIAL_SUFFIX = ".partial.json"
 JSON_BYTES_MAX = 256 * regular_file.MIB
 """A manifest of a hundred thousand trials has some 150 MiB."""
 
-_MANIFEST_KEYS = {"state": str, "name": str, "plan": list}
+_MANIFEST_KEYS = {"state": str, "name": str, "run": str, "seed": int, "plan": list}
 
 
 def state_folder() -> Path:
@@ -34,7 +35,7 @@ def state_folder() -> Path:
     return base / "loadstone"
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """Read and check a run's manifest alone."""
     path = folder / MANIFEST
     if not folder.exists():
@@ -49,15 +50,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "name the folder that loadstone run or loadstone bench wrote",
             kind="no-run",
         )
-    manifest = read_json(path)
-    check_format(path, manifest, "format", MANIFEST_FORMAT)
+    document = read_json(path)
+    check_format(path, document, "format", MANIFEST_FORMAT)
     for key, kind in _MANIFEST_KEYS.items():
-        if not isinstance(manifest.get(key), kind):
+        if not isinstance(document.get(key), kind):
             raise ResultError(f'"{path}" has no usable "{key}"')
+    manifest = check_manifest(path, document)
     for position, trial in enumerate(manifest["plan"]):
-        if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
+        if "id" not in trial:
             raise ResultError(f'"{path}": entry {position + 1} of its plan is no trial')
-    check_manifest(path, manifest)
     return manifest
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.ceiling_record import CeilingRecord
-from loadstone.results.documents import Manifest
 from loadstone.results.files import streams, tables
 from loadstone.results.hook_log import HookEntry
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 from loadstone.results.ceiling_record import CeilingRecord
-from loadstone.results.documents import Manifest
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record, Run
 

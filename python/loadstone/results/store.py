@@ -19,12 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results import hook_log, intents
 from loadstone.results.ceiling_record import read_ceilings
-from loadstone.results.documents import Manifest, check_record
+from loadstone.results.documents import check_record
 from loadstone.results.files import durable, integrity, tables
 from loadstone.results.hook_log import HOOKS, read_hooks
 from loadstone.results.intents import INTENTS
@@ -65,15 +66,15 @@ def read_run(path: str | Path) -> Run:
     if folder.name == MANIFEST:
         folder = folder.parent
     written = read_manifest(folder)
-    manifest = plain(written)
+    manifest: Manifest = plain(written)
     is_being_written = durable.is_locked(folder / LOCK)
     altered = [] if integrity.is_as_sealed(written) else [MANIFEST]
-    altered += integrity.altered(folder, manifest)
+    altered += integrity.altered(folder, manifest.get("files") or {})
     altered += [name for name in damaged_logs(folder) if name not in altered]
     records: dict[str, Record] = {}
     logged = _logs_of_requests(folder)
     for record in _finished_records(folder, logged):
-        wrong = list(integrity.altered(folder, {integrity.FILES: record.files}))
+        wrong = list(integrity.altered(folder, record.files))
         if wrong or f"{TRIALS}/{record.id}{RECORD_SUFFIX}" in altered:
             record = replace(record, labels=(*record.labels, ALTERED))
         altered += wrong
@@ -91,7 +92,7 @@ def read_run(path: str | Path) -> Run:
     order = {trial["id"]: position for position, trial in enumerate(manifest["plan"])}
     return Run(
         path=folder,
-        manifest=cast(Manifest, manifest),
+        manifest=manifest,
         records=tuple(
             sorted(
                 records.values(), key=lambda record: (order.get(record.id, len(order)), record.id)
@@ -168,7 +169,7 @@ def _finished_record(path: Path, logged: Mapping[str, Path]) -> Record:
 
 
 def _unfinished_record(
-    folder: Path, trial: Mapping[str, Any], logged: Mapping[str, Path], is_being_written: bool
+    folder: Path, trial: TrialDocument, logged: Mapping[str, Path], is_being_written: bool
 ) -> Record | None:
     intervals = folder / TRIALS / (trial["id"] + tables.STREAM_SUFFIX)
     if not intervals.exists():
@@ -193,22 +194,22 @@ def _record(
     logged: Mapping[str, Path],
 ) -> Record:
     intervals, probes = tables_of
-    trial, summary = document.get("trial"), document.get("summary")
-    if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
+    for key in ("trial", "summary"):
+        if not isinstance(document.get(key), dict):
+            raise ResultError(f'"{path}" has no usable "{key}"')
+    record = check_record(path, document)
+    if "id" not in record["trial"]:
         raise ResultError(f'"{path}" has no usable "trial"')
-    if not isinstance(summary, dict):
-        raise ResultError(f'"{path}" has no usable "summary"')
-    check_record(path, document)
     actions = path.parent.parent / ACTIONS / intervals.name
     return Record(
-        trial=cast(TrialDocument, trial),
-        summary=cast(Summary, summary),
-        labels=tuple(document.get("labels", ())),
-        absent_probes=document.get("absent_probes", {}),
-        target_state=document.get("target_state") or {},
+        trial=record["trial"],
+        summary=record["summary"],
+        labels=tuple(record.get("labels", ())),
+        absent_probes=record.get("absent_probes", {}),
+        target_state=record.get("target_state") or {},
         intervals_path=intervals,
         probes_path=probes if probes.exists() else None,
-        files=document.get(integrity.FILES) or {},
+        files=record.get("files") or {},
         actions_path=actions if actions.exists() else None,
-        operations_path=logged.get(trial["id"]),
+        operations_path=logged.get(record["trial"]["id"]),
     )

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from loadstone._loadgen import Table
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
@@ -43,7 +44,7 @@ from loadstone.results.unwritten import Unwritten
 class RunWriter:
     """Holds a run folder, alone, from its creation to its end."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], lock: durable.FolderLock) -> None:
+    def __init__(self, path: Path, manifest: Manifest, lock: durable.FolderLock) -> None:
         """Use `create` or `reopen`."""
         self.path = path
         self.manifest = manifest
@@ -56,7 +57,7 @@ class RunWriter:
         self.unwritten = Unwritten(self.records)
 
     @classmethod
-    def create(cls, path: str | Path, manifest: Mapping[str, Any]) -> Self:
+    def create(cls, path: str | Path, manifest: Manifest) -> Self:
         """Make the folder and its manifest, with the state "running".
 
         An empty folder may be there already. Anything else in it is refused: nothing that
@@ -74,8 +75,8 @@ class RunWriter:
                 with durable.writing(folder):
                     durable.make_folder(folder / TRIALS)
                     durable.make_folder(folder / PROBES)
-                whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
-                whole.pop(integrity.OWN, None)
+                whole: Manifest = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
+                whole.pop("manifest_sha256", None)
                 run = cls(folder, whole, lock)
                 run._write_manifest()
             except BaseException:
@@ -114,7 +115,7 @@ class RunWriter:
             run = cls(folder, manifest, lock)
             manifest["state"] = "running"
             # What is written from now on changes what they are the digests of.
-            manifest.pop(integrity.FILES, None)
+            manifest.pop("files", None)
             # Copies of a run may lack the folders that were empty.
             with durable.writing(folder):
                 durable.make_folder(folder / TRIALS)
@@ -179,7 +180,7 @@ class RunWriter:
             raise ResultError(f'trial {document["id"]} of run "{self.path}" is finished already')
         return TrialWriter(self.path, document)
 
-    def amend(self, changes: Mapping[str, Any]) -> None:
+    def amend(self, changes: Manifest) -> None:
         """Change some keys of the manifest."""
         self.manifest = {**self.manifest, **changes}
         self._write_manifest()
@@ -189,11 +190,11 @@ class RunWriter:
             self.manifest = integrity.sealed(self.manifest)
         durable.write_json(self.path / MANIFEST, self.manifest)
 
-    def finish(self, end: Mapping[str, Any]) -> None:
+    def finish(self, end: Manifest) -> None:
         """Write how the run ended (`state`, `ended` …) and let go of the folder."""
         try:
             files = integrity.digests_of(self.path, self._finished_files())
-            self.amend({**end, integrity.FILES: files})
+            self.amend({**end, "files": files})
         finally:
             self.close()
 
@@ -313,7 +314,7 @@ class TrialWriter:
                 tables.convert_to_parquet(stream.path, parquet, schema)
                 written.append(parquet)
         record = self._record(summary, labels, absent_probes)
-        record[integrity.FILES] = integrity.digests_of(self._folder, written)
+        record["files"] = integrity.digests_of(self._folder, written)
         durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
         # The streams have done their duty. Should they outlive a kill here, they are not read, and
         # `reopen` removes them.
@@ -349,7 +350,7 @@ class TrialWriter:
         summary: Summary,
         labels: Sequence[str],
         absent_probes: Mapping[str, str] | None,
-    ) -> dict[str, Any]:
+    ) -> RecordDocument:
         return {
             "record_format": RECORD_FORMAT,
             "trial": self._document,

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from loadstone import _loadgen
 from loadstone.campaign.parameters import describe_parameters
+from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
-from loadstone.results.documents import Manifest
 from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,

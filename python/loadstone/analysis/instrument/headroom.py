@@ -6,7 +6,9 @@ import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.load_hosts import hosts_of
@@ -19,6 +21,7 @@ from loadstone.analysis.instrument.own_ceiling import (
     cores_of,
 )
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.manifest import HostConditions, HostFacts, KeptCalibration, Manifest
 from loadstone.results.calibration import (
     AGE_MAX,
     Calibration,
@@ -59,27 +62,27 @@ class Calibrated:
 
     calibration: Calibration | None
     absent: str
-    conditions: Mapping[str, Any]
+    conditions: HostConditions
     machine: str = ""
     hosts: Mapping[str, "Calibrated"] = field(default_factory=dict)
 
 
-def read_calibration(manifest: Mapping[str, Any]) -> Calibrated:
+def read_calibration(manifest: Manifest) -> Calibrated:
     """Return what a manifest keeps of the instrument's calibration."""
     facts = manifest.get("host") or {}
     if manifest.get("imported"):
         return Calibrated(calibration=None, absent="", conditions=conditions_of(facts))
     hosts = {
-        str(host["name"]): _read_kept(host.get("calibration"), host.get("fingerprint") or {})
+        host["name"]: _read_kept(host.get("calibration"), host["fingerprint"])
         for host in manifest.get("hosts") or ()
     }
     return replace(_read_kept(manifest.get("calibration"), facts), hosts=hosts)
 
 
-def _read_kept(kept: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Calibrated:
+def _read_kept(kept: KeptCalibration | None, facts: HostFacts) -> Calibrated:
     found = Calibrated(
         calibration=None,
-        absent=str((kept or {}).get("absent") or "no calibration was copied into the run"),
+        absent=(kept or {}).get("absent") or "no calibration was copied into the run",
         conditions=conditions_of(facts),
         machine=json.dumps(identity_of(facts), sort_keys=True),
     )
@@ -87,7 +90,7 @@ def _read_kept(kept: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Cali
         return found
     try:
         return replace(found, calibration=parse(kept), absent="")
-    except (KeyError, TypeError, ValueError):
+    except ValidationError:
         return replace(found, absent="the calibration that was copied into the run cannot be read")
 
 
@@ -266,7 +269,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
     )
 
 
-def _busy(record: Record, worker: _Worker, conditions: Mapping[str, Any]) -> float:
+def _busy(record: Record, worker: _Worker, conditions: HostConditions) -> float:
     """Return the share of its cores' time that the load's threads used during a trial."""
     cpu_ns = sum(worker.thread_cpu_ns)
     ends = [

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from loadstone.campaign.drivers import facts_of
+from loadstone.documents.manifest import HostConditions
 from loadstone.results.calibration import (
     Calibration,
     CalibrationPoint,
@@ -96,7 +97,7 @@ class ClientLoad:
 
 
 def ceiling_of(
-    calibration: Calibration, load: ClientLoad, conditions: Mapping[str, Any]
+    calibration: Calibration, load: ClientLoad, conditions: HostConditions
 ) -> OwnCeiling:
     """Return the ceiling of a load, or raise NoOwnCeilingError with the reason.
 
@@ -136,10 +137,10 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     ]
 
 
-def cores_of(conditions: Mapping[str, Any], asked: int | None) -> float:
+def cores_of(conditions: HostConditions, asked: int | None) -> float:
     """Return how many cores the load generator has: those allowed, and no more than were asked."""
     cores = float(conditions.get("cpu_cores_allowed") or conditions.get("cpu_cores") or 1)
-    quota, _, period = str(conditions.get("cgroup_cpu.max") or "max").partition(" ")
+    quota, _, period = conditions.get("cgroup_cpu.max", "max").partition(" ")
     if quota.isdigit() and period.isdigit():
         cores = min(cores, int(quota) / int(period))
     return min(cores, asked) if asked else cores

@@ -6,6 +6,7 @@ from typing import Any
 
 from loadstone.campaign.reading.parse import validate
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.documents.manifest import ValueChange
 
 # What these say is read when a run is judged and shown: nothing that is measured depends on them.
 RECORDED = frozenset({"description", "expect", "statements", "report"})
@@ -18,7 +19,7 @@ class Change:
     before: Any
     after: Any
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ValueChange:
         """Return it as a manifest keeps it."""
         return {"before": self.before, "after": self.after}
 

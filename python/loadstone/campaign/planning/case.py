@@ -156,7 +156,7 @@ def _interventions(base: Case, number: int) -> list[Case]:
 
 def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
     """Return the workloads, each with what it takes from the campaign."""
-    document = campaign.document()
+    document: Mapping[str, Any] = campaign.document()
     shared = {key: document[key] for key in _workload_keys() if key in document}
     if not campaign.workloads:
         sweep = shared.pop("sweep", {})

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -38,6 +38,7 @@ from loadstone.campaign.schema.values import (
     PositiveSize,
     Verify,
 )
+from loadstone.documents.manifest import CampaignDocument
 from loadstone.errors import InputError, shown
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -345,6 +346,7 @@ class Campaign(WorkloadKeys):
         campaign._source = source
         return campaign
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CampaignDocument:
         """Return the campaign as JSON that reads back as the same campaign."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        dumped = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return cast(CampaignDocument, dumped)

@@ -7,9 +7,10 @@ import resource
 import socket
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadstone import _loadgen
+from loadstone.documents.manifest import HostFacts
 from loadstone.probes.cgroup import own_folder
 from loadstone.probes.proc import AbsentError
 
@@ -74,7 +75,7 @@ def _kind_of_build() -> str:
     return "release" if _loadgen.IS_RELEASE_BUILD else "debug"
 
 
-def fingerprint() -> dict[str, Any]:
+def fingerprint() -> HostFacts:
     """Return the facts; what cannot be read here is left out, never guessed."""
     facts = {
         "name": socket.gethostname(),
@@ -95,7 +96,7 @@ def fingerprint() -> dict[str, Any]:
         "cgroup": _cgroup(),
         "virtualisation": _virtualisation(),
     }
-    return {key: value for key, value in facts.items() if value not in (None, {}, [])}
+    return cast(HostFacts, {key: one for key, one in facts.items() if one not in (None, {}, [])})
 
 
 def _kernel_options() -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone import units
+from loadstone.documents.manifest import MemoryUse
 from loadstone.errors import InputError
 
 PROC = Path("/proc/self")
@@ -60,7 +61,7 @@ class MemoryGroup:
     files: _Files
     limit_bytes: int
 
-    def use(self) -> dict[str, int | None]:
+    def use(self) -> MemoryUse:
         """Return what a manifest says of the limit, and of what was really used under it."""
         return {
             "memory_bytes": self.limit_bytes,

@@ -178,7 +178,7 @@ class Carrier:
             with contextlib.suppress(ValueError):
                 self._take_answer(host, messages.read(say, body))
             return
-        if say == "hello":
+        if say == messages.word(messages.Hello):
             self._addresses[host] = worker
         if self._addresses.get(host) == worker:
             self.heard.put(Heard(host=host, say=say, body=body))

@@ -9,16 +9,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from loadstone import regular_file
+from loadstone.documents.manifest import FileDigest, Manifest
 from loadstone.errors import ResultError
 
-FILES = "files"
-OWN = "manifest_sha256"
 
-
-def digest_of(path: Path) -> dict[str, Any]:
+def digest_of(path: Path) -> FileDigest:
     """Return the size and the digest of a file."""
     try:
         regular_file.check(path)
@@ -29,35 +26,37 @@ def digest_of(path: Path) -> dict[str, Any]:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
 
 
-def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, FileDigest]:
     """Return the digests of files of a run, by their names inside its folder."""
     return {str(path.relative_to(folder)): digest_of(path) for path in sorted(paths)}
 
 
-def altered(folder: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files, of those whose digests a document holds, that are not as they were."""
-    for name, wanted in (document.get(FILES) or {}).items():
+def altered(folder: Path, digests: Mapping[str, FileDigest]) -> Iterator[str]:
+    """Yield the files of a run that are not as they were when their digests were taken."""
+    for name, wanted in digests.items():
         path = folder / name
         is_inside = path.resolve().is_relative_to(folder.resolve())
         if not is_inside or not path.exists() or digest_of(path) != wanted:
             yield name
 
 
-def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(manifest: Manifest) -> Manifest:
     """Return a manifest with the digest of all else that it says, at its end."""
-    return {**_unsealed(manifest), OWN: _said_by(manifest)}
+    return {**_unsealed(manifest), "manifest_sha256": _said_by(manifest)}
 
 
-def is_as_sealed(manifest: Mapping[str, Any]) -> bool:
+def is_as_sealed(manifest: Manifest) -> bool:
     """Tell whether a manifest says what it said when it was written; one without digest may."""
-    return OWN not in manifest or manifest[OWN] == _said_by(manifest)
+    return manifest.get("manifest_sha256") in (None, _said_by(manifest))
 
 
-def _unsealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in manifest.items() if key != OWN}
+def _unsealed(manifest: Manifest) -> Manifest:
+    left = manifest.copy()
+    left.pop("manifest_sha256", None)
+    return left
 
 
-def _said_by(manifest: Mapping[str, Any]) -> str:
+def _said_by(manifest: Manifest) -> str:
     # By what it says, not by its bytes: to be indented anew changes nothing.
     said = json.loads(json.dumps(_unsealed(manifest)))
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))

@@ -14,6 +14,7 @@ from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import FILL, dataset_of
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.fill import SHARE_MAX, FillLevel
+from loadstone.documents.manifest import StoreDocument
 from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 
 
@@ -29,7 +30,7 @@ class StoreSize:
         """How full it is."""
         return self.used_bytes / self.total_bytes if self.total_bytes else 1.0
 
-    def document(self) -> dict[str, int]:
+    def document(self) -> StoreDocument:
         """Return it as a manifest and a record keep it."""
         return {"total_bytes": self.total_bytes, "used_bytes": self.used_bytes}
 

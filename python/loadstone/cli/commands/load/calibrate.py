@@ -34,6 +34,7 @@ from loadstone import units
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table
+from loadstone.documents.manifest import HostConditions, HostFacts, Manifest
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,9 +130,7 @@ def _check(wish: "Wish") -> None:
     check_wish(wish, read_drivers())
 
 
-def _calibrate(
-    wish: "Wish", directory: Path, facts: Mapping[str, Any], build: str, form: str
-) -> int:
+def _calibrate(wish: "Wish", directory: Path, facts: HostFacts, build: str, form: str) -> int:
     from loadstone.analysis.instrument.calibration_points import points_of
     from loadstone.execution import runner
     from loadstone.results import calibration
@@ -186,7 +185,7 @@ def _measure(plan: "Plan", folder: Path) -> "RunEnd":
     from loadstone.execution import runner
     from loadstone.results.writer import RunWriter
 
-    manifest = {
+    manifest: Manifest = {
         "name": plan.name,
         "seed": plan.seed,
         "run": plan.run,
@@ -289,7 +288,7 @@ def _warn(seconds: float) -> None:
         )
 
 
-def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: str) -> int:
+def _show(facts: HostFacts, build: str, drivers: Sequence[str], form: str) -> int:
     from loadstone.results import calibration
 
     kept = calibration.copy_for(facts, build, drivers)
@@ -304,7 +303,7 @@ def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: st
     return 0
 
 
-def _print_sessions(kept: "Calibration", conditions: Mapping[str, Any]) -> None:
+def _print_sessions(kept: "Calibration", conditions: HostConditions) -> None:
     """Say when the points were measured, and whether they hold as the host is now."""
     from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
     from loadstone.analysis.instrument.own_ceiling import changes_between

@@ -12,17 +12,22 @@ Examples:
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loadstone.cli import extras, plain
 from loadstone.cli.load_hosts import secrets_of, tell
 from loadstone.cli.screen.output import print_table
+from loadstone.documents.manifest import HostCard
 from loadstone.errors import InputError
+
+if TYPE_CHECKING:
+    from loadstone.hosts.clock import Clock
+    from loadstone.hosts.messages import Hello
 
 LINE = 80
 GAP = "  "
@@ -63,18 +68,32 @@ def command(
     secrets = secrets_of(campaign)
     with HostSession(campaign.hosts, uuid.uuid4().hex, tell, secrets=secrets) as session:
         clocks = session.carrier.read_clocks(session.names)
-        rows = [
-            {
-                **host,
-                "joined_s": session.joined_s[host["name"]],
-                **(clocks[host["name"]].document() if host["name"] in clocks else {}),
-            }
-            for host in session.documents()
+        hosts = [
+            AnsweringHost(
+                name=name, facts=facts, joined_s=session.joined_s[name], clock=clocks.get(name)
+            )
+            for name in session.names
+            if (facts := session.facts.get(name)) is not None
         ]
     if form == "json":
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json.dumps([host.document() for host in hosts], indent=2, ensure_ascii=False))
         return
-    print_hosts(rows, is_full=full)
+    print_hosts(hosts, is_full=full)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringHost:
+    """A host that joined: what it told, how long that took, and its clock if it answered."""
+
+    name: str
+    facts: "Hello"
+    joined_s: float
+    clock: "Clock | None"
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        clock = self.clock.document() if self.clock is not None else {}
+        return {**self.facts.document(self.name), "joined_s": self.joined_s, **clock}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +101,12 @@ class _Column:
     """One column of the table. Details are shown by `--full` only."""
 
     head: str
-    of: Callable[[Mapping[str, Any]], str]
+    of: Callable[[AnsweringHost], str]
     is_number: bool = True
     is_detail: bool = False
 
 
-def print_hosts(hosts: Sequence[Mapping[str, Any]], *, is_full: bool) -> None:
+def print_hosts(hosts: Sequence[AnsweringHost], *, is_full: bool) -> None:
     """Print what hosts told: on lines of 80 columns, or all of it."""
     columns = [column for column in COLUMNS if is_full or not column.is_detail]
     rows = [[plain(column.of(host)) for column in columns] for host in hosts]
@@ -106,56 +125,56 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _memory(host: Mapping[str, Any]) -> str:
-    memory = host["memory_bytes"]
+def _memory(host: AnsweringHost) -> str:
+    memory = host.facts.memory_bytes
     return f"{memory / (1 << 30):,.0f} GiB" if memory else "unknown"
 
 
-def _speed(card: Mapping[str, Any]) -> float:
+def _speed(card: HostCard) -> float:
     return int(card.get("speed_mbit_per_s") or 0) / 1000
 
 
-def _fastest(host: Mapping[str, Any]) -> str:
-    speed = max(map(_speed, host["network"].values()), default=0.0)
+def _fastest(host: AnsweringHost) -> str:
+    speed = max(map(_speed, host.facts.network.values()), default=0.0)
     return f"{speed:g} Gbit/s" if speed else "unknown"
 
 
-def _cards(host: Mapping[str, Any]) -> str:
+def _cards(host: AnsweringHost) -> str:
     """Return every card that is up, or may be."""
     told = []
-    for name, card in host["network"].items():
+    for name, card in host.facts.network.items():
         if name != "lo" and card.get("state") != "down":
             speed = f"{_speed(card):g} Gbit/s" if _speed(card) else "speed unknown"
             told.append(f"{name} {speed}")
     return ", ".join(told) or "unknown"
 
 
-def _clock(host: Mapping[str, Any]) -> str:
-    if "clock_offset_ns" not in host:
+def _clock(host: AnsweringHost) -> str:
+    if host.clock is None:
         return "unknown"
-    return f"{host['clock_offset_ns'] / 1e6:+.2f} ± {host['clock_bound_ns'] / 1e6:.2f}"
+    return f"{host.clock.offset_ns / 1e6:+.2f} ± {host.clock.bound_ns / 1e6:.2f}"
 
 
-def _round_trip(host: Mapping[str, Any]) -> str:
-    return f"{host['round_trip_ns'] / 1e6:.2f}" if "round_trip_ns" in host else "unknown"
+def _round_trip(host: AnsweringHost) -> str:
+    return f"{host.clock.round_trip_ns / 1e6:.2f}" if host.clock is not None else "unknown"
 
 
 COLUMNS = (
-    _Column(head="host", of=lambda host: host["name"], is_number=False),
-    _Column(head="cores", of=lambda host: str(host["cores"])),
+    _Column(head="host", of=lambda host: host.name, is_number=False),
+    _Column(head="cores", of=lambda host: str(host.facts.cores)),
     _Column(head="memory", of=_memory),
     _Column(head="network", of=_fastest),
     _Column(head="clock, ms", of=_clock),
     _Column(head="trip, ms", of=_round_trip),
     _Column(
         head="calibrated",
-        of=lambda host: "no" if "absent" in host["calibration"] else "yes",
+        of=lambda host: "no" if "absent" in host.facts.calibration else "yes",
         is_number=False,
     ),
     _Column(head="cards", of=_cards, is_number=False, is_detail=True),
-    _Column(head="descriptors", of=lambda host: str(host["descriptors"]), is_detail=True),
-    _Column(head="ports", of=lambda host: str(host["ports"]), is_detail=True),
-    _Column(head="joined, s", of=lambda host: f"{host['joined_s']:.1f}", is_detail=True),
-    _Column(head="loadstone", of=lambda host: host["loadstone"], is_detail=True),
-    _Column(head="python", of=lambda host: host["python"], is_detail=True),
+    _Column(head="descriptors", of=lambda host: str(host.facts.descriptors), is_detail=True),
+    _Column(head="ports", of=lambda host: str(host.facts.ports), is_detail=True),
+    _Column(head="joined, s", of=lambda host: f"{host.joined_s:.1f}", is_detail=True),
+    _Column(head="loadstone", of=lambda host: host.facts.loadstone, is_detail=True),
+    _Column(head="python", of=lambda host: host.facts.python, is_detail=True),
 )
