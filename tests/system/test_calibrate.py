@@ -73,7 +73,7 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
         assert instrument["no_ceiling"] is None
         assert instrument["hiccup_ns_p99_9"] > 0
     again = loadstone("report", tmp_path / "run", "-f", "markdown")
-    assert "Ceiling, % of own" in again.out
+    assert "| Ceiling, %" in again.out
 
 
 def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY
 from tests.system import campaigns
-from tests.system.command import loadstone, start
+from tests.system.command import loadstone, start, trials_of
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "record.schema.json"
 
@@ -135,7 +135,7 @@ keep_data: true
     assert said.code == 5
     assert "(other_objects): run " in said.err
     assert "this is a copy of it" in said.err
-    assert "hint: look at what it holds" in said.err
+    assert f"hint: {HINTS['other_objects']}" in said.err
     assert image.exists()
     _, run, data = begun(tmp_path)
     [ours] = [path.parent for path in data.rglob("*bench-0") if path.parent.name != "somebody"][:1]
@@ -176,7 +176,8 @@ def test_versions_that_a_run_left_are_told_with_the_command_that_removes_them(
             environment=keys,
         )
         assert said.code == 5, said.err
-        assert "it keeps versions" in said.err
+        (left,) = trials_of(run)[-1]["summary"]["places_left"]
+        assert left["kind"] == "hidden"
         assert f"hint: remove it with: loadstone clean {run} --versions" in said.err
         some = loadstone("clean", run, "--yes", environment=keys)
         assert (some.code, f"loadstone clean {run} --versions" in some.err) == (5, True)

@@ -24,7 +24,7 @@ def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> No
     assert rows == [[t, o] for t in ("s3", "swift", "directory") for o in ("put", "get", "delete")]
     assert str(tmp_path / "run" / "report.html") in said.out
     full = loadstone("report", tmp_path / "run", "--full")
-    assert "| 4 KB 1 node Results" in full.out
+    assert "| 4 KB 1 node Results" in full.out  # others' words
     assert "| DELETE/sec second round" in full.out
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
     run = read_run(tmp_path / "run")

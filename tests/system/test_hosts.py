@@ -21,7 +21,7 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import HostError
 from loadstone.execution import runner
-from loadstone.hosts import agent
+from loadstone.hosts import agent, executor
 from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.session import HostSession
 from loadstone.results.store import read_run
@@ -201,7 +201,7 @@ def test_a_host_whose_launcher_goes_away_is_lost_and_the_others_go_on(
     assert process.returncode == 0, err
     record, host = lost_host(tmp_path)
     assert (record.summary["state"], host["name"]) == ("finished", "b")
-    assert "what launched the agent has gone" in host["reason"] or "ended" in host["reason"]
+    assert agent.LAUNCHER_GONE in host["reason"] or "ended" in host["reason"]
     assert sum(one["requests"] for one in record.summary["hosts"]) == record.summary["requests"]
 
 
@@ -219,7 +219,7 @@ def test_a_controller_that_slept_past_the_lease_keeps_what_was_whole(
         process.send_signal(signal.SIGCONT)
         _, err = campaigns.end(process)
     assert process.returncode == 1, err
-    assert "all client hosts were lost" in err
+    assert executor.ALL_LOST in err
     assert "Traceback" not in err
     run = read_run(tmp_path / "run")
     assert run.state == "interrupted"

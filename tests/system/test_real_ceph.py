@@ -145,7 +145,7 @@ def test_a_full_pool_is_an_outcome_and_can_be_emptied(ceph_to_break: Cluster) ->
     more = Dataset(objects=2 * dataset.objects, prefix=dataset.prefix, run=dataset.run)
     written = trials.run(trials.document(where, more, "put"))
     assert written.outcomes() == {"ok": dataset.objects, "no_space": dataset.objects}
-    assert "the pool or the cluster is full" in written.summary["error_examples"]["no_space"]
+    assert "ceph df detail" in written.summary["error_examples"]["no_space"]
     with pytest.raises(_loadgen.TargetError, match="the pool is full"):
         trials.prepare(where, Dataset())
     read = trials.run(trials.document(where, dataset, "get"))
@@ -169,7 +169,7 @@ def test_a_pool_that_is_deleted_under_load_ends_the_trial_with_its_limit(
     outcomes = result.outcomes()
     assert outcomes["ok"] > 0
     assert set(outcomes) == {"ok", "not_found"}
-    assert "is the pool still there?" in result.summary["error_examples"]["not_found"]
+    assert '"doomed"' in result.summary["error_examples"]["not_found"]
     with pytest.raises(_loadgen.TargetError, match="no such pool"):
         trials.clean_up(where, dataset)
 
@@ -251,7 +251,7 @@ def test_an_object_is_given_up_after_an_append_that_failed(
 def test_a_secret_in_the_options_is_refused(ceph_to_break: Cluster) -> None:
     where = place(ceph_to_break, options={"key": "AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg=="})
     document = trials.document(where, Dataset(), "put", timeout_ns=SECOND_NS)
-    with pytest.raises(ValueError, match="a secret does not belong here") as caught:
+    with pytest.raises(ValueError, match=r"target\.settings\.options\.key") as caught:
         _loadgen.check(json.dumps(document))
     assert "AQBnUD5n" not in str(caught.value)
 

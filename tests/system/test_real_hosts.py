@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.hosts.agent import IN_USE
+from loadstone.hosts.messages import RUN_OVER
 from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import Said, loadstone, start
@@ -104,7 +106,7 @@ def test_two_names_of_one_host_are_two_agents_too_many(tmp_path: Path, hosts: ss
     twice = ssh.Hosts([hosts.names[0], f"root@{hosts.names[0]}"], hosts.home)
     answer = run(hosts, "hosts", "check", campaign(tmp_path, twice))
     assert answer.code == 1
-    assert "an agent makes load here already" in answer.err
+    assert IN_USE in answer.err
 
 
 def test_hosts_join_by_hand(tmp_path: Path) -> None:
@@ -131,5 +133,5 @@ phases: [put]
     )  # fmt: skip
     campaigns.end(process)
     assert process.returncode == 0
-    assert (agent.returncode, agent.stderr.rpartition(": ")[2].strip()) == (0, "the run is over")
+    assert (agent.returncode, agent.stderr.rpartition(": ")[2].strip()) == (0, RUN_OVER)
     assert not folder.exists()

@@ -5,6 +5,7 @@ HTCondor is not to be had here: its job is checked as text.
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import loadstone
+from tests.system.command import TOLD_AS_JSON, loadstone
 from tests.system.servers import slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("schedulers")]
@@ -107,9 +108,11 @@ def test_what_slurm_refuses_is_said(
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", "launch: mpirun, count: 2"))
-    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PATH": str(tmp_path)})
+    words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    said = loadstone(*words, environment={"PATH": str(tmp_path)})
     assert said.code == 1
-    assert 'start agents by "mpirun"' in said.err
+    assert said.kinds == ["program-absent"]
+    assert '"mpirun"' in said.errors[0]["message"]
 
 
 @contextlib.contextmanager
@@ -171,7 +174,7 @@ def test_workers_of_a_dask_of_the_site_make_one_load(tmp_path: Path) -> None:
         assert b"PRIVATE KEY" not in (tmp_path / "dask.said").read_bytes()
         many = loadstone("hosts", "check", file, "--set", "hosts.count=9", environment=environment)
         assert many.code == 1
-        assert "it has 2 workers, hosts.count asks for 9" in many.err
+        assert re.search(r"\b2 workers, hosts.count\b.*\b9\b", many.err)
         stranger = loadstone("hosts", "check", file)
         assert stranger.code == 1
         assert address in stranger.err
@@ -182,4 +185,4 @@ def test_a_dask_without_encryption_is_refused(tmp_path: Path) -> None:
     hosts = "launch: dask, count: 2, scheduler: 'tcp://192.0.2.1:8786'"
     said = loadstone("hosts", "check", campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", hosts)))
     assert said.code == 1
-    assert "are not encrypted" in said.err
+    assert "tls://HOST:PORT" in said.err

@@ -104,10 +104,10 @@ def check_sentence(finding: dict[str, Any], best: float, limits: dict[str, float
         assert words.startswith("no ceiling holds for")
         return
     lowest = max(left.values())
-    assert ("is the bottleneck for" in words) == (lowest >= TOUCHED)
-    assert ("no ceiling is reached by" in words) == (lowest < TOUCHED)
+    assert ("bottleneck" in words) == (lowest >= TOUCHED)
+    assert ("no ceiling" in words) == (lowest < TOUCHED)
     assert f"is {lowest:.0%} of" in words
-    assert ("passed, and so no limit here" in words) == (len(left) < len(shares))
+    assert ("no limit" in words) == (len(left) < len(shares))
 
 
 def best_rate(measured: list[dict[str, Any]], target: str, bounds: str) -> float:

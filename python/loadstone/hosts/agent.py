@@ -38,6 +38,9 @@ from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock
 
+IN_USE = "an agent makes load here already"
+LAUNCHER_GONE = "what launched the agent has gone"
+
 CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
@@ -185,7 +188,7 @@ class Agent:
             case messages.StopLoad() if work is not None:
                 work.stop()
             case messages.Leave():
-                self.leave("the run is over")
+                self.leave(messages.RUN_OVER)
 
     def leave(self, why: str) -> None:
         """End; only from the loop's thread."""
@@ -201,7 +204,7 @@ class Agent:
             if not os.read(sys.stdin.fileno(), 4096):
                 break
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.leave, "what launched the agent has gone")
+            self._loop.call_soon_threadsafe(self.leave, LAUNCHER_GONE)
 
     def watch_lease(self) -> None:
         """End all load when nothing is heard of the controller, whatever the loop does."""
@@ -407,7 +410,7 @@ def _hold(lock: TextIO, invitation: Invitation) -> None:
         # Another rank of this run has the lock for a moment, to write who it is.
         time.sleep(0.05)
     raise HostError(
-        f"host {invitation.host}: an agent makes load here already: {holder}",
+        f"host {invitation.host}: {IN_USE}: {holder}",
         "wait for that run to end"
         + ("; two names for one host are two agents, too" if invitation.is_only else ""),
         kind="host-in-use",

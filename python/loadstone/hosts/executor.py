@@ -25,6 +25,8 @@ from loadstone.hosts.trial_host import TrialHost, count, end_ns
 from loadstone.hosts.turns import Turns
 from loadstone.results.record import PROBE_SCHEMA
 
+ALL_LOST = "all client hosts were lost"
+
 SILENT_S = 3.0
 """How long a host may say nothing: its agent says something every second."""
 
@@ -378,7 +380,7 @@ class _TrialOnHosts:
         if told:
             merged = merge_summaries(told)
         else:
-            reason = "all client hosts were lost" if lost else "stopped before its start"
+            reason = ALL_LOST if lost else "stopped before its start"
             merged = {"state": "interrupted", "reason": reason,
                       "iterations": [], "requests": 0, "failed": 0, "bytes": 0}  # fmt: skip
         ended_ns = max((end_ns(host) for host in self._hosts.values()), default=None)

@@ -17,6 +17,9 @@ from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCa
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
 
+RUN_OVER = "the run is over"
+"""Why agents leave in the end."""
+
 STATES = ("finished", "stopped", "interrupted")
 """The states of a trial, each worse than the one before it."""
 

@@ -107,6 +107,7 @@ def _check_room(room: Mapping[str, int]) -> None:
                 f'"{name}": the tables need about {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are '
                 "free",
                 "a smaller scale, or a directory on another file system (queries.data)",
+                kind="no-space",
             )
 
 

@@ -150,7 +150,7 @@ class Carrier:
                 break
             await asyncio.sleep(0.05)
         assert self._scheduler is not None
-        await self._scheduler.close(reason="the run is over")
+        await self._scheduler.close(reason=messages.RUN_OVER)
 
     async def _renew(self) -> None:
         while True:

@@ -22,6 +22,7 @@ CRYPTO_NOTE = (
     " of the client."
 )
 
+BY_USER_TYPE = "Actions by user type"
 ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making and audits."
 
 
@@ -33,7 +34,7 @@ def actions_table(findings: Findings) -> Table | None:
 def groups_table(findings: Findings) -> Table | None:
     """Return the same by kind of space and type of user; None where these tell nothing apart."""
     types = any(one.user_type for one in findings.action_groups)
-    title = "Actions by user type" if types else "Actions by space"
+    title = BY_USER_TYPE if types else "Actions by space"
     return _table(findings.action_groups, title, is_grouped=True)
 
 
