@@ -155,7 +155,7 @@ def read_drivers(table: DriverTable | None = None) -> Drivers:
         return table
     if table is None:
         return {name: driver for name, driver in _all().items() if not driver.is_for_tests}
-    return {row["name"]: Driver.model_validate(row) for row in table}
+    return {driver.name: driver for driver in map(Driver.model_validate, table)}
 
 
 def facts_of(name: str) -> Facts:

@@ -8,7 +8,7 @@ from loadstone import _loadgen, units
 from loadstone.campaign.checks.queries import queries_mistakes
 from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
-from loadstone.campaign.planning.case import Case, cases_of, workload_sources
+from loadstone.campaign.planning.case import Case, cases_of, first_workload, workload_sources
 from loadstone.campaign.planning.intervention import intervention_mistakes
 from loadstone.campaign.planning.lifecycle import can_prepare
 from loadstone.campaign.planning.objects.placement import (
@@ -76,8 +76,10 @@ def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
     trials = 0
     for source in workload_sources(campaign):
         cases = math.prod(len(values) for values in source.sweep.values())
-        phases = max(1, len(source.data.get("phases") or ()))
-        trials += cases * phases * int(source.data.get("rounds") or 1) * starts
+        workload = first_workload(source)
+        # Of one that is wrong, its values alone can be too many to look at.
+        of_case = 1 if workload is None else max(1, len(workload.phases)) * workload.rounds
+        trials += cases * of_case * starts
     if trials <= TRIALS_MAX:
         return None
     return KeyMistake(

@@ -18,13 +18,13 @@ DO_MORE = {
 """Options that do more than to read and write; a job with one of them is refused."""
 
 
-def refused_options(options: Mapping[str, object]) -> dict[str, str]:
+def refused_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
     """Return the options that do more than to read and write, each with what it does."""
     off = ("0", "False", "false")
     return {name: DO_MORE[name] for name in DO_MORE if str(options.get(name, "0")) not in off}
 
 
-def writes_of_options(options: Mapping[str, object]) -> list[str]:
+def writes_of_options(options: Mapping[str, str | int | float]) -> list[str]:
     """Return the files and devices that a job with these options writes to."""
     # fio takes both names of the option, and of two the last: either may be it.
     kinds = [str(options[name]) for name in ("rw", "readwrite") if name in options]

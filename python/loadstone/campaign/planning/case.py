@@ -163,17 +163,23 @@ def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
         data = {"name": campaign.name, **shared}
         return [WorkloadSource(name=campaign.name, data=data, sweep=sweep, places={"": ()})]
     sources = []
-    for index, own in enumerate(document["workloads"]):
+    for index, workload in enumerate(campaign.workloads):
+        own = workload.document()
         data = {**shared, **own}
         sweep = data.pop("sweep", {})
         own_place: Path = ("workloads", index)
         places = {key: own_place if key in own else () for key in _workload_keys()}
         sources.append(
             WorkloadSource(
-                name=own["name"], data=data, sweep=sweep, places={"": own_place, **places}
+                name=workload.name, data=data, sweep=sweep, places={"": own_place, **places}
             )
         )
     return sources
+
+
+def first_workload(source: WorkloadSource) -> Workload | None:
+    """Return the workload with the first of each swept value; None where they do not fit."""
+    return _applied(source.data, {key: values[0] for key, values in source.sweep.items()})[0]
 
 
 def _workload_keys() -> list[str]:

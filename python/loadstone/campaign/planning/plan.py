@@ -318,8 +318,9 @@ class _Planner:
         self._fills_made += 1
         key = next(key for key in self._places if key.target == case.target)
         prefix = placement.numbered(self._places[key], "f", self._fills_made)
-        content = json.dumps({"buckets": lifecycle.dataset_of(document)["buckets"], "fill": prefix})
-        own = DatasetKey(case.target, f"{prefix}/fill", content)
+        held = lifecycle.dataset_of(document)["buckets"]
+        content = json.dumps({"buckets": held, "fill": prefix})
+        own = DatasetKey(case.target, f"{prefix}/fill", content, held)
         self._emitted[own] = prefix
         buckets = placement.buckets_of(own, prefix)
         allowed = buckets.mistake(self._targets[case.target].driver.facts.bucket_names)

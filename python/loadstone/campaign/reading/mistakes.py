@@ -3,11 +3,11 @@
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from loadstone.documents.json_schema import JsonSchema
 from loadstone.errors import InputError, Mistake, shown
 
 Path = tuple[str | int, ...]
@@ -142,11 +142,11 @@ def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
 class KnownKeys:
     """The keys that may stand at each place, read from the JSON Schema of a campaign."""
 
-    schema: Mapping[str, Any]
+    schema: JsonSchema
 
     def below(self, path: Path) -> list[str]:
         """Return the keys allowed in the map at `path`."""
-        node: Mapping[str, Any] = self.schema
+        node = self.schema
         for step in path:
             node = self._resolved(node)
             properties = node.get("properties", {})
@@ -155,11 +155,11 @@ class KnownKeys:
             elif step in properties:
                 node = properties[step]
             else:
-                extra = node.get("additionalProperties", {})
-                node = extra if isinstance(extra, dict) else {}
+                extra = node.get("additionalProperties", False)
+                node = JsonSchema() if isinstance(extra, bool) else extra
         return list(self._resolved(node).get("properties", {}))
 
-    def _resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _resolved(self, node: JsonSchema) -> JsonSchema:
         while True:
             if "$ref" in node:
                 node = self.schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]

@@ -154,6 +154,9 @@ def campaign_from_flags(
     driver, target_settings = parse_target(target)
     target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
     operations = [name.strip() for name in operation.split(",") if name.strip()]
+    is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
+    lengths = (flags.get("count"), flags.get("duration"), flags.get("reuse"))
+    by_clock = is_usual and all(length is None for length in lengths)
     data = {
         "name": "bench",
         "targets": {
@@ -166,15 +169,12 @@ def campaign_from_flags(
                 }
             )
         },
-        "dataset": {**_dataset(operations, flags), **_given({"prefix": bucket})},
+        "dataset": {**_dataset(operations, flags, by_clock=by_clock), **_given({"prefix": bucket})},
         "load": _load(flags),
-        "phases": _phases(operations, flags),
+        "phases": _phases(operations, flags, by_clock=by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
     }
-    is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
-    if is_usual and all(flags.get(key) is None for key in ("count", "duration", "reuse")):
-        _end_by_the_clock(data, operations)
     document = Document("", _given(data))
     try:
         return campaign_of(
@@ -234,29 +234,6 @@ def _says_length(override: str) -> bool:
     return not LENGTHS.isdisjoint(override.partition("=")[0].strip().split("."))
 
 
-def _end_by_the_clock(data: dict[str, Any], operations: Sequence[str]) -> None:
-    """Give phases without a length the default one, in time and in space.
-
-    What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
-    it, and what deletes, goes over its objects once: it has none left then.
-    """
-    is_put = list(operations) in PUTS
-    for phase in data["phases"]:
-        if is_put or "mix" in phase or phase["op"] in READS:
-            phase.pop("requests", None)
-            phase["duration"] = DURATION
-            phase.setdefault("warm_up", WARM_UP)
-    try:
-        size_bytes = max(1, units.parse_size(str(data["dataset"]["size"])))
-    except InputError:
-        # A law of sizes, or a mistake that is reported where the campaign is checked.
-        return
-    space_bytes, most = (
-        (PUT_SPACE_BYTES, COUNT_OF_TIMED_PUT) if is_put else (SPACE_BYTES, OBJECTS_MAX)
-    )
-    data["dataset"]["objects"] = max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
-
-
 def _load(flags: Flags) -> dict[str, Any]:
     threads, rate = flags.get("threads"), flags.get("rate")
     if threads is None and rate is None:
@@ -265,15 +242,9 @@ def _load(flags: Flags) -> dict[str, Any]:
     return _given({"threads": threads, "rate": rate, **open_keys})
 
 
-def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
-    count, size = flags.get("count"), flags.get("size")
-    if list(operations) == [SESSIONS]:
-        # The script says how many objects there are; the count is of its actions.
-        count = None
-    elif count is None:
-        is_timed = flags.get("duration") is not None
-        is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
-        count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
+def _dataset(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> dict[str, Any]:
+    given = flags.get("size")
+    size = SIZE if given is None else given
     names = {
         "buckets": flags.get("buckets"),
         "prefix": flags.get("prefix"),
@@ -281,10 +252,42 @@ def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
         "encryption": flags.get("encryption"),
         "path_encryption": flags.get("path_encryption"),
     }
-    return _given({"objects": count, "size": SIZE if size is None else size, **names})
+    return _given({"objects": _count(operations, flags, size, by_clock), "size": size, **names})
 
 
-def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
+def _count(
+    operations: Sequence[str], flags: Flags, size: int | str, by_clock: bool
+) -> int | str | None:
+    """Return how many objects there are: as many as were asked for, or as fit into the space."""
+    if list(operations) == [SESSIONS]:
+        # The script says how many objects there are; the count is of its actions.
+        return None
+    count = flags.get("count")
+    if count is not None:
+        return count
+    if flags.get("duration") is not None:
+        is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
+        return COUNT_OF_TIMED_PUT if is_put else COUNT
+    if not by_clock:
+        return COUNT
+    try:
+        size_bytes = max(1, units.parse_size(str(size)))
+    except InputError:
+        # A law of sizes, or a mistake that is reported where the campaign is checked.
+        return COUNT
+    is_put = list(operations) in PUTS
+    space_bytes, most = (
+        (PUT_SPACE_BYTES, COUNT_OF_TIMED_PUT) if is_put else (SPACE_BYTES, OBJECTS_MAX)
+    )
+    return max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
+
+
+def _phases(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> list[dict[str, Any]]:
+    """Return the phases; `by_clock` gives those without a length the default one, in time.
+
+    What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
+    it, and what deletes, goes over its objects once: it has none left then.
+    """
     shared = _given(
         {
             "duration": flags.get("duration"),
@@ -304,11 +307,18 @@ def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
         mix = dict(MIXED)
     elif operations and all("=" in name for name in operations):
         mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
+    timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if by_clock else shared
     if mix:
-        return [{**shared, "mix": mix, **_own(list(mix), flags, is_only=True)}]
+        return [{**timed, "mix": mix, **_own(list(mix), flags, is_only=True, by_clock=by_clock)}]
     is_only = len(operations) == 1
+    is_put = list(operations) in PUTS
     return [
-        {**shared, **_named(operations, place), "op": name, **_own([name], flags, is_only=is_only)}
+        {
+            **(timed if is_put or name in READS else shared),
+            **_named(operations, place),
+            "op": name,
+            **_own([name], flags, is_only=is_only, by_clock=by_clock),
+        }
         for place, name in enumerate(operations)
     ]
 
@@ -319,7 +329,9 @@ def _named(operations: Sequence[str], place: int) -> dict[str, str]:
     return {"name": f"{operations[place]}-{before + 1}"} if before else {}
 
 
-def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str, Any]:
+def _own(
+    operations: Sequence[str], flags: Flags, *, is_only: bool, by_clock: bool
+) -> dict[str, Any]:
     """Return the keys that only some operations read.
 
     Of several phases each takes the keys it can read; an only phase takes all that were given,
@@ -332,7 +344,7 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
         "part_concurrency": ("part_concurrency", flags.get("part_concurrency"), None),
     }
     keys: dict[str, Any] = {}
-    if list(operations) == ["list"] and flags.get("duration") is None:
+    if list(operations) == ["list"] and flags.get("duration") is None and not by_clock:
         # One request lists many objects: the count is of requests here, as of every phase.
         keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
     if is_only or READS.issuperset(operations):

@@ -141,6 +141,10 @@ class Workload(WorkloadKeys):
 
     name: Name = Field(description="The workload's name in results.")
 
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON that reads back as the same."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
 
 class Schedule(BaseModel):
     """When the whole plan is run again: at times of day, or at a distance, for some days."""

@@ -7,20 +7,20 @@ import functools
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.reading.mistakes import KnownKeys
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.systems.driver_settings import add_settings
+from loadstone.documents.json_schema import JsonSchema, schema_of
 
 IDENTITY = "urn:loadstone:schema:campaign:1"
 """What names the schema wherever it lies: it is fetched from nowhere."""
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchema:
     """Return the JSON Schema of a campaign file, for editors."""
-    schema = Campaign.model_json_schema(by_alias=True)
+    schema = schema_of(Campaign)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["$id"] = IDENTITY
     schema["title"] = "loadstone campaign"

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from loadstone.campaign.reading.mistakes import KnownKeys, SourceFile, translate
 from loadstone.campaign.schema.script import Users
+from loadstone.documents.json_schema import schema_of
 from loadstone.errors import CampaignError, InputError
 from loadstone.script.generators import users
 from loadstone.script.table import Action
@@ -49,6 +50,6 @@ def read_settings(generator: Generator, given: Mapping[str, Any]) -> Any:
     try:
         return generator.settings.model_validate(dict(given))
     except ValidationError as error:
-        known = KnownKeys(generator.settings.model_json_schema(by_alias=True))
+        known = KnownKeys(schema_of(generator.settings))
         source = SourceFile()
         raise CampaignError([source.place(one) for one in translate(error, known)]) from error

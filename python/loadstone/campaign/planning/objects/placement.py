@@ -32,6 +32,7 @@ class DatasetKey:
     target: str
     prefix: str
     content: str
+    buckets: int
 
 
 def content_document(dataset: Dataset) -> DatasetDocument:
@@ -75,7 +76,7 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
         script = phase.script.model_dump(mode="json", by_alias=True)
         described |= {"script": script, "threads": case.load(phase).clients}
     content = json.dumps(described, sort_keys=True)
-    return DatasetKey(case.target, bucket_prefix(dataset, fields), content)
+    return DatasetKey(case.target, bucket_prefix(dataset, fields), content, dataset.buckets)
 
 
 def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
@@ -157,7 +158,7 @@ def numbered(prefix: str, letter: str, number: int) -> str:
 
 def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
     """Return the buckets of a dataset that lives at a prefix."""
-    return Buckets(prefix, json.loads(key.content)["buckets"])
+    return Buckets(prefix, key.buckets)
 
 
 def shared_bucket(

@@ -3,13 +3,12 @@
 Editors then complete and check the settings of a target by its driver.
 """
 
-from typing import Any
-
 from loadstone.campaign.drivers import Driver, Drivers, Setting
 from loadstone.campaign.schema.systems.target import SECRET_KEYS
+from loadstone.documents.json_schema import JsonSchema
 
-_TEXT = {"type": "string"}
-REFERENCE = {
+_TEXT: JsonSchema = {"type": "string"}
+REFERENCE: JsonSchema = {
     "type": "object",
     "oneOf": [
         {"required": [key], "properties": {key: {**_TEXT, "minLength": 1}}, "maxProperties": 1}
@@ -17,9 +16,10 @@ REFERENCE = {
     ],
     "description": "Where a secret stands: {env: NAME} or {file: PATH}.",
 }
-_KINDS: dict[str, Any] = {
+_TEXT_OR_REFERENCE: JsonSchema = {"anyOf": [_TEXT, {"$ref": "#/$defs/Reference"}]}
+_KINDS: dict[str, JsonSchema] = {
     "text": _TEXT,
-    "text_or_reference": {"anyOf": [_TEXT, {"$ref": "#/$defs/Reference"}]},
+    "text_or_reference": _TEXT_OR_REFERENCE,
     "texts": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     "flag": {"type": "boolean"},
     "number": {"type": "number"},
@@ -27,7 +27,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-def add_settings(target: dict[str, Any], definitions: dict[str, Any], drivers: Drivers) -> None:
+def add_settings(target: JsonSchema, definitions: dict[str, JsonSchema], drivers: Drivers) -> None:
     """Say in the schema of a target which settings go with which driver."""
     definitions["Reference"] = REFERENCE
     target["properties"]["driver"]["enum"] = list(drivers)
@@ -41,19 +41,19 @@ def add_settings(target: dict[str, Any], definitions: dict[str, Any], drivers: D
     ]
 
 
-def _settings_of(driver: Driver, common: list[str]) -> dict[str, Any]:
+def _settings_of(driver: Driver, common: list[str]) -> JsonSchema:
     settings = {one.name: _setting(one) for one in driver.settings}
     if "endpoints" in settings:
         settings["endpoint"] = settings["endpoints"]
-    names = {"enum": [*common, *settings]}
+    names: JsonSchema = {"enum": [*common, *settings]}
     return {"properties": settings, "propertyNames": names}
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
-    kind: dict[str, Any]
+def _setting(setting: Setting) -> JsonSchema:
+    kind: JsonSchema
     if setting.kind == "secret" or setting.secret or setting.name in SECRET_KEYS:
         is_text_too = setting.kind == "text_or_reference" and setting.name not in SECRET_KEYS
-        kind = _KINDS["text_or_reference"] if is_text_too else {"$ref": "#/$defs/Reference"}
+        kind = _TEXT_OR_REFERENCE if is_text_too else {"$ref": "#/$defs/Reference"}
     elif setting.kind == "choice":
         kind = {"enum": list(setting.choices)}
     else:
