@@ -42,6 +42,8 @@ def change(path: Path, way: str, value: Any) -> None:
         ("plan.0.mix.0.operation", 7, "text"),
         ("plan.0.dataset", True, "an object"),
         ("host", "a host", "an object"),
+        ("host.cpu", "fast", "an object"),
+        ("hosts", 2, "a list"),
         ("seed", 10**30, "a number that can be"),
         ("calibration", True, "an object"),
         ("host.cpu.cores", "all", "a whole number"),
@@ -99,6 +101,13 @@ def test_what_a_summary_of_queries_lacks_is_named(run: Path) -> None:
     record = min((run / "trials").glob("*.json"))
     change(record, "summary.streams", {"time_ns": 1, "queries": [ended]})
     with pytest.raises(ResultError, match=r'"summary.streams.queries.0": lacks "end_ns"'):
+        read_run(run)
+
+
+def test_what_another_tool_states_of_times_is_whole_or_refused(run: Path) -> None:
+    record = min((run / "trials").glob("*.json"))
+    change(record, "summary.stated_latency", {"get": {"count": 7, "mean_ns": 1, "min_ns": 1}})
+    with pytest.raises(ResultError, match=r'"summary.stated_latency.get": lacks "max_ns"'):
         read_run(run)
 
 

@@ -43,6 +43,7 @@ from loadstone.analysis.standards import linter
 from loadstone.analysis.statistics.repetitions import advise
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.manifest import HostFacts
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record, Run
 
@@ -248,7 +249,7 @@ def _queries(run: Run) -> "QueryResults | None":
 
 def _client(run: Run) -> str:
     """Return where the load came from, as an axis names it: "client-1 (16 cores)"."""
-    host: Mapping[str, Any] = run.manifest.get("host") or {}
+    host = run.manifest.get("host") or HostFacts()
     name = run.client or host.get("hostname") or host.get("name") or "the client"
     cores = (host.get("cpu") or {}).get("cores")
     return f"{name} ({cores} cores)" if cores else str(name)

@@ -1,9 +1,8 @@
 """Cases in words: the same ones in every report and every finding."""
 
-from collections.abc import Mapping
-
 from loadstone import units
 from loadstone.campaign.parameters import describe_parameter, describe_parameters
+from loadstone.documents.trial import LoadDocument
 from loadstone.units import SIZES, describe_size
 
 __all__ = [
@@ -25,11 +24,11 @@ METRIC_WORDS = {
 }
 
 
-def describe_load(load: Mapping[str, object]) -> str:
+def describe_load(load: LoadDocument) -> str:
     """Return how requests arrive: "closed loop, 250 clients"."""
     if load.get("kind") == "open":
         rate = load.get("rate_per_s")
-        shown = f"{rate:,g}" if isinstance(rate, (int, float)) else str(rate)
+        shown = f"{rate:,g}" if rate is not None else str(rate)
         return f"open loop, {shown}/s, {load.get('arrivals', 'poisson')} arrivals"
     clients = load.get("clients")
     return f"closed loop, {clients} client{'' if clients == 1 else 's'}"

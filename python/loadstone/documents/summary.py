@@ -143,6 +143,16 @@ class TablesSummary(TypedDict, total=False):
     bytes_kept: Whole
 
 
+class StatedLatency(TypedDict):
+    """What another tool stated of the times of one operation; quantiles are by their share."""
+
+    count: Whole
+    mean_ns: Number
+    min_ns: Whole
+    max_ns: Whole
+    quantiles_ns: dict[str, Whole]
+
+
 class Summary(TypedDict, total=False):
     """What was observed of a whole trial. The keys of an import follow those of a load."""
 
@@ -190,7 +200,7 @@ class Summary(TypedDict, total=False):
     target_on_own_host: bool | None
     hosts: list[LoadHost] | None
     start_error_ns: Whole | None
-    stated_latency: Object | None
+    stated_latency: dict[str, StatedLatency] | None
     source: Object | None
     query: QuerySummary
     streams: StreamsSummary

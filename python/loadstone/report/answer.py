@@ -16,6 +16,7 @@ from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
 from loadstone.report.next_step import folders_of, next_step
 from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
@@ -101,11 +102,11 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     return " · ".join(dict.fromkeys(word for word in words if word))
 
 
-def _load(load: Mapping[str, object]) -> str:
+def _load(load: LoadDocument) -> str:
     if not load:
         return ""
     if load.get("kind") == "open":
-        return f"{units.format_number(float(str(load.get('rate_per_s') or 0)))}/s offered"
+        return f"{units.format_number(load.get('rate_per_s') or 0)}/s offered"
     clients = load.get("clients")
     return f"{clients} client{'' if clients == 1 else 's'}"
 

@@ -35,6 +35,7 @@ from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured, read_measured
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.documents.manifest import HostFacts
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 
@@ -93,14 +94,14 @@ def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
     # In the campaign's order: that of the plan is drawn by lot.
     order: dict[str, int] = {}
     for name, entry in named.items():
-        order.setdefault(system_of(name, entry), len(order))
+        order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
     measurements = tuple(
         sorted(_measurements(measured, totals), key=lambda one: order.get(one.target, len(order)))
     )
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
     for name, document in targets.items():
-        systems.setdefault(system_of(name, document), []).append(name)
+        systems.setdefault(system_of(name, document.get("facts") or {}), []).append(name)
     return Account(
         name=run.name,
         title=run.name,
@@ -408,7 +409,8 @@ def _planned_threads(run: Run) -> tuple[int, ...]:
 
 
 def _client_links(run: Run) -> Iterator[tuple[float, int]]:
-    cards = (run.manifest.get("host") or {}).get("network") or {}
-    for card in cards.values():
-        if card.get("speed_mbit_per_s") and card.get("state") != "down":
-            yield float(card["speed_mbit_per_s"]) / 1000, int(card.get("mtu") or 1500)
+    host = run.manifest.get("host") or HostFacts()
+    for card in (host.get("network") or {}).values():
+        speed = card.get("speed_mbit_per_s")
+        if speed and card.get("state") != "down":
+            yield float(speed) / 1000, int(card.get("mtu") or 1500)

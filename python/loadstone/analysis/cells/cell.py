@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
@@ -12,6 +11,7 @@ from loadstone.analysis.statistics.days import interval_over_days
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.documents.trial import LoadDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Cell:
     round: int
     iteration: int | None
     iterations: int
-    load: Mapping[str, object]
+    load: LoadDocument
     trials: tuple[str, ...]
     requests: int
     good: int
@@ -109,7 +109,30 @@ class Cell:
     @property
     def system(self) -> str:
         """What the target is an instance of: its fact `system`, or itself."""
-        return system_of(self.target, {"facts": self.facts})
+        return system_of(self.target, self.facts)
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes an object has, where a parameter says it and all have as many."""
+        size = self.parameters.get("size")
+        return size if isinstance(size, int) else None
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a parameter asks for."""
+        threads = self.parameters.get("threads")
+        return threads if isinstance(threads, int) else None
+
+    @property
+    def clients(self) -> int | None:
+        """How many requests are in flight at most: its threads, or else the clients of its load."""
+        return self.load.get("clients") if self.threads is None else self.threads
+
+    @property
+    def hosts(self) -> int | None:
+        """How many client hosts made the load; None where it was the controller."""
+        hosts = self.parameters.get("hosts")
+        return hosts if isinstance(hosts, int) else None
 
     @property
     def name(self) -> str:
@@ -156,6 +179,6 @@ class Cell:
         return self.response or self.service
 
 
-def system_of(name: str, target: Mapping[str, Any]) -> str:
-    """Return what a target is an instance of, from its entry in a campaign or a document."""
-    return str((target.get("facts") or {}).get(SYSTEM) or name)
+def system_of(target: str, facts: Mapping[str, object]) -> str:
+    """Return what a target is an instance of, or itself."""
+    return str(facts.get(SYSTEM) or target)

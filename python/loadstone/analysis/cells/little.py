@@ -1,10 +1,11 @@
 """Little's law over all operations of a part of a run: do the books of requests and time agree?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from loadstone.analysis.instrument.load_hosts import is_lost_meanwhile
 from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, in_flight_gate, little_gate
 from loadstone.analysis.measured.part import SECOND_NS, Part
+from loadstone.documents.trial import LoadDocument
 
 REQUESTS_PER_CLIENT = 100
 
@@ -43,18 +44,18 @@ def little_of(parts: Sequence[Part]) -> float | None:
     ).value
 
 
-def little_beyond_chance(ratio: float | None, requests: int, load: Mapping[str, object]) -> float:
+def little_beyond_chance(ratio: float | None, requests: int, load: LoadDocument) -> float:
     """Return Little's ratio, and 1 where too few requests prove nothing.
 
     The first and the last request of each client are cut by the window.
     """
     clients = load.get("clients") or load.get("clients_max") or 1
-    is_enough = isinstance(clients, int) and requests >= REQUESTS_PER_CLIENT * clients
+    is_enough = requests >= REQUESTS_PER_CLIENT * clients
     return ratio if ratio is not None and is_enough else 1.0
 
 
 def has_too_many_in_flight(parts: Sequence[Part]) -> bool:
     """Tell whether the parts of one operation count more requests than clients can have made."""
     requests = sum(part.good + sum(part.errors.values()) for part in parts)
-    load = parts[0].record.trial.get("load") or {}
+    load = parts[0].record.trial.get("load") or LoadDocument()
     return little_beyond_chance(little_of(parts), requests, load) > 1 + LITTLE_TOLERANCE

@@ -19,6 +19,7 @@ from loadstone.analysis.judgements.labels import label_cell
 from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.trial import LoadDocument
 
 ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
@@ -146,7 +147,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         round=trial["round"],
         iteration=iteration,
         iterations=len({part.iteration for part in parts}),
-        load=trial.get("load") or {},
+        load=trial.get("load") or LoadDocument(),
         trials=tuple(records),
         requests=requests,
         good=good,

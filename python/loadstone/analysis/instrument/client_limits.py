@@ -11,7 +11,7 @@ connections it opened, the pages it waited for) can be what filled the resource.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -300,9 +300,11 @@ def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
     if not whole_ns:
         return False
     # Drivers that leave the wire to a library or the kernel know their payload only.
-    summary: Mapping[str, Any] = record.summary
-    moved = summary.get(f"bytes_{metric.partition('_')[0]}") or summary.get("bytes")
-    return 1e9 * float(moved or 0) / whole_ns >= OWN_TRAFFIC * bytes_per_s
+    summary = record.summary
+    is_received = metric == "received_bytes"
+    of_wire = summary.get("bytes_received") if is_received else summary.get("bytes_sent")
+    moved = of_wire or summary.get("bytes") or 0
+    return 1e9 * moved / whole_ns >= OWN_TRAFFIC * bytes_per_s
 
 
 def _receives_most(record: Record, lines: Lines, host: str) -> bool:

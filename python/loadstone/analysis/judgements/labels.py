@@ -196,11 +196,11 @@ def is_idle(cell: "Cell", _: Sequence[Part]) -> bool:
 def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:
     """OVERLOAD."""
     wanted = cell.load.get("rate_per_s")
-    if cell.load.get("kind") != "open" or not isinstance(wanted, (int, float)) or wanted <= 0:
+    if cell.load.get("kind") != "open" or wanted is None or wanted <= 0:
         return False
     achieved = sum(part.mix.answered for part in parts) / cell.duration_s
     is_poisson = cell.load.get("arrivals", "poisson") == "poisson"
-    offered = _offered_per_s(float(wanted), is_poisson, parts)
+    offered = _offered_per_s(wanted, is_poisson, parts)
     return rate_gate(offered_per_s=offered, achieved_per_s=achieved).outcome == "fail"
 
 

@@ -151,7 +151,7 @@ def _lag(cell: Cell) -> Evidence | None:
     answered = cell.good + cell.failed - cell.errors.get(NOT_SENT, 0)
     in_flight = cell.service.mean_ns / 1e9 * answered / cell.duration_s
     allowed = cell.load.get("clients_max")
-    if isinstance(allowed, int) and in_flight >= AT_THE_CAP * allowed:
+    if allowed is not None and in_flight >= AT_THE_CAP * allowed:
         return None
     lag_ns = cell.lag.quantiles["p99"]
     return Evidence(
@@ -171,12 +171,7 @@ def _is_watched(record: Record) -> bool:
 
 
 def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
-    size, threads = cell.parameters.get("size"), cell.parameters.get("threads")
-    return (
-        cell.operation,
-        size if isinstance(size, int) else None,
-        threads if isinstance(threads, int) else None,
-    )
+    return cell.operation, cell.size, cell.threads
 
 
 def _ceiling_of(account: Account, cell: Cell, resource: str) -> float | None:
@@ -208,8 +203,7 @@ def _same_sweep(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _load(cell: Cell) -> float:
-    load = cell.load.get("clients") or cell.load.get("rate_per_s") or 0
-    return float(load) if isinstance(load, (int, float)) else 0.0
+    return float(cell.load.get("clients") or cell.load.get("rate_per_s") or 0)
 
 
 def _point(cell: Cell) -> LoadPoint:

@@ -42,12 +42,12 @@ class InterventionEffect:
         changed = self.changed
         load = changed.load.get("clients")
         point = None
-        if self.kind == "half the clients" and isinstance(load, int):
+        if self.kind == "half the clients" and load is not None:
             time_s = changed.service.mean_ns / 1e9 if changed.service else None
             point = LoadPoint(load=load, rate=changed.requests_per_s, time_s=time_s)
         hosts = None
         if self.kind == "half the hosts":
-            hosts = hosts_of(self.base) or 1, hosts_of(changed) or 1
+            hosts = self.base.hosts or 1, changed.hosts or 1
         return tried(self.kind, self.ratio, point=point, hosts=hosts)
 
 
@@ -81,12 +81,6 @@ def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]
     for one in changes:
         found.setdefault((one.base.trials, one.base.operation), []).append(one.tried)
     return found
-
-
-def hosts_of(cell: Cell) -> int | None:
-    """Return how many client hosts made the load of a cell; None where it was the controller."""
-    hosts = cell.parameters.get("hosts")
-    return hosts if isinstance(hosts, int) else None
 
 
 def tried(

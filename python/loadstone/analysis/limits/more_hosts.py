@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.limits.interventions import CellKey, hosts_of, ratio_of, tried
+from loadstone.analysis.limits.interventions import CellKey, ratio_of, tried
 from loadstone.analysis.limits.observed import Tried
 
 
@@ -18,7 +18,7 @@ def tried_by_sweep(totals: Sequence[Cell]) -> dict[CellKey, list[Tried]]:
     found: dict[CellKey, list[Tried]] = {}
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in totals:
-        if hosts_of(cell) is not None and cell.good:
+        if cell.hosts is not None and cell.good:
             groups.setdefault(_case(cell), []).append(cell)
     for group in groups.values():
         for cell in group:
@@ -27,17 +27,15 @@ def tried_by_sweep(totals: Sequence[Cell]) -> dict[CellKey, list[Tried]]:
 
 
 def _brought(cell: Cell, group: Sequence[Cell]) -> Iterator[Tried]:
-    own = hosts_of(cell) or 0
-    more = sorted(
-        (one for one in group if (hosts_of(one) or 0) > own), key=lambda one: hosts_of(one) or 0
-    )
+    own = cell.hosts or 0
+    more = sorted((one for one in group if (one.hosts or 0) > own), key=lambda one: one.hosts or 0)
     same_load = next((one for one in more if one.load == cell.load), None)
     if same_load is not None:
-        hosts = own, hosts_of(same_load) or 0
+        hosts = own, same_load.hosts or 0
         yield tried("more hosts", ratio_of(cell, same_load), hosts=hosts)
     same_host = next((one for one in more if _host_load(one) == _host_load(cell)), None)
     if same_host is not None:
-        hosts = own, hosts_of(same_host) or 0
+        hosts = own, same_host.hosts or 0
         yield tried("second client", ratio_of(cell, same_host), hosts=hosts)
 
 
@@ -51,7 +49,7 @@ def _case(cell: Cell) -> tuple[object, ...]:
 
 def _host_load(cell: Cell) -> dict[str, object]:
     """Return the load that each host made: what is counted, divided by the hosts."""
-    hosts = hosts_of(cell) or 1
+    hosts = cell.hosts or 1
     return {
         key: value / hosts if isinstance(value, (int, float)) else value
         for key, value in cell.load.items()

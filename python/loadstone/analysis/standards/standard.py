@@ -18,6 +18,7 @@ from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.rules import checks_of, limit_in_words, view
 from loadstone.analysis.standards.standard_evidence import Answer, Status, ratios_are_comparable
 from loadstone.campaign.schema.statement import Statements
+from loadstone.documents.manifest import HostFacts, Manifest
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Run
 
@@ -321,11 +322,12 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _clients(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _clients(manifest: Manifest) -> list[HostFacts]:
     """Return the facts of each host that made load; of this one where no others did."""
-    hosts = manifest.get("hosts") or ()
-    of_hosts = [{"name": one["name"], **one["fingerprint"]} for one in hosts]
-    return of_hosts or [manifest.get("host") or {}]
+    of_hosts: list[HostFacts] = [
+        {"name": one["name"], **one["fingerprint"]} for one in manifest.get("hosts") or ()
+    ]
+    return of_hosts or [manifest.get("host") or HostFacts()]
 
 
 def _workload(measured: Sequence[TrialDocument]) -> list[dict[str, Any]]:

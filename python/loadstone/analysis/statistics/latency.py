@@ -9,10 +9,11 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loadstone import units
 from loadstone.analysis.judgements.validity import TAIL_PRINTED, may_print_quantile
+from loadstone.documents.summary import StatedLatency
 from loadstone.errors import ResultError
 
 if TYPE_CHECKING:
@@ -139,10 +140,10 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
     )
 
 
-def stated_latency(stated: Mapping[str, Any]) -> Latency:
+def stated_latency(stated: StatedLatency) -> Latency:
     """Return what another tool states of its requests: nothing is interpolated."""
-    listed = {float(share): int(ns) for share, ns in stated["quantiles_ns"].items()}
-    count = int(stated["count"])
+    listed = {float(share): ns for share, ns in stated["quantiles_ns"].items()}
+    count = stated["count"]
     shares = [share for share in sorted(listed) if may_print_quantile(share, count)]
     quantiles = {
         name: listed.get(q) if may_print_quantile(q, count) else None
@@ -150,9 +151,9 @@ def stated_latency(stated: Mapping[str, Any]) -> Latency:
     }
     return Latency(
         count=count,
-        mean_ns=float(stated["mean_ns"]),
-        min_ns=int(stated["min_ns"]),
-        max_ns=int(stated["max_ns"]),
+        mean_ns=stated["mean_ns"],
+        min_ns=stated["min_ns"],
+        max_ns=stated["max_ns"],
         quantiles=quantiles,
         unresolved={name: NOT_STATED for name, ns in quantiles.items() if ns is None},
         at_least={},

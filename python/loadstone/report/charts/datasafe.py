@@ -7,15 +7,15 @@ each action, and no line between loads of two clients.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameter
+from loadstone.documents.manifest import HostFacts
 from loadstone.errors import InputError
 from loadstone.report.charts.parts.categories import (
     CategoryRow,
@@ -246,8 +246,8 @@ def _cores_of_clients(run: Run, options: Options) -> dict[str, int]:
     """Return the cores of each client that they tell from the others of its kind."""
     found = {}
     for one in run.members or (run,):
-        host: Mapping[str, Any] = one.manifest.get("host") or {}
-        found[one.client] = int((host.get("cpu") or {}).get("cores") or 0)
+        host = one.manifest.get("host") or HostFacts()
+        found[one.client] = (host.get("cpu") or {}).get("cores") or 0
     places = Counter((_kind(client, options), cores) for client, cores in found.items())
     return {
         client: cores if places[_kind(client, options), cores] == 1 else 0

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from loadstone.analysis import Findings
 from loadstone.analysis.measured.part import LATENCIES
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
 from loadstone.documents.trial import DatasetDocument, Size
 from loadstone.report.options import Options
@@ -45,18 +46,19 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 
 def _lines(record: Record, offset_s: float, target: str) -> Iterable[str]:
     size = _size(record.trial.get("dataset") or DatasetDocument())
-    rows = record.intervals.to_pylist()
-    for row in sorted(rows, key=lambda row: (row["second"], row["operation"])):
-        if row["stage"] != "measure":
-            continue
-        for kind in LATENCIES:
-            encoded = row[kind]
+    rows = Rows(record.intervals).where("stage", "measure")
+    seconds, operations = rows["second"].tolist(), rows["operation"].tolist()
+    outcomes = rows["outcome"].tolist()
+    histograms = {kind: rows[kind].tolist() for kind in LATENCIES}
+    for row in sorted(range(len(rows)), key=lambda row: (seconds[row], operations[row])):
+        for kind, column in histograms.items():
+            encoded = column[row]
             histogram = merge([encoded])
             if histogram is None:
                 continue
-            words = [target, row["operation"], size, kind, row["outcome"]]
+            words = [target, operations[row], size, kind, outcomes[row]]
             tag = ".".join(_tagged(word) for word in words if word)
-            start_s = offset_s + row["second"]
+            start_s = offset_s + seconds[row]
             yield (
                 f"Tag={tag},{start_s:.3f},1.000,{histogram.max / NS_PER_MS:.6f},"
                 f"{base64.b64encode(encoded).decode()}"

@@ -71,13 +71,12 @@ def _load_axis(answer: Answer) -> str | None:
 def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
     cell = one.cell
     low, high = _interval(cell)
-    size = cell.parameters.get("size")
     return {
         "target": cell.target,
         "operation": operation_words(cell),
         "workload": cell.workload,
-        "size": size if isinstance(size, int) else None,
-        "size_words": describe_size(size) if isinstance(size, int) else None,
+        "size": cell.size,
+        "size_words": None if cell.size is None else describe_size(cell.size),
         "parameters": {
             name: value if isinstance(value, (int, float, bool)) else str(value)
             for name, value in cell.parameters.items()

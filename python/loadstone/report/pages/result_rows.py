@@ -79,7 +79,7 @@ def result_table(findings: Findings, answer: Answer, rounds: Sequence[Result]) -
         return ResultRow(
             target=one.cell.target,
             operation=operation_words(one.cell),
-            size=describe_size(size) if isinstance(size := _size(one), int) else "",
+            size="" if one.cell.size is None else describe_size(one.cell.size),
             round=of_round,
             cells=tuple(_cells(one, names, has_data=has_data)),
             chips=tuple(_chips(one, findings, common)),
@@ -99,10 +99,6 @@ def _varied(results: Sequence[Result]) -> list[str]:
         name for name in names if len({str(one.cell.parameters.get(name)) for one in results}) > 1
     ]
     return sorted(varied, key=lambda name: name != "size")
-
-
-def _size(one: Result) -> object:
-    return one.cell.parameters.get("size")
 
 
 def _cells(one: Result, names: Sequence[str], *, has_data: bool) -> Iterable[ResultCell]:

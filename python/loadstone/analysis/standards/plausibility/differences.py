@@ -1,7 +1,7 @@
 """Which differences between the targets of one report are more than chance?"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -110,8 +110,7 @@ def _is_repeated(account: Account) -> bool:
     return any(one.repetition > 1 for one in account.of(account.headline()))
 
 
-def _short(case: dict[str, Parameter] | object) -> str:
-    assert isinstance(case, dict), "a case is a mapping"
+def _short(case: Mapping[str, Parameter]) -> str:
     if case.get("query"):
         return str(case["query"])
     left_out = ("workload", "round")

@@ -105,11 +105,11 @@ def _loads(actions: Sequence[ActionCell]) -> _Loads:
 
 def load_of(one: ActionCell) -> tuple[int, int]:
     """Return an action's threads and size; the layout has a place for no others."""
-    threads = one.cell.parameters.get("threads", one.cell.load.get("clients"))
-    size = one.cell.parameters.get("size")
-    if not isinstance(threads, int) or not isinstance(size, int):
+    threads, size = one.cell.clients, one.cell.size
+    if threads is None or size is None:
+        found = one.cell.parameters.get("size")
         raise InputError(
-            f"the table datasafe needs whole threads and sizes, found {json.dumps(str(size))}"
+            f"the table datasafe needs whole threads and sizes, found {json.dumps(str(found))}"
             f" under {json.dumps(str(threads))} threads",
             "sweep both: sweep: {threads: [2], size: [100KiB]}",
         )

@@ -241,11 +241,10 @@ def _phases(
 
 
 def _rounds_head(cells: Sequence[Cell], options: Options, titled: Collection[str]) -> str:
-    parameters = cells[0].parameters
-    size = parameters.get("size")
+    parameters, size = cells[0].parameters, cells[0].size
     left_out = {"size", "threads", SYSTEM, *titled}
     others = {name: value for name, value in parameters.items() if name not in left_out}
-    words = [describe_size(size)] if isinstance(size, int) else [cells[0].workload]
+    words = [describe_size(size)] if size is not None else [cells[0].workload]
     words += [describe_parameters(others)] if others else []
     return " ".join([*words, options.head or "Results"])
 
@@ -290,7 +289,7 @@ def _spread_line(cells: Sequence[Cell], options: Options) -> str:
 
 
 def _threads_column(cells: Sequence[Cell], threads: int, options: Options) -> ThreadsColumn:
-    cell = next((cell for cell in cells if _threads(cell) == threads), None)
+    cell = next((cell for cell in cells if (cell.clients or 0) == threads), None)
     if cell is None or not cell.good:
         return ThreadsColumn(threads=threads, files_per_s=None, megabytes_per_s=None)
     spread = _spread(cell, options)
@@ -310,11 +309,6 @@ def _spread(cell: Cell, options: Options) -> Spread | None:
     return cell.spread_of_trials if options.spread == "trials" else cell.spread_of_seconds
 
 
-def _threads(cell: Cell) -> int:
-    threads = cell.parameters.get("threads", cell.load.get("clients"))
-    return threads if isinstance(threads, int) else 0
-
-
 def _planned_threads(findings: Findings) -> list[int]:
     """Return every thread count of the plan, so that what never ran is a blank and not a gap."""
     planned = {
@@ -322,7 +316,7 @@ def _planned_threads(findings: Findings) -> list[int]:
         for trial in findings.trials
         if trial.is_measured and isinstance(threads := trial.parameters.get("threads"), int)
     }
-    return sorted(planned | {_threads(cell) for cell in findings.totals})
+    return sorted(planned | {cell.clients or 0 for cell in findings.totals})
 
 
 def _parameters(cell: Cell, without: Sequence[str]) -> str:
