@@ -85,14 +85,15 @@ def settings_of(name: str, document: object) -> EngineSettings:
     # Not on top: the process of an engine has no use for it.
     from pydantic import TypeAdapter, ValidationError
 
+    from loadstone.documents.mistake import first_mistake
+
     kind = entry_of(name).settings
     if kind is None:
         return None
     try:
         settings: EngineSettings = TypeAdapter[Any](kind).validate_python(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise InputError(first_mistake(error)) from error
     return settings
 
 

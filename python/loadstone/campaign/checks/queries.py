@@ -33,7 +33,7 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
                 allowed=f"one that can hold tables: {', '.join(holding)}",
             )
     for number, one in enumerate(queries.engine):
-        for name in one.settings.get("policies", {}):
+        for name in one.policies:
             if name not in campaign.targets:
                 yield KeyMistake(
                     path=("queries", "engine", number, "clickhouse", "policies", name),

@@ -6,7 +6,8 @@ it is one run of all of them beside each other, whose rate says nothing before i
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from loadstone.campaign.drivers import Drivers
@@ -38,6 +39,25 @@ _OWN_FORMATS = {"mergetree": "clickhouse"}
 """Formats that only one engine reads; the others read Parquet beside it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryParameters:
+    """What tells one trial of queries on a target from another; None for what it is not asked.
+
+    `streams` is their number, and `engine` its name in this run.
+    """
+
+    query: str | None = None
+    streams: int | None = None
+    format: str | None = None
+    engine: str | None = None
+    cache: str | None = None
+    threads: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return those that a case has."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
 class QueryPlanner:
     """Puts one start of the schedule after another into the plan."""
 
@@ -67,12 +87,12 @@ class QueryPlanner:
                 for kept in self._kept():
                     self._emit(target, LOAD, suite, 1, kept)
             for query in self._queries.only if self._trusted is not None else ():
-                asked = {"query": query, "engine": self._trusted}
+                asked = QueryParameters(query=query, engine=self._trusted)
                 self._emit(first, CHECK, suite, 1, asked)
         for number in range(self._queries.loops):
             for target, asked in self._order(suite, number):
                 block = suite * self._queries.loops + number + 1
-                phase = STREAMS if "streams" in asked else QUERY
+                phase = QUERY if asked.streams is None else STREAMS
                 self._emit(target, phase, suite, block, asked)
         if is_last and not self._campaign.keep_data:
             for target in self._targets:
@@ -85,15 +105,14 @@ class QueryPlanner:
         answers = self._queries.answers
         return None if answers is None or is_folder(answers) else answers
 
-    def _kept(self) -> list[dict[str, Any]]:
+    def _kept(self) -> list[QueryParameters]:
         """Return in which formats, and on which servers, tables are kept for each target."""
-        found: dict[tuple[str, str | None], None] = {}
+        found: dict[QueryParameters, None] = {}
         for one in self._queries.engine:
             form = self._format_of(one.engine)
-            found[form, one.name if form == ON_SERVER else None] = None
-        return [
-            {"format": form, **({} if name is None else {"engine": name})} for form, name in found
-        ]
+            server = one.name if form == ON_SERVER else None
+            found[QueryParameters(format=form, engine=server)] = None
+        return list(found)
 
     def _format_of(self, engine: str) -> str:
         if engine == SERVER:
@@ -101,12 +120,12 @@ class QueryPlanner:
         form = self._queries.storage.format
         return form if _OWN_FORMATS.get(form, engine) == engine else "parquet"
 
-    def _order(self, suite: int, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _order(self, suite: int, number: int) -> Iterator[tuple[str, QueryParameters]]:
         queries = self._queries
         states = ("cold", "warm") if queries.cache == "both" else (queries.cache,)
-        asked: list[dict[str, Any]] = [{"query": name} for name in queries.only]
+        asked = [QueryParameters(query=name) for name in queries.only]
         if queries.streams:
-            asked = [{"streams": count} for count in queries.streams]
+            asked = [QueryParameters(streams=count) for count in queries.streams]
         combinations = list(
             itertools.product(
                 self._targets, queries.engine, states, queries.threads or (None,), asked
@@ -118,8 +137,7 @@ class QueryPlanner:
             seed = number if is_same else suite * queries.loops + number
             random.Random(f"{self._campaign.seed}/queries/{seed}").shuffle(combinations)
         for target, engine, cache, threads, what in combinations:
-            limits = {} if threads is None else {"threads": threads}
-            yield target, {**what, "engine": engine.name, "cache": cache, **limits}
+            yield target, replace(what, engine=engine.name, cache=cache, threads=threads)
 
     def _streams(self, count: int | None) -> list[list[str]] | None:
         """Return the order of each stream: its own, and the same in every loop and arm."""
@@ -131,15 +149,15 @@ class QueryPlanner:
         return orders
 
     def _emit(
-        self, target: str, phase: str, suite: int, block: int, asked: Mapping[str, Any]
+        self, target: str, phase: str, suite: int, block: int, asked: QueryParameters
     ) -> None:
         queries, known = self._queries, self._targets[target]
-        engine, settings = self._engine_of(asked, target)
+        engine, settings = self._engine_of(asked.engine or "", target)
         if phase == CHECK:
-            engine, settings = asked["engine"], {}
-        form = asked.get("format") or self._format_of(engine)
+            engine, settings = asked.engine or "", {}
+        form = asked.format or self._format_of(engine)
         facts = self._campaign.targets[target].facts
-        streams = self._streams(asked.get("streams"))
+        streams = self._streams(asked.streams)
         document: TrialDocument = {
             "format": FORMAT,
             "kind": QUERIES,
@@ -153,7 +171,9 @@ class QueryPlanner:
             "case": {
                 "target": target,
                 "workload": self._campaign.name,
-                "parameters": cast(Parameters, {**asked, "scale": queries.scale, **facts}),
+                "parameters": cast(
+                    Parameters, {**asked.document(), "scale": queries.scale, **facts}
+                ),
             },
             "target": known.document,
             "stop": {"requests": sum(map(len, streams)) if streams else 1, "duration_ns": None},
@@ -168,15 +188,15 @@ class QueryPlanner:
                 "scale": queries.scale,
                 "storage": form,
                 "partitions": queries.storage.partitions,
-                "place": self._place(form, target, asked.get("engine")),
+                "place": self._place(form, target, asked.engine),
                 "is_directory": known.driver.facts.place == "directory",
                 "data": queries.data,
-                "query": asked.get("query"),
+                "query": asked.query,
                 "streams": streams,
                 "engine": engine or _OWN_FORMATS.get(form),
                 "settings": settings,
-                "cache": asked.get("cache"),
-                "threads": asked.get("threads"),
+                "cache": asked.cache,
+                "threads": asked.threads,
                 "memory_bytes": queries.memory,
                 "answers": self._trusted,
                 "answer_files": queries.answers if self._trusted is None else None,
@@ -184,15 +204,10 @@ class QueryPlanner:
         }
         self.trials.append(PlannedTrial(document=document, suite=suite))
 
-    def _engine_of(self, asked: Mapping[str, Any], target: str) -> tuple[str, dict[str, Any]]:
+    def _engine_of(self, name: str, target: str) -> tuple[str, dict[str, Any]]:
         """Return the engine that is asked for by its name in this run, and its settings."""
-        name = asked.get("engine") or ""
-        for one in self._queries.engine:
-            if one.name == name:
-                settings = dict(one.settings)
-                policy = settings.pop("policies", {}).get(target)
-                return one.engine, settings if policy is None else {**settings, "policy": policy}
-        return name, {}
+        found = next((one for one in self._queries.engine if one.name == name), None)
+        return (name, {}) if found is None else (found.engine, found.settings_for(target))
 
     def _place(self, form: str, target: str, engine: str | None) -> str:
         """Return the name of the directory or bucket; without the run where data is kept."""

@@ -1,6 +1,7 @@
 """Engines of queries: by their name, or with settings of their own."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -90,8 +91,8 @@ class SparkSettings(BaseModel):
         description="Settings of Spark's own; secrets by reference: {env: NAME} or {file: PATH}.",
     )
 
-    def document(self) -> dict[str, Any]:
-        """Return what the engine is given."""
+    def document(self, target: str) -> dict[str, Any]:
+        """Return what the engine is given, the same for every target."""
         return self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
 
 
@@ -130,9 +131,10 @@ class ClickHouseSettings(BaseModel):
         "its default where a target is absent.",
     )
 
-    def document(self) -> dict[str, Any]:
-        """Return what the engine is given."""
-        return self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+    def document(self, target: str) -> dict[str, Any]:
+        """Return what the engine is given for a target, whose storage policy is among it."""
+        own = self.model_dump(mode="json", exclude={"name", "policies"}, exclude_defaults=True)
+        return own | ({"policy": self.policies[target]} if target in self.policies else {})
 
 
 class EngineChoice(BaseModel):
@@ -191,9 +193,13 @@ class EngineChoice(BaseModel):
         return self.plain or self._with_settings()[0].name
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Other settings of Spark, secrets as references."""
-        return {} if self.plain else self._with_settings()[0].document()
+    def policies(self) -> Mapping[str, str]:
+        """The storage policies of a server, by target."""
+        return {} if self.clickhouse is None else self.clickhouse.policies
+
+    def settings_for(self, target: str) -> dict[str, Any]:
+        """Return the other settings of the engine for a target, secrets as references."""
+        return {} if self.plain else self._with_settings()[0].document(target)
 
 
 def distinct_names(choices: tuple[EngineChoice, ...]) -> list[KeyMistake]:

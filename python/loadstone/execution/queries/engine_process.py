@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
+from loadstone.documents.mistake import first_mistake
 from loadstone.engines.messages import CLASS, Answered, Task, TaskFailed, Told, line_of
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
@@ -59,9 +60,7 @@ def read_told(line: str) -> Told:
         name = body.pop(CLASS)
         told: Told = _TOLD[name].validate_python(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        way = ".".join(map(str, (name, *first["loc"])))
-        raise ValueError(f"{way}: {first['msg']}") from error
+        raise ValueError(first_mistake(error, name)) from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"found no answer: {line[:100].strip()}") from error
     return told

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from loadstone.documents.mistake import first_mistake
 from loadstone.documents.trial import QueryDocument
 from loadstone.engines.answers import Answer, answer_file, difference, like, read_answer_file
 from loadstone.errors import ResultError
@@ -60,8 +61,7 @@ def _read(path: Path) -> ExpectedAnswer:
     try:
         return TypeAdapter(ExpectedAnswer).validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
         raise ResultError(
-            f'"{path}" is no expected answer: {".".join(map(str, first["loc"]))}: {first["msg"]}',
+            f'"{path}" is no expected answer: {first_mistake(error)}',
             "the file was edited by hand; take the one that loadstone wrote",
         ) from error

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from loadstone.campaign.planning.query_plan import ON_SERVER
+from loadstone.documents.mistake import first_mistake
 from loadstone.documents.trial import TrialDocument
 from loadstone.engines import settings_of
 from loadstone.engines.engine import Bucket
@@ -34,9 +35,7 @@ def place_settings(document: TrialDocument) -> PlaceSettings:
     try:
         return TypeAdapter(PlaceSettings).validate_python(target["settings"])
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        way = ".".join(map(str, first["loc"]))
-        raise TargetError(f'target "{target["name"]}": {way}: {first["msg"]}') from error
+        raise TargetError(f'target "{target["name"]}": {first_mistake(error)}') from error
 
 
 def engine_settings(document: TrialDocument) -> EngineSettings:
