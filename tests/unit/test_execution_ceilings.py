@@ -78,6 +78,15 @@ def test_osds_of_a_pool_are_asked_alone_and_together_and_then_added_up(
     assert sum("osd.1 bench" in call for call in calls(programs)) == 2
 
 
+@pytest.mark.parametrize("groups", ["[1]", '{"pg_stats": [{}]}', '[{"acting": ["x"]}]', "no JSON"])
+def test_what_is_no_list_of_placement_groups_ends_the_ceiling(
+    groups: str, tmp_path: Path, loadgen: FakeLoadgen, programs: Path
+) -> None:
+    program(programs, "ceph", f"echo '{groups}'")
+    (problem,) = run(tmp_path / "run", "ceilings: [{kind: osd_bench}]\n").problems
+    assert "placement groups" in problem.message
+
+
 def test_a_ceiling_that_fails_is_told_and_the_trials_go_on_without_it(
     tmp_path: Path, loadgen: FakeLoadgen, programs: Path
 ) -> None:

@@ -191,6 +191,8 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
         (b"[1]", 0, "cannot be read"),
         (b"\xff", 0, "cannot be read"),
         (b'{"pools": [{"name": "p", "stats": {"stored": "x"}}]}', 0, "cannot be read"),
+        (b'{"pools": [{"name": "p", "stats": {"stored": 1}}]}', 0, "does not tell"),
+        (b'{"pools": [{"name": "p"}]}', 0, "does not tell"),
     ],
 )
 def test_what_ceph_does_not_say_is_an_error_with_a_way_out(

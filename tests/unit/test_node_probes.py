@@ -79,9 +79,10 @@ def test_what_iperf3_says_of_its_failure_is_the_error() -> None:
 
 def test_fio_is_read_behind_its_notes() -> None:
     found = read_fio("fio: this is a note\n" + json.dumps(fio_document("read")) + "\nbye")
-    assert found["write"] is None
-    assert found["read"]["requests_per_s"] == 500.0
-    assert found["read"]["latency_ns"] == {"p50": 1000, "p99": 9000}
+    assert found.write is None
+    assert found.read == {
+        "bytes_per_s": 2048000, "requests_per_s": 500.0, "latency_ns": {"p50": 1000, "p99": 9000},
+    }  # fmt: skip
     with pytest.raises(InputError, match="error 5"):
         read_fio(json.dumps(fio_document("read", error=5)))
 
@@ -100,12 +101,12 @@ def test_whatever_a_program_prints_is_read_or_refused(text: str) -> None:
 
 
 def test_a_mount_is_what_the_kernel_says_and_the_last_one_covers_the_others() -> None:
-    assert read_mount(MOUNTINFO, "/data/x")["file_system"] == "ext4"
-    assert read_mount(MOUNTINFO, "/mnt/cephalopod")["mounted_at"] == "/"
-    assert read_mount(MOUNTINFO, "/mnt/with space/a")["file_system"] == "fuse.ceph-fuse"
-    assert read_mount(MOUNTINFO, "/mnt/ceph/a")["source"] == "filer:/x"
+    assert read_mount(MOUNTINFO, "/data/x").file_system == "ext4"
+    assert read_mount(MOUNTINFO, "/mnt/cephalopod").mounted_at == "/"
+    assert read_mount(MOUNTINFO, "/mnt/with space/a").file_system == "fuse.ceph-fuse"
+    assert read_mount(MOUNTINFO, "/mnt/ceph/a").source == "filer:/x"
     covered = read_mount("\n".join(MOUNTINFO.splitlines()[:2]), "/mnt/ceph")
-    assert covered["source"] == "10.0.0.1:6789:/theflash-0"
+    assert covered.source == "10.0.0.1:6789:/theflash-0"
     assert "AQB" not in str(covered)
 
 

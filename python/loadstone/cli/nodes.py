@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from loadstone import units
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli import plain
+from loadstone.documents.node import NodeDocument, PathProbe, StorageProbe
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import node_paths, node_probes
@@ -17,7 +17,7 @@ from loadstone.results.node_outputs import NodeOutputs
 
 def describe(
     campaign: Campaign, *, with_probes: bool = True, outputs: NodeOutputs | None = None
-) -> dict[str, Any]:
+) -> dict[str, NodeDocument]:
     """Return what the campaign's nodes say of themselves, and what their probes measured.
 
     Those that failed are warned of. What programs printed goes into `outputs`.
@@ -25,7 +25,7 @@ def describe(
     _say(f"describing {len(campaign.nodes)} nodes")
     secrets.keep_from_programs(campaign.document())
     found = survey(campaign.nodes, Interrupt())
-    failed = {name: str(node["failed"]) for name, node in found.items() if "failed" in node}
+    failed = {name: node["failed"] for name, node in found.items() if "failed" in node}
     for name, why in failed.items():
         where = f" ({found[name]['host']})" if found[name]["host"] else ""
         _say(f'warning: node "{name}"{where}: {why}')
@@ -36,7 +36,7 @@ def describe(
 
 def _probe(
     campaign: Campaign,
-    found: dict[str, Any],
+    found: dict[str, NodeDocument],
     failed: dict[str, str],
     outputs: NodeOutputs | None,
 ) -> None:
@@ -50,11 +50,14 @@ def _probe(
     for name, told in node_probes.probe_storage(*asked).items():
         found[name]["probes"] = told
         for one in told:
-            _warn(f'node "{name}", {one["kind"]} {one["path"]}', one)
+            where = f'node "{name}", {one["kind"]} {one["path"]}'
+            _warn(where, one)
+            if "left_behind" in one:
+                _say(f"warning: {where}: {one['left_behind']}")
     for name, paths in node_paths.probe_paths(*asked).items():
         found[name]["paths"] = paths
-        for other, one in paths.items():
-            _warn(f'network from node "{name}" to "{other}"', one)
+        for other, path in paths.items():
+            _warn(f'network from node "{name}" to "{other}"', path)
 
 
 def expected_s(nodes: Mapping[str, Node]) -> float:
@@ -68,12 +71,11 @@ def expected_s(nodes: Mapping[str, Node]) -> float:
     return sum(storage) + node_paths.expected_s(nodes)
 
 
-def _warn(what: str, told: dict[str, Any]) -> None:
-    for key in ("failed", "left_behind"):
-        if key in told:
-            _say(f"warning: {what}: {told[key]}")
-    if "hint" in told and "failed" in told:
-        _say(f"hint: {told['hint']}")
+def _warn(what: str, told: StorageProbe | PathProbe) -> None:
+    if "failed" in told:
+        _say(f"warning: {what}: {told['failed']}")
+        if "hint" in told:
+            _say(f"hint: {told['hint']}")
 
 
 def _say(text: str) -> None:

@@ -5,15 +5,14 @@ A machine may print anything, so a number that is absent or absurd is an InputEr
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from loadstone.documents.node import Bandwidth, DirectionRates, Ping
 from loadstone.errors import InputError
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.parts import clean
 from loadstone.formats.reading import FileLine
-
-Facts = dict[str, Any]
 
 _COUNTS = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
 # iputils, then busybox.
@@ -21,23 +20,42 @@ _TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = ([\d.]+)/([\d.]
 QUANTILES = {"p50": "50.000000", "p99": "99.000000"}
 
 
-def read_ping(text: str) -> Facts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioProbe:
+    """What fio moved in each direction; None for one that it did not go."""
+
+    tool: str
+    read: DirectionRates | None
+    write: DirectionRates | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMount:
+    """What is mounted, where, and with which options."""
+
+    file_system: str
+    source: str
+    mounted_at: str
+    options: str
+
+
+def read_ping(text: str) -> Ping:
     """Return packets and milliseconds; a path on which every packet is lost has no times."""
     counts = _COUNTS.search(text)
     if counts is None:
         raise InputError(f'ping counted nothing: "{clean(text)}"')
-    facts: Facts = {"sent": int(counts[1]), "received": int(counts[2])}
+    ping: Ping = {"sent": int(counts[1]), "received": int(counts[2])}
     times = _TIMES.search(text)
     if times is not None:
         try:
             low, mean, high = (float(times[number]) for number in (1, 2, 3))
         except ValueError as error:
             raise InputError(f'ping printed no times: "{clean(times[0])}"') from error
-        facts |= {"min_ms": low, "avg_ms": mean, "max_ms": high}
-    return facts
+        ping |= {"min_ms": low, "avg_ms": mean, "max_ms": high}
+    return ping
 
 
-def read_iperf3(text: str) -> Facts:
+def read_iperf3(text: str) -> Bandwidth:
     """Return what arrived over a path, in bits per second, and what was sent again."""
     document = _document("iperf3", text)
     error = document.find("error")
@@ -54,7 +72,7 @@ def read_iperf3(text: str) -> Facts:
     }
 
 
-def read_fio(text: str) -> Facts:
+def read_fio(text: str) -> FioProbe:
     """Return what each direction of a single job, or of jobs reported as a group, moved."""
     document = _document("fio", text)
     jobs = document.at("jobs").items()
@@ -64,13 +82,14 @@ def read_fio(text: str) -> Facts:
     failed = job.find("error")
     if failed is not None and failed.value:
         raise InputError(f"fio ended with error {clean(str(failed.value))}")
-    return {
-        "tool": clean(str(document.at("fio version").value)),
-        **{direction: _direction(job.at(direction)) for direction in ("read", "write")},
-    }
+    return FioProbe(
+        tool=clean(str(document.at("fio version").value)),
+        read=_direction(job.at("read")),
+        write=_direction(job.at("write")),
+    )
 
 
-def _direction(one: JsonNode) -> Facts | None:
+def _direction(one: JsonNode) -> DirectionRates | None:
     if not one.at("total_ios").whole():
         return None
     times = one.find("clat_ns")
@@ -79,8 +98,6 @@ def _direction(one: JsonNode) -> Facts | None:
     return {
         "bytes_per_s": one.at("bw_bytes").number(),
         "requests_per_s": one.at("iops").number(),
-        "bytes": one.at("io_bytes").whole(),
-        "seconds": one.at("runtime").number() / 1000,
         "latency_ns": {
             name: quantiles[key].whole() for name, key in QUANTILES.items() if key in quantiles
         },
@@ -95,9 +112,9 @@ def _document(tool: str, text: str) -> JsonNode:
     return parse_document(FileLine(Path(tool)), text[begin : end + 1])
 
 
-def read_mount(text: str, path: str) -> Facts:
+def read_mount(text: str, path: str) -> FoundMount:
     """Return what is mounted at a path, or above it, as /proc/self/mountinfo has it."""
-    best: tuple[str, Facts] | None = None
+    best: tuple[str, FoundMount] | None = None
     for line in text.splitlines():
         head, found, tail = line.partition(" - ")
         words, rest = head.split(), tail.split()
@@ -108,12 +125,15 @@ def read_mount(text: str, path: str) -> Facts:
         # Of several at one place the last one covers the others.
         if is_above and (best is None or len(point) >= len(best[0])):
             options = ",".join(dict.fromkeys([*words[5].split(","), *rest[2].split(",")]))
-            best = point, {
-                "file_system": clean(rest[0]),
-                "source": clean(_unescaped(rest[1])),
-                "mounted_at": clean(point),
-                "options": clean(_SECRET.sub(r"\1=(hidden)", options)),
-            }  # fmt: skip
+            best = (
+                point,
+                FoundMount(
+                    file_system=clean(rest[0]),
+                    source=clean(_unescaped(rest[1])),
+                    mounted_at=clean(point),
+                    options=clean(_SECRET.sub(r"\1=(hidden)", options)),
+                ),
+            )
     if best is None:
         raise InputError(f'nothing is mounted at or above "{path}"')
     return best[1]

@@ -75,6 +75,7 @@ class PoolStats(TypedDict, total=False):
 
     objects: int | None
     stored: int | None
+    max_avail: int | None
     percent_used: Number | None
 
 
@@ -200,7 +201,20 @@ class Answers(TypedDict, total=False):
     versions: Versions | None
 
 
+class HeldGroup(TypedDict):
+    """A placement group, and the OSDs that hold it."""
+
+    acting: list[int]
+
+
+class HeldGroups(TypedDict):
+    """`ceph pg ls-by-pool`; older releases answer with the list alone."""
+
+    pg_stats: list[HeldGroup]
+
+
 _ANSWERS = TypeAdapter[Answers](Answers)
+_GROUPS = TypeAdapter[HeldGroups | list[HeldGroup]](HeldGroups | list[HeldGroup])
 
 
 def read_answers(answers: Mapping[str, object]) -> Answers:
@@ -209,3 +223,12 @@ def read_answers(answers: Mapping[str, object]) -> Answers:
         return _ANSWERS.validate_python(answers)
     except ValidationError as error:
         raise ValueError(first_mistake(error)) from error
+
+
+def read_groups(text: bytes) -> list[HeldGroup]:
+    """Return the placement groups of a pool; raise ValueError for what is no list of them."""
+    try:
+        found = _GROUPS.validate_json(text)
+    except ValidationError as error:
+        raise ValueError(first_mistake(error)) from error
+    return found if isinstance(found, list) else found["pg_stats"]

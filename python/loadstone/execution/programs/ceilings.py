@@ -19,6 +19,7 @@ from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, Program, run_programs
+from loadstone.probes.ceph_answers import read_groups
 from loadstone.results.ceiling_record import CeilingWriter
 
 if TYPE_CHECKING:
@@ -157,14 +158,10 @@ def _steps(
     writer.write_output(ended[0].output)
     _check(document, query, ended, interrupt)
     try:
-        found = json.loads(ended[0].output)
-        groups = found["pg_stats"] if isinstance(found, dict) else found
-        named = {int(osd) for group in groups for osd in group["acting"]}
-        osds = sorted(named - {NO_OSD})
-    except (ValueError, KeyError, TypeError) as error:
-        raise _failed(
-            document, query, f"no list of placement groups came back: {error!r}"
-        ) from error
+        groups = read_groups(ended[0].output)
+    except ValueError as error:
+        raise _failed(document, query, f"no list of placement groups came back: {error}") from error
+    osds = sorted({osd for group in groups for osd in group["acting"]} - {NO_OSD})
     if not osds:
         raise _failed(document, query, "no OSD holds a placement group of the pool")
     return steps_of_osds(steps[0], osds)

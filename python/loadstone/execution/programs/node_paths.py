@@ -7,10 +7,10 @@ measurement in question, ends with it, and by itself where no client connects.
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.documents.node import Bandwidth, PathProbe, Ping
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Program, run_programs
@@ -58,13 +58,13 @@ def probe_paths(
     say: Say,
     interrupt: Interrupt,
     outputs: NodeOutputs | None = None,
-) -> dict[str, dict[str, dict[str, Any]]]:
+) -> dict[str, dict[str, PathProbe]]:
     """Return by node the paths from it to each other one; `failed` nodes are not tried again.
 
     What the programs printed goes into `outputs`.
     """
     asked = members(nodes)
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, PathProbe]] = {}
     for start in asked:
         for end in asked:
             if start != end:
@@ -84,7 +84,7 @@ def _path(
     failed: Mapping[str, str],
     interrupt: Interrupt,
     printed: dict[str, str],
-) -> dict[str, Any]:
+) -> PathProbe:
     end = ends[1]
     for name in ends:
         if name in failed:
@@ -96,17 +96,21 @@ def _path(
             "hint": "probes: [{kind: network, address: …}], as the other nodes reach it",
         }
     address = address.strip("[]")
-    told: dict[str, Any] = {"address": address}
-    problems = []
-    for name, measure in (("ping", _ping), ("bandwidth", _bandwidth)):
-        try:
-            told[name] = measure(nodes, asked, ends, address, interrupt, printed)
-        except InputError as error:
-            problems.append(f"{name}: {error.message}")
-            if error.hint:
-                told["hint"] = error.hint
+    told: PathProbe = {"address": address}
+    problems: dict[str, InputError] = {}
+    try:
+        told["ping"] = _ping(nodes, asked, ends, address, interrupt, printed)
+    except InputError as error:
+        problems["ping"] = error
+    try:
+        told["bandwidth"] = _bandwidth(nodes, asked, ends, address, interrupt, printed)
+    except InputError as error:
+        problems["bandwidth"] = error
+    for problem in problems.values():
+        if problem.hint:
+            told["hint"] = problem.hint
     if problems:
-        told["failed"] = "; ".join(problems)
+        told["failed"] = "; ".join(f"{name}: {one.message}" for name, one in problems.items())
     return told
 
 
@@ -117,7 +121,7 @@ def _ping(
     address: str,
     interrupt: Interrupt,
     printed: dict[str, str],
-) -> dict[str, Any]:
+) -> Ping:
     probe = asked[ends[0]]
     limit_s = probe.pings * PING_APART_S + SPARE_S
     words = ["ping", "-n", "-q", "-c", str(probe.pings), "-i", str(PING_APART_S)]
@@ -140,7 +144,7 @@ def _bandwidth(
     address: str,
     interrupt: Interrupt,
     printed: dict[str, str],
-) -> dict[str, Any]:
+) -> Bandwidth:
     probe, port = asked[ends[0]], str(asked[ends[1]].port)
     seconds = max(1, round(probe.duration_ns / SECOND_NS))
     limit_s = seconds + SPARE_S

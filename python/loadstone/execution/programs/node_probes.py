@@ -7,12 +7,13 @@ the campaign says it is and has room; that directory is removed whatever happens
 
 import secrets as chance
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeVar
 
 from loadstone import units
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.documents.node import DirectionRates, StorageProbe
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs
@@ -36,7 +37,7 @@ ROOM_SHARE = 1.05
 SECOND_NS = 1_000_000_000
 
 # Large blocks first, as a reader expects them.
-STEPS = (
+STEPS: Sequence[tuple[str, Literal["read", "write"], Literal["bandwidth", "requests"]]] = (
     ("write", "write", "bandwidth"),
     ("read", "read", "bandwidth"),
     ("randwrite", "write", "requests"),
@@ -44,6 +45,7 @@ STEPS = (
 )
 
 Say = Callable[[str], None]
+_T = TypeVar("_T")
 
 
 def expected_s(probe: NodeProbe) -> float:
@@ -57,12 +59,12 @@ def probe_storage(
     say: Say,
     interrupt: Interrupt,
     outputs: NodeOutputs | None = None,
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[StorageProbe]]:
     """Return what each node's devices and mounts did; `failed` nodes are not tried again.
 
     What the programs printed goes into `outputs`.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[StorageProbe]] = {}
     for name, node in nodes.items():
         for probe in node.probes:
             if probe.kind == "network":
@@ -82,10 +84,10 @@ def _probe_of(
     failed: str | None,
     interrupt: Interrupt,
     printed: dict[str, str],
-) -> dict[str, Any]:
-    told: dict[str, Any] = {
+) -> StorageProbe:
+    told: StorageProbe = {
         "kind": probe.kind,
-        "path": probe.path,
+        "path": str(probe.path),
         "block_bytes": probe.block_size,
         "small_block_bytes": probe.small_block_size,
         "jobs": probe.jobs,
@@ -100,13 +102,15 @@ def _probe_of(
     try:
         _look(node, probe, told, interrupt)
         measure = _device if probe.kind == "device" else _mount
-        return told | measure(node, probe, interrupt, printed)
+        told.update(measure(node, probe, interrupt, printed))
     except InputError as error:
-        hint = {"hint": error.hint} if error.hint else {}
-        return told | {"failed": error.message} | hint
+        told["failed"] = error.message
+        if error.hint:
+            told["hint"] = error.hint
+    return told
 
 
-def _look(node: Node, probe: NodeProbe, told: dict[str, Any], interrupt: Interrupt) -> None:
+def _look(node: Node, probe: NodeProbe, told: StorageProbe, interrupt: Interrupt) -> None:
     """Tell what is at the path; raise InputError where it is not to be measured."""
     mark = new_mark()
     settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
@@ -114,26 +118,34 @@ def _look(node: Node, probe: NodeProbe, told: dict[str, Any], interrupt: Interru
     _said(parts, "here")
     if probe.kind == "device":
         size = parts.get("size", ("", 1))[0].strip()
-        told |= {"bytes": int(size)} if size.isdigit() else {}
+        if size.isdigit():
+            told["bytes"] = int(size)
     else:
         _look_at_mount(probe, parts, told)
     _said(parts, "fio", hint="on the node, if it is Debian: apt-get install fio")
 
 
-def _look_at_mount(probe: NodeProbe, parts: Parts, told: dict[str, Any]) -> None:
-    told |= read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
-    found = told["file_system"]
-    if probe.file_system is not None and not is_kind_of(probe.file_system, found):
+def _look_at_mount(probe: NodeProbe, parts: Parts, told: StorageProbe) -> None:
+    found = read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
+    told |= {
+        "file_system": found.file_system,
+        "source": found.source,
+        "mounted_at": found.mounted_at,
+        "options": found.options,
+    }
+    if probe.file_system is not None and not is_kind_of(probe.file_system, found.file_system):
         raise InputError(
-            f"{probe.path} is {found} ({told['source']} mounted at {told['mounted_at']}), and not"
-            f" {probe.file_system}",
+            f"{probe.path} is {found.file_system} ({found.source} mounted at {found.mounted_at}),"
+            f" and not {probe.file_system}",
             "is it mounted? nothing was written to it",
         )
     needed = probe.jobs * probe.file_size
     told |= {"file_bytes": probe.file_size, "total_bytes": needed}
     memory, room = _memory(parts), _room(parts)
-    told |= {"memory_bytes": memory} if memory is not None else {}
-    told |= {"free_bytes": room} if room is not None else {}
+    if memory is not None:
+        told["memory_bytes"] = memory
+    if room is not None:
+        told["free_bytes"] = room
     if room is not None and room < needed * ROOM_SHARE:
         raise InputError(
             f"the files need {units.format_bytes(needed)}, and {units.format_bytes(room)} are free"
@@ -159,7 +171,7 @@ def _room(parts: Parts) -> int | None:
 
 def _device(
     node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
-) -> dict[str, Any]:
+) -> StorageProbe:
     sudo = ["sudo", "-n"] if node.sudo else []
     # --readonly and the refusal to make files: whatever stands at the path, nothing is written.
     fixed = [*sudo, "fio", "--readonly", "--allow_file_create=0", f"--filename={probe.path}"]
@@ -179,7 +191,7 @@ def _device(
 
 def _mount(
     node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
-) -> dict[str, Any]:
+) -> StorageProbe:
     word = chance.token_hex(8)
     folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
     fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
@@ -208,7 +220,7 @@ def _mount(
         printed |= _printed(parts)
         left = None if _is_removed(parts) else _remove(node, settings, folder)
         _said(parts, "make")
-        _said(parts, "lay", read=read_fio, hint=_hint_of_files(probe))
+        _read(parts, "lay", read_fio, hint=_hint_of_files(probe))
         told = _results(parts, words)
     except InputError as error:
         left = _remove(node, settings, folder)
@@ -218,7 +230,9 @@ def _mount(
     except BaseException:
         _remove(node, settings, folder)
         raise
-    return told if left is None else told | {"left_behind": left.message}
+    if left is not None:
+        told["left_behind"] = left.message
+    return told
 
 
 def _is_removed(parts: Parts) -> bool:
@@ -267,22 +281,23 @@ def _line(word: str, probe: NodeProbe, step: str, words: list[str]) -> str:
     return f"{word} {step} timeout {limit_s} {shlex.join(words)}"
 
 
-def _results(parts: Parts, words: Mapping[str, list[str]]) -> dict[str, Any]:
-    told: dict[str, Any] = {"commands": [shlex.join(own) for own in words.values()]}
+def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageProbe:
+    told: StorageProbe = {"commands": [shlex.join(own) for own in words.values()]}
     for step, direction, what in STEPS:
         if step not in words:
             continue
-        found = _said(parts, step, read=read_fio)
-        one = found[direction]
+        found = _read(parts, step, read_fio)
+        one = found.read if direction == "read" else found.write
         if one is None:
             raise InputError(f"fio, {step}: nothing was done in {parts[step][0][:40]!r}")
-        kept = told.setdefault(direction, {})
+        nothing: DirectionRates = {}
+        kept = told.setdefault(direction, nothing)
         if what == "bandwidth":
             kept["bytes_per_s"] = one["bytes_per_s"]
         else:
             kept["requests_per_s"] = one["requests_per_s"]
             kept["latency_ns"] = one["latency_ns"]
-        told["tool"] = found["tool"]
+        told["tool"] = found.tool
     return told
 
 
@@ -290,13 +305,11 @@ def _printed(parts: Parts) -> dict[str, str]:
     return {name: text for name, (text, _) in parts.items() if name not in _PLAIN}
 
 
-def _said(
-    parts: Parts,
-    name: str,
-    *,
-    read: Callable[[str], Any] = str,
-    hint: str | None = None,
-) -> Any:
+def _said(parts: Parts, name: str, *, hint: str | None = None) -> str:
+    return _read(parts, name, str, hint=hint)
+
+
+def _read(parts: Parts, name: str, read: Callable[[str], _T], *, hint: str | None = None) -> _T:
     """Return a part that went well, read; raise InputError with what was said where it did not."""
     if name not in parts:
         raise InputError(f"{name}: the node broke off before it")

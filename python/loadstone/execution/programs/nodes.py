@@ -4,7 +4,6 @@ A machine that does not answer is recorded with the reason, and stops nothing.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.documents.node import NodeDocument
@@ -16,7 +15,7 @@ from loadstone.formats.survey import read_survey
 TIMEOUT_S = 60.0
 
 
-def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, Any]:
+def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDocument]:
     """Return what each machine says of itself, with its host and roles, by the campaign's names.
 
     One that could not be asked has "failed", the reason, instead.

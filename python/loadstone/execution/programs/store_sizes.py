@@ -20,6 +20,7 @@ from loadstone.errors import InputError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import run_programs
+from loadstone.probes.ceph_answers import read_answers
 
 TIMEOUT_S = 30.0
 SETTLE_S = 60.0
@@ -120,12 +121,16 @@ def _size_of_pool(settings: Mapping[str, Any], interrupt: Interrupt) -> StoreSiz
             "on Debian: apt-get install ceph-common" if ended.state == "not started" else None,
         )
     try:
-        pools = json.loads(ended.output)["pools"]
-        stats = next(one["stats"] for one in pools if one["name"] == settings["pool"])
-        stored, room = int(stats["stored"]), int(stats["max_avail"])
-    except StopIteration as error:
-        raise InputError(f'ceph df names no pool "{settings["pool"]}"') from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"ceph df answered what cannot be read: {error!r}") from error
+        usage = read_answers({"usage": json.loads(ended.output)})["usage"]
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"ceph df answered what cannot be read: {error}") from error
+    pool = str(settings["pool"])
+    pools = {one["name"]: one.get("stats") for one in (usage or {}).get("pools") or ()}
+    if pool not in pools:
+        raise InputError(f'ceph df names no pool "{pool}"')
+    stats = pools[pool]
+    stored, room = (stats.get("stored"), stats.get("max_avail")) if stats else (None, None)
+    if stored is None or room is None:
+        raise InputError(f'ceph df does not tell what pool "{pool}" holds, or its room')
     # Of what is written once: copies and parity are counted by Ceph itself.
     return StoreSize(total_bytes=stored + room, used_bytes=stored)
