@@ -5,6 +5,7 @@ from os import PathLike
 from typing import Any, Literal, final
 
 from loadstone.documents.summary import Live
+from loadstone.errors import Kind
 
 __all__ = [
     "ACTIONS",
@@ -13,6 +14,7 @@ __all__ = [
     "IS_RELEASE_BUILD",
     "PROBES",
     "REQUESTS",
+    "TARGET_ERROR_KINDS",
     "Control",
     "Histogram",
     "NullServer",
@@ -49,8 +51,14 @@ ACTIONS: Schema
 PROBES: Schema
 REQUESTS: Schema
 
+TARGET_ERROR_KINDS: Sequence[str]
+
 class TargetError(Exception):
     """The target, its credentials or its buckets are not as they must be before load starts."""
+
+    message: str
+    hint: str | None
+    kind: Kind
 
 class TooLargeError(ValueError):
     """A table unpacks to more than is allowed: loadstone did not write it."""

@@ -20,6 +20,7 @@ Kind = Literal[
     "error", "campaign", "target", "left-behind", "host", "run", "input", "script", "usage",
     "unreadable", "run-exists", "no-run", "run-in-use", "no-space", "other-plan",
     "program-absent", "secret-absent", "not-ours", "certificates", "unreachable", "host-in-use",
+    "of-another-run", "copied", "denied", "target-absent", "in-use", "unsupported",
 ]  # fmt: skip
 """What sort of error it is, for programs: unlike its words, this stays."""
 
@@ -34,7 +35,7 @@ class LoadstoneError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.kind: str = kind or self.KIND
+        self.kind: Kind = kind or self.KIND
 
     def document(self) -> dict[str, Any]:
         """Return it as plain values."""

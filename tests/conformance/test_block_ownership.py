@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from loadstone import _loadgen
+from loadstone.errors import Kind
 from tests.conformance import trials
 from tests.conformance.devices import loop_device
 from tests.conformance.targets import Place
@@ -55,12 +56,13 @@ def tool(*command: object) -> None:
     assert made.returncode == 0, made.stderr
 
 
-def refused(path: Path, data: Dataset, *, is_foreign: bool = False) -> str:
+def refused(path: Path, data: Dataset, *, is_foreign: bool = False, kind: Kind = "not-ours") -> str:
     """Fill a place that must be refused, and tell why it was; not a byte of it changes."""
     before = path.read_bytes()
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place_at(path, is_foreign=is_foreign), data)
     assert path.read_bytes() == before
+    assert caught.value.kind == kind
     return str(caught.value)
 
 
@@ -148,7 +150,7 @@ def test_a_copy_of_an_image_is_neither_overwritten_nor_deleted(image: Path) -> N
         if is_there:
             copy.replace(image)
             copy = image
-        assert "this is a copy" in refused(copy, data)
+        refused(copy, data, kind="copied")
         (left,) = trials.clean_up(place_at(copy), data).summary["places_left"]
         assert left["kind"] == "other_objects"
         assert copy.exists()
@@ -169,7 +171,7 @@ def test_a_copy_of_a_whole_device_is_neither_overwritten_nor_unmarked(device: Pa
     trials.prepare(place_at(device, is_foreign=True), data)
     with loop_device() as other:
         tool("dd", f"if={device}", f"of={other}", "bs=1M", "conv=fsync", "status=none")
-        assert "this is a copy" in refused(other, data)
+        refused(other, data, kind="copied")
         (left,) = trials.clean_up(place_at(other), data).summary["places_left"]
         assert left["kind"] == "other_objects"
         assert other.read_bytes() == device.read_bytes()
@@ -210,8 +212,9 @@ def test_a_mounted_device_is_refused_though_it_is_allowed(device: Path, tmp_path
     tool("mkfs.ext4", "-q", "-F", device)
     tool("mount", device, tmp_path)
     try:
-        with pytest.raises(_loadgen.TargetError, match="unmount it"):
+        with pytest.raises(_loadgen.TargetError) as caught:
             trials.prepare(place_at(device, is_foreign=True), dataset())
+        assert caught.value.kind == "in-use"
     finally:
         tool("umount", tmp_path)
 
@@ -236,7 +239,8 @@ def test_a_mark_of_another_run_is_refused_by_its_name_until_it_is_named(image: P
     first, second = dataset(), dataset()
     trials.prepare(place_at(image), first)
     for is_foreign in (False, True):
-        assert first.run in refused(image, second, is_foreign=is_foreign)
+        told = refused(image, second, is_foreign=is_foreign, kind="of-another-run")
+        assert first.run in told
     (left,) = trials.clean_up(place_at(image), second).summary["places_left"]
     assert (left["kind"], first.run in left["reason"]) == ("other_run", True)
     assert image.exists()
@@ -251,7 +255,8 @@ def test_what_another_run_keeps_on_a_device_stays_though_the_device_is_allowed(
 ) -> None:
     first, second = dataset(), dataset()
     trials.prepare(place_at(device, is_foreign=True), first)
-    assert first.run in refused(device, second, is_foreign=True)
+    told = refused(device, second, is_foreign=True, kind="of-another-run")
+    assert first.run in told
     trials.clean_up(place_at(device, is_foreign=True), first)
     trials.prepare(place_at(device, is_foreign=True), second)
 
@@ -270,10 +275,10 @@ def test_a_link_to_a_file_is_refused_and_stays(image: Path, is_dangling: bool) -
         theirs.write_bytes(b"precious")
     image.symlink_to(theirs)
     for is_foreign in (False, True):
-        with pytest.raises(_loadgen.TargetError, match="symbolic link"):
-            trials.prepare(place_at(image, is_foreign=is_foreign), dataset())
-        with pytest.raises(_loadgen.TargetError, match="symbolic link"):
-            trials.clean_up(place_at(image, is_foreign=is_foreign), dataset())
+        for do in (trials.prepare, trials.clean_up):
+            with pytest.raises(_loadgen.TargetError) as caught:
+                do(place_at(image, is_foreign=is_foreign), dataset())
+            assert caught.value.kind == "not-ours"
     assert image.is_symlink()
     assert theirs.exists() != is_dangling
 
@@ -290,8 +295,10 @@ def test_a_link_to_a_device_is_followed(device: Path, tmp_path: Path) -> None:
 def test_nothing_of_a_file_is_left_that_could_not_be_made(image: Path) -> None:
     """Where there is no room for it, neither it nor what it was made under stays."""
     huge = Dataset(objects=1 << 40, buckets=1, size_bytes=4096)
-    with pytest.raises(_loadgen.TargetError, match="reserve"):
+    with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place_at(image), huge)
+    # By the file system: there is no room for it, or no file of it is so large.
+    assert caught.value.kind in {"no-space", "unsupported"}
     assert not list(image.parent.iterdir())
 
 
@@ -299,9 +306,9 @@ def test_a_dataset_that_no_number_can_count_is_refused(image: Path) -> None:
     """Its length would wrap round to a small one, and its blocks to the start."""
     data = Dataset(objects=(1 << 52) + 12, buckets=1, size_bytes=4096)
     image.write_bytes(bytes(4 * MIB))
-    assert "larger than" in refused(image, data, is_foreign=True)
+    refused(image, data, is_foreign=True, kind="unsupported")
 
 
 def test_a_run_without_a_mark_of_its_own_takes_no_file_that_is_there(image: Path) -> None:
     image.write_bytes(uuid.uuid4().bytes)
-    assert "did not mark it" in refused(image, dataset())
+    refused(image, dataset())

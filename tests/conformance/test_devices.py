@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from loadstone import _loadgen
+from loadstone.errors import Kind
 from tests.conformance import trials
 from tests.conformance.devices import DEVICES, LOOP, loop_device, named
 from tests.conformance.targets import Place
@@ -74,6 +75,13 @@ def place_on(path: Path, *, is_foreign: bool = True, **settings: Any) -> Place:
     return Place("block", {"path": str(path), **settings}, None, is_foreign=is_foreign, **ways)
 
 
+def refused(where: Place, dataset: Dataset, kind: Kind) -> None:
+    """Fill a device that must be refused, for a reason of this kind."""
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(where, dataset)
+    assert caught.value.kind == kind
+
+
 def all_blocks(
     where: Place, dataset: Dataset, operation: str, bytes_each: int = BLOCK_BYTES
 ) -> Result:
@@ -94,16 +102,14 @@ def test_a_strangers_device_is_refused_until_it_is_allowed_and_again_after_clean
     device: Path,
 ) -> None:
     dataset, stranger = whole(), place_on(device, is_foreign=False)
-    with pytest.raises(_loadgen.TargetError, match="loadstone did not mark it"):
-        trials.prepare(stranger, dataset)
+    refused(stranger, dataset, "not-ours")
     assert page_of(device, 0).startswith(b"precious")
     trials.prepare(place_on(device), dataset)
     assert page_of(device, 0).startswith(b'{"loadstone":2,')
     trials.prepare(stranger, dataset)
     trials.clean_up(stranger, dataset)
     assert page_of(device, 0) == bytes(BLOCK_BYTES)
-    with pytest.raises(_loadgen.TargetError, match="loadstone did not mark it"):
-        trials.prepare(stranger, dataset)
+    refused(stranger, dataset, "not-ours")
 
 
 @pytest.mark.parametrize(
@@ -186,8 +192,7 @@ def test_a_device_that_somebody_uses_is_refused_though_it_is_allowed(device: Pat
     """As mounting does, the test holds it for itself alone."""
     holder = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
-        with pytest.raises(_loadgen.TargetError, match="unmount it, or take it out of its array"):
-            trials.prepare(place_on(device), whole())
+        refused(place_on(device), whole(), "in-use")
     finally:
         os.close(holder)
     assert page_of(device, 0).startswith(b"precious")

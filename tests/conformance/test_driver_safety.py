@@ -1,5 +1,6 @@
 """What every driver owes its user: wrong bytes are found, strangers' data is left alone."""
 
+import errno
 import json
 import uuid
 from dataclasses import replace
@@ -92,6 +93,7 @@ def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) ->
     place.view.write(stranger, "theirs", b"precious")
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset)
+    assert caught.value.kind == "not-ours"
     assert stranger in str(caught.value)
     assert set(place.view.objects(stranger)) == {"theirs"}
 
@@ -104,6 +106,7 @@ def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset
     place.view.write(stranger, key, b"precious")
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.run(trials.document(place, dataset, "delete"))
+    assert caught.value.kind == "not-ours"
     assert stranger in str(caught.value)
     assert place.view.read(stranger, key) == b"precious"
 
@@ -240,6 +243,7 @@ def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: 
     client.create_multipart_upload(Bucket=stranger, Key=key)
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset, allow_foreign=True)
+    assert caught.value.kind == "not-ours"
     assert key in str(caught.value)
     trials.clean_up(place, dataset, allow_foreign=True)
     left = client.list_multipart_uploads(Bucket=stranger).get("Uploads", [])
@@ -257,7 +261,7 @@ def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
     target = trials.document(place, dataset, "put")["target"] | {"name": "second"}
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset, target=target)
-    assert "another target of this run" in str(caught.value)
+    assert caught.value.kind == "of-another-run"
     swept = trials.clean_up(place, dataset, target=target)
     assert {row["kind"] for row in swept.summary["places_left"]} == {"other_run"}
     assert place.view.objects(dataset.bucket_names[0])
@@ -287,6 +291,7 @@ def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
     place.view.write(stranger, key, b"precious")
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset, allow_foreign=True)
+    assert caught.value.kind == "not-ours"
     assert stranger in str(caught.value)
     assert key in str(caught.value)
     trials.clean_up(place, dataset, allow_foreign=True)
@@ -306,6 +311,7 @@ def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_fore
     place.view.write(stranger, key, b"precious")
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset, allow_foreign=True)
+    assert caught.value.kind == "not-ours"
     assert key in str(caught.value)
     first = dataset.objects + ticket_base
     ownership = {"adopt": [], "runs": [], "written": [[first, first + ticket_base]]}
@@ -344,6 +350,7 @@ def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset:
     for allow_foreign in (False, True):
         with pytest.raises(_loadgen.TargetError) as caught:
             trials.prepare(place, dataset, run=other, allow_foreign=allow_foreign)
+        assert caught.value.kind == "of-another-run"
         assert dataset.run in str(caught.value)
     swept = trials.clean_up(place, dataset, run=other, allow_foreign=True)
     assert [row["kind"] for row in swept.summary["places_left"]] == ["other_run"] * 2
@@ -361,10 +368,11 @@ def test_places_are_told_of_before_they_are_made(place: Place, dataset: Dataset)
     before = place.view.buckets()
 
     def fail(names: list[str]) -> None:
-        raise OSError(28, f"no space for {len(names)} names")
+        raise OSError(errno.ENOSPC, f"names: {len(names)}")
 
-    with pytest.raises(OSError, match="no space for 2 names"):
+    with pytest.raises(OSError, match="names: 2") as caught:
         _loadgen.run_trial(document, on_intent=fail)
+    assert caught.value.errno == errno.ENOSPC
     assert place.view.buckets() == before
     told: list[list[str]] = []
     _loadgen.run_trial(document, on_intent=told.append)
@@ -466,8 +474,9 @@ def test_a_wrong_secret_is_a_clear_refusal(
         pytest.skip("this target asks for no secret")
     for name in place.environment:
         monkeypatch.setenv(name, "a-wrong-secret")
-    with pytest.raises(_loadgen.TargetError):
+    with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset)
+    assert caught.value.kind == "denied"
 
 
 def test_a_secret_that_is_not_set_is_named(
@@ -480,6 +489,7 @@ def test_a_secret_that_is_not_set_is_named(
         monkeypatch.delenv(name)
     with pytest.raises(_loadgen.TargetError) as caught:
         trials.prepare(place, dataset)
+    assert caught.value.kind == "secret-absent"
     assert any(name in str(caught.value) for name in place.environment)
 
 

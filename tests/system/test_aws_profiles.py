@@ -176,6 +176,7 @@ def test_a_process_that_gives_none_is_told_without_what_it_printed(
     config(home, f"[profile used]\ncredential_process = echo {SECRET}\n")
     with pytest.raises(_loadgen.TargetError, match="credential_process") as told:
         heads(cloud[1])
+    assert told.value.kind == "secret-absent"
     assert SECRET not in str(told.value)
 
 
@@ -265,8 +266,9 @@ def test_a_log_in_that_has_ended_says_how_to_log_in(home: Path, cloud: tuple[Clo
     """Nobody is asked for anything then."""
     services, url = cloud
     sso(home, url, "2001-01-01T00:00:00Z")
-    with pytest.raises(_loadgen.TargetError, match="aws sso login"):
+    with pytest.raises(_loadgen.TargetError, match="aws sso login") as told:
         heads(url)
+    assert told.value.kind == "secret-absent"
     assert not services.asked
 
 
@@ -277,6 +279,7 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
     services.refuses = 401
     with pytest.raises(_loadgen.TargetError, match="aws sso login") as told:
         heads(url)
+    assert told.value.kind == "denied"
     assert SECRET not in str(told.value)
 
 

@@ -67,8 +67,9 @@ def test_a_pool_that_loses_too_many_osds_times_out_and_recovers(ceph_to_break: C
             assert service(result).min >= SECOND_NS * 0.9
         listed = lasting(where, dataset, "list", 3, **short)
         assert listed.outcomes().keys() == {"timeout"}
-        with pytest.raises(_loadgen.TargetError, match="placement groups active"):
+        with pytest.raises(_loadgen.TargetError, match="ceph health detail") as caught:
             trials.prepare(where, Dataset(), **short)
+        assert caught.value.kind == "unreachable"
     read = trials.run(trials.document(where, dataset, "get"))
     assert read.outcomes() == {"ok": dataset.objects}
     trials.clean_up(where, dataset)

@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,10 @@ def rows_of(picture: Picture) -> list[dict[str, str]]:
         elif isinstance(one, list):
             found += one
     raise AssertionError(f"{picture.name} has no rows")
+
+
+def heads_of(table: Table) -> list[str]:
+    return [str(column.header) for column in table.columns]
 
 
 def test_there_are_the_ten_charts_of_the_report_and_each_as_the_better_one(
@@ -170,10 +175,7 @@ def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) 
     assert all(path.read_text().startswith("<svg") for path in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("width", "dropped"), [(50, {"Busy", "Crypto"}), (160, set())])
-def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(
-    folders: dict[str, Path], width: int, dropped: set[str]
-) -> None:
+def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(folders: dict[str, Path]) -> None:
     run = read_run(folders["m5.large"])
     findings = analyse(run, courses=False)
     # Of one case there is room for each of its actions.
@@ -182,12 +184,15 @@ def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(
     own = tuple(one for one in findings.actions if (one.cell.target, one.cell.parameters) == case)
     totals = tuple(one for one in findings.totals if one.target == first.cell.target)
     small = replace(findings, totals=totals, action_totals=(first,), actions=own)
-    screen = screen_of(run, small, width=width)
-    lead, table = (one for one in screen.body if isinstance(one, Table))
-    assert next(str(column.header) for column in lead.columns) == "Actions"
-    heads = [str(column.header) for column in table.columns]
-    assert heads[-1] == "Failed"
-    assert {"Busy", "Crypto"} - {*heads} == dropped
+    dropped = []
+    # How wide a table is depends on what was measured.
+    for width in range(160, 20, -1):
+        body = screen_of(run, small, width=width).body
+        lead, table = (one for one in body if isinstance(one, Table))
+        assert heads_of(lead)[0] == "Actions"
+        assert heads_of(table)[-1] == "Failed"
+        dropped.append({"Busy", "Crypto"} - {*heads_of(table)})
+    assert [one for one, _ in groupby(dropped)] == [set(), {"Busy"}, {"Busy", "Crypto"}]
 
 
 def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
@@ -197,7 +202,7 @@ def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
     screen = screen_of(run, analyse(run, courses=False), width=80)
     # The first actions of the first case would say nothing of the others.
     (table,) = (one for one in screen.body if isinstance(one, Table))
-    assert "Actions" in [str(column.header) for column in table.columns]
+    assert "Actions" in heads_of(table)
     assert any("Each action" in str(line) for line in screen.body)
 
 

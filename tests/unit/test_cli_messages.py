@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
-from loadstone import cli
+from loadstone import _loadgen, cli
 from loadstone.cli.messages import FORM, tell, wrapped
-from loadstone.errors import CampaignError, InputError, Kind, Mistake, ResultError
+from loadstone.errors import CampaignError, InputError, Kind, Mistake, ResultError, TargetError
 
 ERROR = (
     'error: target "s3": look for bucket "loadstone-bench-s3-2a54bd3b-1": HEAD'
@@ -121,3 +121,8 @@ def test_the_page_for_jobs_tells_each_kind() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/nightly.md").read_text()
     table = page.partition("| kind | is |")[2]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(get_args(Kind))
+
+
+def test_errors_of_a_target_are_kinds_of_ours() -> None:
+    assert {*_loadgen.TARGET_ERROR_KINDS} <= {*get_args(Kind)}
+    assert TargetError.KIND in _loadgen.TARGET_ERROR_KINDS

@@ -104,7 +104,7 @@ def test_an_engine_that_gives_no_answer_says_why(
     with EngineProcess(lambda: True, ()) as process:
         with pytest.raises(EngineError, match=said) as caught:
             process.ask(QUERY, QueryAnswer, 2_000_000_000)
-        assert caught.value.kind == kind
+        assert caught.value.outcome == kind
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_the_kernel_counts_tells_a_kill_for_memory_from_another(
     with EngineProcess(lambda: True, ()) as process:
         with pytest.raises(EngineError, match=said) as caught:
             process.ask(QUERY, QueryAnswer, 10**10)
-        assert caught.value.kind == kind
+        assert caught.value.outcome == kind
 
 
 def test_an_engine_that_gave_up_for_memory_is_known_by_its_words() -> None:
@@ -142,7 +142,7 @@ def test_a_stop_ends_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with EngineProcess(lambda: False, ()) as process:
         with pytest.raises(EngineError) as caught:
             process.ask(QUERY, QueryAnswer, 10**12)
-        assert caught.value.kind == "stopped"
+        assert caught.value.outcome == "stopped"
 
 
 def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(

@@ -17,6 +17,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("IS_RELEASE_BUILD", !cfg!(debug_assertions))?;
     module.add("ACTION_KINDS_MAX", loadstone_loadgen::ACTION_KINDS_MAX)?;
+    module.add("TARGET_ERROR_KINDS", loadstone_loadgen::error::Kind::WORDS)?;
     module.add("TargetError", module.py().get_type::<trial::TargetError>())?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<null_server::NullServer>()?;

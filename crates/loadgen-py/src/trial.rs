@@ -68,7 +68,14 @@ fn unpack(packed: &[u8]) -> Vec<u32> {
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Trial(_) => PyValueError::new_err(error.to_string()),
-        Error::Target { .. } => TargetError::new_err(error.to_string()),
+        Error::Target { kind, .. } => Python::attach(|py| {
+            let raised = TargetError::new_err(error.to_string());
+            let (message, hint) = error.into_parts();
+            let value = raised.value(py);
+            let told = value.setattr("message", message);
+            let told = told.and_then(|()| value.setattr("hint", hint));
+            told.and_then(|()| value.setattr("kind", kind.word())).err().unwrap_or(raised)
+        }),
         Error::Host { .. } => PyOSError::new_err(error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::secrecy::remember;
 use crate::settings::{Setting, SettingKind};
 
@@ -35,6 +35,7 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
             if let Some(name) = reference("env") {
                 let value = variable(name).ok_or_else(|| {
                     Error::target(what(), format!("environment variable \"{name}\" is not set"))
+                        .of(Kind::SecretAbsent)
                         .with_hint(format!("export {name}, or refer to a file instead"))
                 })?;
                 return kept(value, &format!("environment variable \"{name}\"")).map(Some);
@@ -47,7 +48,8 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
                     let value = text.trim_end_matches(['\r', '\n']).to_owned();
                     kept(value, &format!("file \"{path}\"")).map(Some)
                 }
-                Err(error) => Err(Error::target(what(), format!("file \"{path}\": {error}"))),
+                Err(error) => Err(Error::target(what(), format!("file \"{path}\": {error}"))
+                    .of(Kind::SecretAbsent)),
             }
         }
     }
@@ -121,6 +123,7 @@ pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Err
         (access_key, _) => {
             let missing = if access_key.is_some() { "secret_key" } else { "access_key" };
             return Err(Error::target("find the keys of the target", format!("no {missing}"))
+                .of(Kind::SecretAbsent)
                 .with_hint("give both keys, or neither and a profile"));
         }
     }
@@ -179,7 +182,7 @@ fn no_keys(profile: &str) -> Error {
     };
     let reason =
         format!("no access_key in the settings, {environment}, and profile \"{profile}\" has none");
-    Error::target("find the keys of the target", reason).with_hint(
+    Error::target("find the keys of the target", reason).of(Kind::SecretAbsent).with_hint(
         "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY",
     )

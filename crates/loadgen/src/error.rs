@@ -1,6 +1,9 @@
 //! Errors of ours: what keeps a trial from running. What a target answers under load is an
 //! [`Outcome`](crate::outcome::Outcome), not an error.
 
+use std::io;
+
+use crate::outcome::Outcome;
 use crate::secrecy::foreign_text;
 
 /// Why a trial cannot run or go on.
@@ -12,6 +15,8 @@ pub enum Error {
     /// The target, its credentials or its buckets are not as they must be before load starts.
     #[error("{what}: {came_back}{}", hint_line(.hint))]
     Target {
+        /// What sort of error it is, for programs.
+        kind: Kind,
         /// What was tried, on what.
         what: String,
         /// What came back.
@@ -27,8 +32,82 @@ pub enum Error {
         /// What was tried.
         what: &'static str,
         /// What the kernel said.
-        source: std::io::Error,
+        source: io::Error,
     },
+}
+
+macro_rules! kinds {
+    ($($kind:ident $word:literal $doc:literal;)*) => {
+        /// What is wrong with a target: unlike an error's words, this stays.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = $doc] $kind),*
+        }
+
+        impl Kind {
+            /// The words of all kinds.
+            pub const WORDS: &[&str] = &[$($word),*];
+
+            /// Returns its word, as `loadstone --errors json` prints it.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word),*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Other         "target"          "Something else, or nobody knows.";
+    NotOurs       "not-ours"        "Something is there that loadstone did not make.";
+    OfAnotherRun  "of-another-run"  "Another run of loadstone's made it.";
+    Copied        "copied"          "It is a copy of what a run of loadstone's made.";
+    SecretAbsent  "secret-absent"   "This host lacks a secret, or has one that has expired.";
+    Denied        "denied"          "The target does not know who asks, or does not allow it.";
+    Unreachable   "unreachable"     "The target does not answer.";
+    Certificates  "certificates"    "TLS could not be set up with the target.";
+    TargetAbsent  "target-absent"   "What the load needs is not there: a pool, a directory, a device.";
+    NoSpace       "no-space"        "The target has no room.";
+    InUse         "in-use"          "Something else uses it: it is mounted, or part of an array.";
+    Unsupported   "unsupported"     "The target cannot do what the trial asks for.";
+}
+
+impl Kind {
+    fn of_outcome(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::DNS
+            | Outcome::REFUSED
+            | Outcome::UNREACHABLE
+            | Outcome::RESET
+            | Outcome::CLOSED
+            | Outcome::TIMEOUT => Self::Unreachable,
+            Outcome::TLS => Self::Certificates,
+            Outcome::NO_SPACE => Self::NoSpace,
+            Outcome::DENIED | Outcome::AUTH => Self::Denied,
+            Outcome::NOT_FOUND => Self::TargetAbsent,
+            Outcome::UNSUPPORTED => Self::Unsupported,
+            _ => match outcome.http_status() {
+                Some(401 | 403) => Self::Denied,
+                Some(404) => Self::TargetAbsent,
+                Some(507) => Self::NoSpace,
+                _ => Self::Other,
+            },
+        }
+    }
+
+    fn of_system(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::TargetAbsent,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            io::ErrorKind::ResourceBusy => Self::InUse,
+            io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable => Self::Unreachable,
+            io::ErrorKind::Unsupported | io::ErrorKind::FileTooLarge => Self::Unsupported,
+            _ => Self::Other,
+        }
+    }
 }
 
 fn hint_line(hint: &Option<String>) -> String {
@@ -38,19 +117,45 @@ fn hint_line(hint: &Option<String>) -> String {
 impl Error {
     /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
-        let came_back = foreign_text(&came_back.into());
-        Self::Target { what: foreign_text(&what.into()), came_back, hint: None, is_refusal: false }
+        Self::Target {
+            kind: Kind::Other,
+            what: foreign_text(&what.into()),
+            came_back: foreign_text(&came_back.into()),
+            hint: None,
+            is_refusal: false,
+        }
+    }
+
+    /// Makes the error of a target's file or device that the kernel did not do something with.
+    pub(crate) fn system(what: impl Into<String>, error: &io::Error) -> Self {
+        Self::target(what, error.to_string()).of(Kind::of_system(error))
+    }
+
+    /// Makes the error of what a target answered, or did not, with how the request ended.
+    pub(crate) fn answer(
+        what: impl Into<String>,
+        outcome: Outcome,
+        came_back: Option<String>,
+    ) -> Self {
+        Self::target(what, came_back.unwrap_or_default()).of(Kind::of_outcome(outcome))
+    }
+
+    /// Says what sort of error of a target it is.
+    #[must_use]
+    pub fn of(mut self, found: Kind) -> Self {
+        if let Self::Target { kind, .. } = &mut self {
+            *kind = found;
+        }
+        self
     }
 
     /// Adds what the user can do.
     #[must_use]
-    pub fn with_hint(self, text: impl Into<String>) -> Self {
-        match self {
-            Self::Target { what, came_back, is_refusal, .. } => {
-                Self::Target { what, came_back, hint: Some(text.into()), is_refusal }
-            }
-            other => other,
+    pub fn with_hint(mut self, text: impl Into<String>) -> Self {
+        if let Self::Target { hint, .. } = &mut self {
+            *hint = Some(text.into());
         }
+        self
     }
 
     /// Returns what went wrong, and what the user can do, as two texts.
@@ -64,13 +169,11 @@ impl Error {
 
     /// Notes whether the target said no, instead of leaving open what became of it.
     #[must_use]
-    pub(crate) fn refused_if(self, is_refusal: bool) -> Self {
-        match self {
-            Self::Target { what, came_back, hint, .. } => {
-                Self::Target { what, came_back, hint, is_refusal }
-            }
-            other => other,
+    pub(crate) fn refused_if(mut self, is_no: bool) -> Self {
+        if let Self::Target { is_refusal, .. } = &mut self {
+            *is_refusal = is_no;
         }
+        self
     }
 
     pub(crate) fn is_refusal(&self) -> bool {

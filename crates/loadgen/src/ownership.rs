@@ -15,7 +15,7 @@ use loadstone_wire::encode::hex_of_sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::reactor::{Pair, Reactor};
 use crate::trial::{Ownership, Trial};
 
@@ -372,6 +372,7 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
     if !title.allow_foreign {
         let found = "it exists, and loadstone did not make it";
         return Err(Error::target(format!("use {} \"{place}\"", P::PLACE), found)
+            .of(Kind::NotOurs)
             .with_hint("choose another bucket prefix, or pass --allow-foreign for this target"));
     }
     claim(places, place, &title).await?;
@@ -443,6 +444,7 @@ async fn claim_in<P: Places>(places: &mut P, place: &str, title: &Title) -> Resu
 fn taken<P: Places>(place: &str, key: &str) -> Error {
     let what = format!("write beside what {} \"{place}\" holds", P::PLACE);
     Error::target(what, format!("\"{key}\" is there, and this run did not write it"))
+        .of(Kind::NotOurs)
         .with_hint("choose another object prefix: loadstone never writes over another's objects")
 }
 
@@ -450,14 +452,16 @@ fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
     let error = Error::target(format!("use {} \"{place}\"", P::PLACE), title.whose(mark, place));
     let run = &mark.run;
     if mark.is_copy_in(place) {
-        return error.with_hint(
+        return error.of(Kind::Copied).with_hint(
             "loadstone did not make it: choose another bucket prefix, or delete the copy yourself",
         );
     }
     if *run == title.run {
-        return error.with_hint("leave one of the two targets out, or run each on its own");
+        return error
+            .of(Kind::OfAnotherRun)
+            .with_hint("leave one of the two targets out, or run each on its own");
     }
-    error.with_hint(format!(
+    error.of(Kind::OfAnotherRun).with_hint(format!(
         "remove it with `loadstone clean` and that run's folder, name the run with `--reuse {run}` \
          to go on with its data, or choose another bucket prefix"
     ))
@@ -470,13 +474,15 @@ fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
 pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<String, Error> {
     let what = || format!("delete {} \"{place}\"", P::PLACE);
     match places.look(place).await? {
-        Look::Absent => Err(Error::target(what(), "it is not there")),
+        Look::Absent => Err(Error::target(what(), "it is not there").of(Kind::TargetAbsent)),
         Look::There(Some(text)) => match Mark::parse(&text) {
             Some(mark) if places.title().takes(&mark, place) => Ok(text),
             Some(mark) => Err(not_taken::<P>(place, &mark, &places.title())),
-            None => Err(Error::target(what(), "it does not carry our mark")),
+            None => Err(Error::target(what(), "it does not carry our mark").of(Kind::NotOurs)),
         },
-        Look::There(None) => Err(Error::target(what(), "it does not carry our mark")),
+        Look::There(None) => {
+            Err(Error::target(what(), "it does not carry our mark").of(Kind::NotOurs))
+        }
     }
 }
 

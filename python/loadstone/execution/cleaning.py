@@ -9,8 +9,8 @@ from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import Summary
-from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.refusals import Raised, target_error
 from loadstone.execution.scripts import located
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
@@ -53,8 +53,7 @@ def remove(found: Remains, folder: Path, interrupt: Interrupt, *, with_versions:
     interrupt.on_ask(control.stop)
     try:
         told = _loadgen.run_trial(json.dumps(located(document, folder)), control=control)
-    except (_loadgen.TargetError, ValueError, OSError) as error:
-        message, _, hint = str(error).partition("\nhint: ")
-        raise TargetError(f'target "{found.target}": {message}', hint or None) from error
+    except Raised as error:
+        raise target_error(found.target, error) from error
     summary: Summary = json.loads(told)
     return summary

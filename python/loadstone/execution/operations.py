@@ -8,8 +8,8 @@ from loadstone._loadgen import Table
 from loadstone.campaign.planning.lifecycle import dataset_of
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import TargetError
 from loadstone.execution.executor import Output
+from loadstone.execution.refusals import Raised, target_error
 from loadstone.execution.scripts import located
 
 
@@ -32,7 +32,7 @@ class Operations:
             try:
                 _loadgen.check(json.dumps(document))
             except ValueError as error:
-                raise TargetError(f'target "{document["target"]["name"]}": {error}') from error
+                raise target_error(document["target"]["name"], error) from error
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
         """Make the load."""
@@ -49,12 +49,10 @@ class Operations:
                 observer.on_unmade,
                 on_actions=observer.on_actions,
             )
-        except (_loadgen.TargetError, ValueError, OSError) as error:
+        except Raised as error:
             if observer.error is not None:
                 raise
-            name = document["target"]["name"]
-            message, _, hint = str(error).partition("\nhint: ")
-            raise TargetError(f'target "{name}": {message}', hint or None) from error
+            raise target_error(document["target"]["name"], error) from error
         summary: Summary = json.loads(told)
         return summary
 

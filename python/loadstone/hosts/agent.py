@@ -26,7 +26,8 @@ from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import HostError
+from loadstone.errors import HostError, TargetError
+from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection import carriage
 from loadstone.hosts.connection.address import split_address
@@ -267,10 +268,10 @@ class _Work:
         try:
             with self._probes:
                 told = self._load()
-        except (_loadgen.TargetError, ValueError, OSError) as error:
-            self._fail(str(error))
+        except Raised as error:
+            self._fail(as_target_error(error))
         except Exception as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            self._fail(TargetError(f"{type(error).__name__}: {error}"))
         else:
             self._say_probes()
             now_ns = self._clock.step_ns()
@@ -286,8 +287,8 @@ class _Work:
                 )
             )
 
-    def _fail(self, error: str) -> None:
-        self._say(messages.Failed(attempt=self._attempt, error=error, left=self._left))
+    def _fail(self, error: TargetError) -> None:
+        self._say(messages.Failed.of(error, attempt=self._attempt, left=self._left))
 
     def _why_left(self, summary: Summary) -> str | None:
         """Return why the load ended without the controller's asking, if it did."""

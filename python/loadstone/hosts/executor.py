@@ -288,7 +288,7 @@ class _TrialOnHosts:
                 host.summary = said.summary
                 host.state = "finished"
             case messages.Failed() if not self._has_left(host, said.left):
-                self._fail(host, said.error)
+                self._fail(host, said)
 
     def _begin_turn(self) -> None:
         """Let a script go on when all hosts that still take part have ended its turn."""
@@ -340,14 +340,14 @@ class _TrialOnHosts:
         if failed > most:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
-    def _fail(self, host: TrialHost, error: str) -> None:
+    def _fail(self, host: TrialHost, said: messages.Failed) -> None:
         """A host could not begin: none begins, for the others would make another load."""
         if self._stopped_at is not None:
             host.state = "finished"
             return
         name = self._document["target"]["name"]
-        message, _, hint = error.partition("\nhint: ")
-        raise TargetError(f'target "{name}": host {host.name}: {message}', hint or None)
+        what = f'target "{name}": host {host.name}: {said.error}'
+        raise TargetError(what, said.hint, kind=said.kind)
 
     def _lose(self, host: TrialHost, reason: str, *, keeps_agent: bool = False) -> None:
         host.state, host.reason = "lost", reason

@@ -16,6 +16,7 @@ from loadstone._loadgen import Table
 from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCalibration
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
+from loadstone.errors import Kind, TargetError
 
 RUN_OVER = "the run is over"
 """Why agents leave in the end."""
@@ -204,7 +205,15 @@ class Failed(OfTrial):
     """A share could not begin, or broke; `left` as of an end."""
 
     error: str
+    hint: str | None
+    kind: Kind
     left: str | None
+
+    @classmethod
+    def of(cls, error: TargetError, *, attempt: int, left: str | None) -> "Failed":
+        return cls(
+            error=error.message, hint=error.hint, kind=error.kind, attempt=attempt, left=left
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ use super::keeper::AccessKeys;
 use super::service::Service;
 use super::{env, secret};
 use crate::clock::unix_ns;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::transport::endpoint::Url;
 
 /// How many profiles may build on one another.
@@ -98,7 +98,8 @@ impl Files {
             None if name != "default" => {
                 let (one, other) = (self.credentials.0.display(), self.config.0.display());
                 let places = format!("it is not in {one} or {other}");
-                Err(Error::target(format!("find profile \"{name}\""), places))
+                Err(Error::target(format!("find profile \"{name}\""), places)
+                    .of(Kind::SecretAbsent))
             }
             found => {
                 let mut profile = found.unwrap_or_default();
@@ -166,6 +167,7 @@ impl Files {
                         &*what,
                         format!("role \"{}\" wants a code of the device {serial}", role.arn),
                     )
+                    .of(Kind::SecretAbsent)
                     .with_hint(
                         "loadstone cannot ask for a code: log in with it beforehand \
                          (aws sts get-session-token) and give the temporary keys",
@@ -221,7 +223,9 @@ impl Files {
         let path = home().join(".aws/sso/cache").join(name);
         let log_in = "run: aws sso login, with this profile";
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            Error::target(what, format!("token \"{}\": {error}", path.display())).with_hint(log_in)
+            Error::target(what, format!("token \"{}\": {error}", path.display()))
+                .of(Kind::SecretAbsent)
+                .with_hint(log_in)
         })?;
         let token: Value = serde_json::from_str(&text).unwrap_or_default();
         let of_token = |key: &str| token.get(key).and_then(Value::as_str);
@@ -231,7 +235,7 @@ impl Files {
         let expires_s = expires_s.as_deref().and_then(parse_iso8601);
         if expires_s.is_some_and(|expires_s| expires_s <= unix_ns() / 1_000_000_000) {
             let text = format!("the token in \"{}\" has ended", path.display());
-            return Err(Error::target(what, text).with_hint(log_in));
+            return Err(Error::target(what, text).of(Kind::SecretAbsent).with_hint(log_in));
         }
         let place = format!("the token of aws sso login \"{}\"", path.display());
         let value = secret(value.to_owned(), &place)?;
@@ -278,6 +282,7 @@ impl Role<'_> {
     fn assume_by_token(&self, file: &Path, stop: &AtomicBool) -> Result<AccessKeys, Error> {
         let token = std::fs::read_to_string(file).map_err(|error| {
             Error::target(self.what, format!("token \"{}\": {error}", file.display()))
+                .of(Kind::SecretAbsent)
         })?;
         let place = format!("the web identity token \"{}\"", file.display());
         let token = secret(token.trim().to_owned(), &place)?;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::keeper::AccessKeys;
 use super::service::Service;
 use super::{env, line, secret};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::transport::endpoint::Url;
 
 /// How long a process that gives keys may take.
@@ -129,7 +129,7 @@ pub(super) fn of_process(
     stop: &AtomicBool,
 ) -> Result<AccessKeys, Error> {
     let hint = "run it by hand: it must print keys as JSON, Version 1";
-    let failed = |text: String| Error::target(what, text).with_hint(hint);
+    let failed = |text: String| Error::target(what, text).of(Kind::SecretAbsent).with_hint(hint);
     let words = shlex::split(command).filter(|words| !words.is_empty());
     let words = words.ok_or_else(|| failed(format!("credential_process: {command}")))?;
     let mut child = Command::new(&words[0])
@@ -176,5 +176,5 @@ pub(super) fn of_process(
 }
 
 pub(super) fn missing(what: &str, name: &str) -> Error {
-    Error::target(what, format!("there is no {name}"))
+    Error::target(what, format!("there is no {name}")).of(Kind::SecretAbsent)
 }

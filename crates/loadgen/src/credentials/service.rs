@@ -72,7 +72,7 @@ impl Service {
                 false => connection.request(sending, &body.as_slice(), &mut collect).await,
             };
             if !reply.outcome.is_ok() {
-                let error = Error::target(what, connection.last_error(&bytes).unwrap_or_default());
+                let error = Error::answer(what, reply.outcome, connection.last_error(&bytes));
                 return Err(match hint_unknown.filter(|_| reply.status == 401) {
                     Some(hint) => error.with_hint(hint),
                     None => error,

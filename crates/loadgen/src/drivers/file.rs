@@ -248,7 +248,7 @@ fn flat(mut dataset: Dataset) -> Dataset {
 fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
     let refused = |error: std::io::Error| {
         let what = format!("open directory \"{}\" of target \"{target}\"", root.display());
-        let refused = Error::target(what, error.to_string());
+        let refused = Error::system(what, &error);
         match error.kind() {
             std::io::ErrorKind::NotFound => refused.with_hint("mount or make it, or correct path"),
             std::io::ErrorKind::NotADirectory => {

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::dataset::Dataset;
 use crate::driver::{Driver, Thread};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::ownership::Title;
@@ -99,7 +99,7 @@ impl Rados {
         let pool = &self.access.pool;
         let refused = |number| {
             let what = format!("ask for the stripes of pool \"{pool}\"");
-            Error::target(what, library::kernel_text(number))
+            library::refused(what, number)
         };
         let context = self.instances[0].open(self, 0).map_err(refused)?;
         let stripe = context.append_alignment().map_err(refused)?;
@@ -110,7 +110,7 @@ impl Rados {
         }
         let what = format!("append blocks of {block} bytes to pool \"{pool}\"");
         let found = format!("it takes multiples of {stripe} bytes, its stripes' width");
-        Err(Error::target(what, found).with_hint(format!(
+        Err(Error::target(what, found).of(Kind::Unsupported).with_hint(format!(
             "set \"range\" to a multiple of {stripe}, or allow_ec_overwrites for the pool"
         )))
     }

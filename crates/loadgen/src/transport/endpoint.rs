@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::transport::socket::Peer;
 
 /// How long an address may take to show that it answers, where there is a choice.
@@ -91,13 +91,15 @@ impl Endpoint {
         let found = (url.host.as_str(), url.port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = match found {
             Ok(addresses) => addresses.collect(),
-            Err(error) => return Err(Error::target(what(), error.to_string())),
+            Err(error) => {
+                return Err(Error::target(what(), error.to_string()).of(Kind::Unreachable));
+            }
         };
         let mut addresses = of_one_family(addresses);
         addresses.sort_unstable();
         addresses.dedup();
         if addresses.is_empty() {
-            return Err(Error::target(what(), "it has no address"));
+            return Err(Error::target(what(), "it has no address").of(Kind::Unreachable));
         }
         Ok(Self { url, addresses })
     }

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// Returns the mistakes in the setting `tls`.
 pub(crate) fn mistakes(settings: &Map<String, Value>) -> Vec<String> {
@@ -44,7 +44,7 @@ pub(crate) fn client_config(settings: &Map<String, Value>) -> Result<Arc<ClientC
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::target("set up TLS", error.to_string()))?;
+        .map_err(|error| Error::target("set up TLS", error.to_string()).of(Kind::Certificates))?;
     let config = if is_verified {
         builder.with_root_certificates(roots(ca_file)?).with_no_client_auth()
     } else {
@@ -63,6 +63,7 @@ fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
             return Err(Error::target("trust HTTPS targets", "this host has no authorities")
+                .of(Kind::Certificates)
                 .with_hint("install ca-certificates, or give tls: {ca_file: PATH}"));
         }
         return Ok(roots);
@@ -70,12 +71,15 @@ fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
     let what = || format!("read the authorities in \"{path}\"");
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates = certificates.map_err(|error| Error::target(what(), error.to_string()))?;
+    let certificates = certificates
+        .map_err(|error| Error::target(what(), error.to_string()).of(Kind::Certificates))?;
     if certificates.is_empty() {
-        return Err(Error::target(what(), "it holds no certificate"));
+        return Err(Error::target(what(), "it holds no certificate").of(Kind::Certificates));
     }
     for certificate in certificates {
-        roots.add(certificate).map_err(|error| Error::target(what(), error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| Error::target(what(), error.to_string()).of(Kind::Certificates))?;
     }
     Ok(roots)
 }

@@ -38,11 +38,11 @@ _SAID_OF_MEMORY = (
 
 
 class EngineError(LoadstoneError):
-    """An engine gave no answer. `kind` is the outcome that a record has for it."""
+    """An engine gave no answer; `outcome` is what a record has for it."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.outcome = outcome
 
 
 def outcome_of(message: str) -> str:
@@ -100,7 +100,7 @@ class KeptEngines:
             yield process
         except EngineError as error:
             # One that only failed a query still answers.
-            if error.kind != "engine_error":
+            if error.outcome != "engine_error":
                 self._let_go(key)
             raise
         except BaseException:

@@ -103,7 +103,7 @@ class QueryStreams:
                 lost = [name for name in left if warming in (None, name)]
             self._left[number] = [name for name in left if name not in lost]
             since = self._since_ns[number] if self._is_asked else now
-            kind, message = error.kind, str(error)
+            kind, message = error.outcome, str(error)
             if self._is_asked and kind == "timeout" and since + self._timeout_ns > now:
                 kind, message = "engine_died", "ended with its engine, by another stream's timeout"
             self.ended += [

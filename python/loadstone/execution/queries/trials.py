@@ -243,11 +243,11 @@ class _Trial:
                 if found.wrong is not None:
                     outcome, message = "wrong_answer", found.wrong
         except EngineError as error:
-            if error.kind == "stopped":
+            if error.outcome == "stopped":
                 summary = self._summary(rows, state="interrupted")
                 summary["query"] = told
                 return summary
-            outcome, message = error.kind, str(error)
+            outcome, message = error.outcome, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
         told["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
         # Nothing tells what a cluster on other hosts read.
@@ -303,7 +303,7 @@ class _Trial:
                     used.append(streams.ask(process))
             except EngineError as error:
                 used.append(None)
-                is_stopped = error.kind == "stopped"
+                is_stopped = error.outcome == "stopped"
                 if not is_stopped:
                     streams.lose(error, warming)
         rows, messages = SecondRows(STREAMS), dict[str, str]()

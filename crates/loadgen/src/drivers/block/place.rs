@@ -16,7 +16,7 @@ use super::mark::{self, Ends, MARK_BYTES, Owner};
 use super::names::{open_when_free, rename_new};
 use super::refusal::{Refusal, stranger};
 use super::uses;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::ownership::{BucketState, Left, LeftKind, Swept};
 use crate::settings;
@@ -72,12 +72,14 @@ impl Place {
         let bytes = DATA_START.checked_add(data_bytes).and_then(|end| end.checked_add(MARK_BYTES));
         let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).ok_or_else(|| {
             Error::target(place.what("use"), "the dataset is larger than any file or device")
+                .of(Kind::Unsupported)
         })?;
         let changes = |share: &crate::trial::Share| share.operation != Operation::Read;
         if trial.mix.iter().any(changes) {
             place.open_to_write(trial, is_there, bytes, flags)?;
         } else if !is_there {
             return Err(Error::target(place.what("open"), "there is no such file or device")
+                .of(Kind::TargetAbsent)
                 .with_hint("write it first: only a phase with write makes it"));
         } else {
             let file = place.open_file(false, 0)?;
@@ -102,6 +104,7 @@ impl Place {
         if is_link && !self.is_device {
             // Those of udev lead to devices. One to a file may lead to another's tomorrow.
             return Err(Error::target(self.what("open"), "it is a symbolic link to no device")
+                .of(Kind::NotOurs)
                 .with_hint("name the file itself"));
         }
         let kind = kind.map_err(|error| self.refused("look at", &error))?;
@@ -130,9 +133,8 @@ impl Place {
             return Ok(());
         }
         let file = self.open_file(true, flags)?;
-        self.state = self.judge(&file, trial.allow_foreign)?.map_err(|refusal| {
-            Error::target(self.what("write to"), refusal.why).with_hint(refusal.hint)
-        })?;
+        let judged = self.judge(&file, trial.allow_foreign)?;
+        self.state = judged.map_err(|refusal| refusal.into_error(self.what("write to")))?;
         let is_ours = self.state == BucketState::Ours;
         if is_ours && !self.is_device && self.is_growing(&file)? {
             // Marked at the length that it has: another kill must not find two growths begun.
@@ -266,10 +268,9 @@ impl Place {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                 file.set_len(bytes).map_err(|error| self.refused("extend", &error))
             }
-            Err(error) => Err(Error::target(
-                format!("reserve {bytes} bytes for {}", self.quoted()),
-                error.to_string(),
-            )),
+            Err(error) => {
+                Err(Error::system(format!("reserve {bytes} bytes for {}", self.quoted()), &error))
+            }
             Ok(()) => Ok(()),
         }
     }
@@ -290,6 +291,7 @@ impl Place {
                 "it has {length} bytes, and the dataset needs {bytes} with a MiB at either end"
             ),
         )
+        .of(Kind::NoSpace)
         .with_hint("write the dataset first, or make it smaller"))
     }
 
@@ -355,6 +357,7 @@ impl Place {
             format!("read and write blocks of {block_bytes} bytes directly on {}", self.quoted()),
             format!("its direct I/O goes by {alignment} bytes"),
         )
+        .of(Kind::Unsupported)
         .with_hint(format!("choose a multiple of {alignment}, or set direct to false")))
     }
 
@@ -438,6 +441,6 @@ impl Place {
     }
 
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
-        Error::target(self.what(verb), error.to_string())
+        Error::system(self.what(verb), error)
     }
 }

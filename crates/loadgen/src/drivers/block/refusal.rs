@@ -1,6 +1,7 @@
 //! Why a file or device may not be written to, for people and for programs.
 
 use super::mark::Ends;
+use crate::error::{Error, Kind};
 use crate::ownership::LeftKind;
 
 /// Why a place may not be written to, and what to do.
@@ -8,11 +9,22 @@ pub(super) struct Refusal {
     pub(super) kind: LeftKind,
     pub(super) why: String,
     pub(super) hint: String,
+    is_copy: bool,
 }
 
 impl Refusal {
     pub(super) fn new(kind: LeftKind, why: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind, why: why.into(), hint: hint.into() }
+        Self { kind, why: why.into(), hint: hint.into(), is_copy: false }
+    }
+
+    /// Makes the error of a target that is refused.
+    pub(super) fn into_error(self, what: String) -> Error {
+        let kind = match self.kind {
+            _ if self.is_copy => Kind::Copied,
+            LeftKind::OtherRun => Kind::OfAnotherRun,
+            _ => Kind::NotOurs,
+        };
+        Error::target(what, self.why).of(kind).with_hint(self.hint)
     }
 }
 
@@ -33,15 +45,18 @@ pub(super) fn stranger(ends: Ends) -> Refusal {
             "check what is on it; if it can go, erase it, or pass --allow-foreign for this \
              target",
         ),
-        Ends::Copied { run } => Refusal::new(
-            LeftKind::OtherObjects,
-            format!(
-                "run {run} marked a file or device with another identity: this is a copy of it, or \
-                 its inode or serial number has changed"
-            ),
-            "check what is on it; if it can go, erase its first and last MiB, or pass \
-             --allow-foreign for this target",
-        ),
+        Ends::Copied { run } => Refusal {
+            is_copy: true,
+            ..Refusal::new(
+                LeftKind::OtherObjects,
+                format!(
+                    "run {run} marked a file or device with another identity: this is a copy of \
+                     it, or its inode or serial number has changed"
+                ),
+                "check what is on it; if it can go, erase its first and last MiB, or pass \
+                 --allow-foreign for this target",
+            )
+        },
         Ends::Old => Refusal::new(
             LeftKind::Foreign,
             "an earlier version marked it, and that mark shows neither copies nor later writes",

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, fstat, renameat_with, unl
 
 use super::directory::{c_name, look, names_in, open_directory, open_nested};
 use super::{FileClient, FileTree, TEMPORARY};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::ownership::Standing as Found;
 use crate::ownership::{BucketState, Mark};
 use crate::requests::Request;
@@ -255,6 +255,7 @@ impl FileTree {
                     self.what("use", bucket),
                     "it is a symbolic link, or no directory at all",
                 )
+                .of(Kind::NotOurs)
                 .with_hint("choose another bucket prefix"),
                 _ => self.refused("open", bucket, &error),
             }),
@@ -335,23 +336,26 @@ impl FileTree {
         allow_foreign: bool,
     ) -> Result<Found, Error> {
         let failed = |verb, error| self.refused(verb, bucket, &error);
-        let refuse = |why: String, hint: &str| {
-            Err(Error::target(self.what("use", bucket), why).with_hint(hint))
+        let refuse = |kind, why: String, hint: &str| {
+            Err(Error::target(self.what("use", bucket), why).of(kind).with_hint(hint))
         };
         let standing = self.standing(bucket, directory.as_fd());
         match standing.map_err(|error| failed("look for the mark in", error))? {
             Standing::Ours { .. } => Ok(Found::Ours),
             Standing::Another(mark) => refuse(
+                Kind::OfAnotherRun,
                 self.whose(&mark, bucket),
                 "clean up after that run, name it as one to reuse, or choose another bucket prefix",
             ),
             Standing::Foreign if self.is_bare(bucket, directory) => Ok(Found::Bare),
             Standing::Foreign | Standing::Unsafe if allow_foreign => self.claim(bucket, directory),
             Standing::Unsafe => refuse(
+                Kind::NotOurs,
                 "it has a mark that is not this version's, or that others could write".into(),
                 "choose another bucket prefix, or remove it",
             ),
             Standing::Foreign => refuse(
+                Kind::NotOurs,
                 "it exists, and loadstone did not make it".into(),
                 "choose another bucket prefix, or pass --allow-foreign for this target",
             ),
@@ -386,6 +390,7 @@ impl FileTree {
                     self.what("write beside what is in", bucket),
                     format!("these names are claimed: {}", self.whose(&mark, bucket)),
                 )
+                .of(Kind::OfAnotherRun)
                 .with_hint("clean up after that run, or choose another object prefix"));
             }
             None => {}
@@ -396,6 +401,7 @@ impl FileTree {
                 self.what("write beside what is in", bucket),
                 format!("\"{}\" is there, which the dataset would overwrite", taken.display()),
             )
+            .of(Kind::NotOurs)
             .with_hint("choose another object prefix"));
         }
         self.write_mark(keys.as_fd(), &claim, bucket).map_err(failed)?;
@@ -412,7 +418,7 @@ impl FileTree {
     }
 
     pub(super) fn refused(&self, verb: &str, bucket: &str, error: &io::Error) -> Error {
-        Error::target(self.what(verb, bucket), error.to_string())
+        Error::system(self.what(verb, bucket), error)
     }
 }
 

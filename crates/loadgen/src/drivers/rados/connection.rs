@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use super::library::{Cluster, Context, Library, Listing, kernel_text, library, text};
+use super::library::{Cluster, Context, Library, Listing, library, refused, text};
 use super::settings::Access;
 use crate::error::Error;
 
@@ -76,9 +76,8 @@ impl Connection {
             // Ceph takes lists and variables too; a plain path that cannot be read would only come
             // back as "permission denied".
             if !path.contains([',', '$']) {
-                std::fs::File::open(path).map_err(|error| {
-                    Error::target(format!("read the keyring {path}"), error.to_string())
-                })?;
+                std::fs::File::open(path)
+                    .map_err(|error| Error::system(format!("read the keyring {path}"), &error))?;
             }
             self.set("keyring", path)?;
         }
@@ -139,7 +138,7 @@ impl Connection {
             return Ok(id);
         }
         let number = c_int::try_from(-id).unwrap_or(libc::EIO);
-        let error = Error::target(format!("open pool \"{pool}\""), kernel_text(number));
+        let error = refused(format!("open pool \"{pool}\""), number);
         Err(match number {
             libc::ENOENT => {
                 error.with_hint("no such pool; loadstone makes no pools: ceph osd pool create")
@@ -284,5 +283,5 @@ impl Drop for Names {
 }
 
 fn demand(result: c_int, what: impl FnOnce() -> String) -> Result<(), Error> {
-    if result >= 0 { Ok(()) } else { Err(Error::target(what(), kernel_text(-result))) }
+    if result >= 0 { Ok(()) } else { Err(refused(what(), -result)) }
 }

@@ -109,6 +109,11 @@ pub(super) fn text(value: &str) -> CString {
     CString::new(bytes).expect("zero bytes were left out")
 }
 
+/// Makes the error of what librados did not do; its number is positive.
+pub(super) fn refused(what: String, number: c_int) -> Error {
+    Error::system(what, &std::io::Error::from_raw_os_error(number))
+}
+
 /// Returns what an error number of librados', positive, says.
 pub(super) fn kernel_text(number: c_int) -> String {
     std::io::Error::from_raw_os_error(number).to_string()

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::call::Manner;
 use super::client::RadosClient;
 use super::connection::PoolContext;
-use super::library::kernel_text;
+use super::library::refused;
 use crate::error::Error;
 use crate::ownership::{Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
@@ -223,7 +223,7 @@ fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolContext>, Erro
 }
 
 fn refusal(what: String, number: c_int) -> Error {
-    let error = Error::target(what, kernel_text(number));
+    let error = refused(what, number);
     match number {
         libc::ETIMEDOUT => {
             error.with_hint("are the pool's placement groups active? see: ceph health detail")

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use super::target::{Login, keystone_path};
 use crate::clock::unix_ns;
 use crate::driver::LogIns;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::reactor::{Reactor, run_to_end};
 use crate::secrecy::remember;
 use crate::transport::failure::hint_to_reach;
@@ -107,8 +107,7 @@ impl AuthService {
             connection.request(sending, &body.as_slice(), &mut collect).await
         };
         if !reply.outcome.is_ok() {
-            let text = connection.last_error(&head).unwrap_or_default();
-            let error = Error::target("log in", text);
+            let error = Error::answer("log in", reply.outcome, connection.last_error(&head));
             return Err(match reply.status {
                 401 | 403 => error.with_hint(match &self.login {
                     Login::TempAuth { .. } => {
@@ -183,6 +182,7 @@ impl AuthService {
                 format!("find the {} object store{asked} in the catalogue", self.interface),
                 format!("it has {}", answer.object_stores_text()),
             )
+            .of(Kind::TargetAbsent)
             .with_hint("set region and interface, or give storage_url"));
         }
         Ok(Token { value: value.to_owned(), storage_url, expires_unix_s: answer.expires_unix_s() })
