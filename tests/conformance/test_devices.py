@@ -183,7 +183,7 @@ def test_a_dataset_larger_than_the_device_is_refused(device: Path) -> None:
     with device.open("rb") as file:
         length = file.seek(0, os.SEEK_END)
     dataset = Dataset(objects=1, buckets=1, size_bytes=length)
-    with pytest.raises(_loadgen.TargetError, match=f"it has {length} bytes"):
+    with pytest.raises(_loadgen.TargetError, match=f" {length} bytes"):
         all_blocks(place_on(device), dataset, "write", 1 << 20)
     assert page_of(device, 0).startswith(b"precious")
 

@@ -206,7 +206,7 @@ def test_a_manifest_is_written_under_conditions_and_never_over_its_own_segment(
     whole, manifest = segments(raw, container)
     own = f"{manifest[1]['path']}?multipart-manifest=put"
     refused = raw("PUT", own, json=manifest)
-    assert (refused.status_code, "its own segment" in refused.text) == (400, True)
+    assert (refused.status_code, "own segment" in refused.text) == (400, True)
     put = f"/{container}/slo?multipart-manifest=put"
     wrong = raw("PUT", put, json=manifest, headers={"If-None-Match": '"some-etag"'})
     assert wrong.status_code == 400

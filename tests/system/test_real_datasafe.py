@@ -72,7 +72,7 @@ def check_campaign(sweep: Sweep, folder: Path, login: Mapping[str, str]) -> None
         assert counts == expected | {"CREATE_USER": USERS, "AUDIT": copies * 2 * USERS}
     table = loadstone("report", folder, "--table", "datasafe", "-f", "markdown")
     assert table.code == 0
-    assert table.out.count("==== Statistics for AMAZON") == len(found)
+    assert table.out.count("==== Statistics for AMAZON") == len(found)  # others' words
 
 
 @pytest.mark.real

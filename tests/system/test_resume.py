@@ -240,4 +240,6 @@ def test_what_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
     assert said.code == 1
     assert said.kinds == ["no-run"]
-    assert loadstone("run", file, "--resume").err.startswith("error: --resume needs the run folder")
+    (refused,) = loadstone(*TOLD_AS_JSON, "run", file, "--resume").errors
+    assert "--resume" in refused["message"]
+    assert "-o" in f"{refused['message']} {refused['hint']}"

@@ -57,7 +57,7 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
             rates = [each.cell.trial_rates[place].requests_per_s for each in own]
             assert rate.requests_per_s == pytest.approx(sum(rates))
     found = headline_of(findings, scripts.whole)
-    assert re.search(r" the action rate of \S+: [\d,at les]+ actions/s against ", found.sentence)
+    assert re.search(r"\baction rate .*: [\d,at les]+ actions/s against ", found.sentence)
     assert found.ratio is not None
     assert found.ratio.pairs == 2
     tiles = {tile.key: tile.name for tile in found.tiles}

@@ -128,4 +128,4 @@ def test_a_load_whose_lease_runs_out_says_so_itself() -> None:
     control.lease(0.3)
     told = json.loads(_loadgen.run_trial(json.dumps(trial), None, control))
     assert told["state"] == "interrupted"
-    assert told["reason"].endswith("controller for 0.3 s")
+    assert told["reason"].endswith(" 0.3 s")

@@ -45,12 +45,13 @@ def planned(number: int, pause_s: int = 0, **changes: Any) -> PlannedTrial:
     return PlannedTrial(document=document(number, **changes), pause_before_ns=pause_s * 10**9)
 
 
+PAUSE, REFUSED = "the campaign's pause", "refused\nby all"
 STORY: tuple[Event, ...] = (
     TrialStarted(document=document(), number=1),
     TrialProgress(document=document(), live=LIVE),
     TrialEnded(document=document(), summary=summary()),
-    Resting(seconds=299.8, why="the campaign's pause"),
-    TrialFailed(document=document(2), reason="refused\nby all"),
+    Resting(seconds=299.8, why=PAUSE),
+    TrialFailed(document=document(2), reason=REFUSED),
     TrialSkipped(document=document(3), reason="as before"),
 )
 
@@ -82,9 +83,9 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
     assert half == "[1/3]  50%        10/s       0.0 MiB/s  p50 0.001 ms  p99 0.002 ms"
     assert ended == f"[1/3] {name}: {progress.ending(summary())}"
     assert rest.startswith("[-/3] ")
-    assert rest.endswith(" 5 min: the campaign's pause")
+    assert rest.endswith(f" 5 min: {PAUSE}")
     assert failed.startswith(f"[1/3] {name}: ")
-    assert failed.endswith(": refused; by all")
+    assert failed.endswith(f": {'; '.join(REFUSED.splitlines())}")
     assert skipped.startswith(f"[-/3] {name}: ")
     assert skipped.endswith(": as before")
     assert "\x1b" not in shown.err
@@ -200,7 +201,7 @@ def test_the_line_of_a_trial_tells_failures_with_their_first_words() -> None:
     line = progress.ending(
         summary(failed=5, error_examples={"http_503": "SlowDown"}, state="stopped", reason="enough")
     )
-    assert line.startswith("25 requests in 3.00 s, 8/s")
+    assert re.findall(r"[\d.]+", line)[:3] == ["25", "3.00", "8"]
     assert line.endswith("5 failed (http_503: SlowDown) [stopped: enough]")
 
 
@@ -210,7 +211,7 @@ def test_the_rate_of_a_trial_s_line_is_not_raised_by_the_requests_of_its_warm_up
         "measure_end_ns": 10 * 10**9, "end_ns": 10 * 10**9,
     }  # fmt: skip
     line = progress.ending(summary(requests=1000, iterations=[times]))
-    assert line.startswith("1,000 requests in 10.00 s, 100/s")
+    assert re.findall(r"[\d.,]*\d", line)[:3] == ["1,000", "10.00", "100"]
 
 
 def test_a_trial_without_a_request_has_a_line_too() -> None:

@@ -85,7 +85,7 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     findings = analyse(run)
     sent, queue = evidence_pictures(findings)
     assert sent.title == "node_sent_bytes_total (MiB/s), probe osds"
-    assert sent.caption.startswith("osd1, osd2, trial after trial")
+    assert sent.caption.startswith("osd1, osd2, ")
     assert "1 stood still;" in queue.caption
     layer = queue.specification(with_title=False)["layer"][0]
     rows = list(csv.DictReader(io.StringIO(layer["data"]["values"])))

@@ -1,5 +1,6 @@
 """The first screen's sentence and tiles, from runs whose truth is known."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -43,7 +44,7 @@ def test_targets_that_took_turns_have_a_paired_ratio_with_its_interval(tmp_path,
     assert found.ratio.low <= found.ratio.ratio <= found.ratio.high
     # A block is a pair, however many rounds are in it.
     assert found.ratio.pairs == 2
-    assert found.sentence.startswith("other reached 3.00× the get rate of one")
+    assert re.match(r"other\b.* 3\.00× .*\bget\b.*\bone\b", found.sentence)
 
 
 def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
@@ -53,7 +54,7 @@ def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
     assert (found.ratio.low, found.ratio.high, found.ratio.pairs) == (None, None, 0)
     # The medians are (1716 + 2072) / 2 and (323 + 283) / 2.
     assert found.ratio.ratio == pytest.approx(1894 / 303, rel=0.01)
-    assert found.sentence.startswith("hummingbird reached 6.25× the get rate of ceph")
+    assert re.match(r"hummingbird\b.* 6\.25× .*\bget\b.*\bceph\b", found.sentence)
     assert found.ratio.is_one_by_one
     words = ratio_words(found.ratio)
     assert words != ratio_words(replace(found.ratio, is_one_by_one=False))
@@ -107,7 +108,7 @@ def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):
     )
     found = first_screen(closed(folder))
     assert [one.target for one in found.failed] == ["other"]
-    assert found.sentence.startswith("other failed: 200 × connect: connection refused. one served")
+    assert re.match(r"other\b.*\b200 × connect: connection refused\. one\b", found.sentence)
     assert found.tiles[-2].is_bad
 
 
@@ -154,7 +155,7 @@ def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_pat
     found = first_screen(in_turns(tmp_path / "run"))
     ratio = replace(found.ratio, ratio=0.99, low=0.5, high=2.0)
     first, *_ = headline._main_sentence(found.best, ratio, None, None)
-    assert first.startswith("The get rates of other and one cannot be told apart: ")
+    assert re.search(r"\bget\b.*\bother\b.*\bone\b", first)
     assert "ratio 0.990×" in first
     assert "reached" not in first
 
@@ -183,7 +184,7 @@ def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):
     folder.add(trial(2, "ceph", "get"), 100)
     found = first_screen(closed(folder))
     assert found.best.cell.operation == "get"
-    assert found.sentence.endswith("No result of put may be used; the cautions say why.")
+    assert re.search(r"\bNo result\b.*\bput\b", found.sentence)
 
 
 def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):

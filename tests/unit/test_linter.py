@@ -213,7 +213,7 @@ def test_throughput_of_datasafe_is_found_to_be_threads_over_mean_latency() -> No
 
 def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> None:
     (finding,) = found("skyhook", "lowest-ceiling")
-    assert finding.statement.startswith("the network is the bottleneck")
+    assert re.match(r"the network\b.*\bbottleneck\b", finding.statement)
     assert "996·10⁶ B/s after conversion" in finding.statement
     held = " ".join(one.metric for one in finding.evidence)
     assert "device" in held
@@ -299,7 +299,7 @@ def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
     )
     (finding,) = [one for one in plausibility.judge(made) if one.rule == "lowest-ceiling"]
     assert finding.severity == "note"
-    assert finding.statement.startswith("no ceiling was reached")
+    assert finding.statement.startswith("no ceiling ")
 
 
 def test_statements_that_agree_are_not_reported() -> None:
@@ -328,7 +328,7 @@ def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> Non
     found = {one.rule: one for one in plausibility.judge(made)}
     assert re.search(r"\(a\b.*\btwin\b", found["noise-floor"].statement)
     assert float(found["noise-floor"].evidence[0].value) < 0.03
-    assert found["arms-differ"].statement.startswith("2 of 2 cases differ between a and b")
+    assert re.match(r"2 of 2 cases\b.*\ba\b.*\bb\b", found["arms-differ"].statement)
     assert "sign flips" in found["arms-differ"].statement
 
 

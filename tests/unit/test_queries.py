@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -278,7 +279,8 @@ def test_answers_agree_within_what_engines_round() -> None:
     for wrong in (one[:1], [[*one[0], 1], one[1]], [["A", 10.52, *one[0][2:]], one[1]]):
         assert difference(plain_answer(wrong), two) is not None
     wrong = str(difference([["x", 1]], [["y", 1]]))
-    assert wrong.startswith("row 1, column 1: 'x'")
+    assert re.findall(r"\d+", wrong) == ["1", "1"]
+    assert ": 'x'" in wrong
     assert wrong.endswith("'y'")
     assert difference([[True]], [[1.0]]) is None
 

@@ -1,5 +1,6 @@
 """A disk that fills up, at any byte, is an error that loses nothing that had ended."""
 
+import re
 import resource
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_what_had_been_written_before_the_disk_was_full_is_there(
     tmp_path: Path, limit: int
 ) -> None:
     output = run_with_limit(tmp_path / "run", limit)
-    assert output.startswith('refused: cannot write "')
+    assert re.match(r'refused: .*write "', output)
     assert "0002" in output
     assert "--resume" in output.partition("hint: ")[2]
     run = read_run(tmp_path / "run")

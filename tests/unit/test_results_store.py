@@ -1,5 +1,6 @@
 """A run folder is read back as it was written, and a damaged one is refused by name."""
 
+import errno
 import json
 import os
 import subprocess
@@ -187,7 +188,7 @@ def test_rows_survive_conversion_in_several_row_groups(
 
 def test_two_writers_never_hold_one_run(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", manifest()) as writer:
-        with pytest.raises(ResultError, match=rf"written by another process \(pid {os.getpid()} "):
+        with pytest.raises(ResultError, match=rf"\(pid {os.getpid()} "):
             RunWriter.reopen(tmp_path / "run")
         assert read_run(tmp_path / "run").is_being_written
         assert read_run(tmp_path / "run").state == "running"
@@ -356,7 +357,7 @@ def test_a_missing_folder_and_a_file_are_no_runs(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(run_path: Path, file: str) -> None:
     (run_path / file).unlink()
     (run_path / file).mkdir()
-    with pytest.raises(ResultError, match=f'cannot read ".*{file}": Is a directory'):
+    with pytest.raises(ResultError, match=f'read ".*{file}": {os.strerror(errno.EISDIR)}'):
         read_run(run_path)
 
 
