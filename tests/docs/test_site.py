@@ -12,6 +12,8 @@ from loadstone import cli
 from tests.docs.manual import manual
 
 ROOT = Path(__file__).parents[2]
+# One process makes the site, and both that look at it are there.
+pytestmark = pytest.mark.xdist_group("site")
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from tests.system.ssh_network import CONTROLLER, SshNetwork
 LACKS = ssh_network.lacks()
 pytestmark = pytest.mark.skipif(LACKS is not None, reason=str(LACKS))
 WAIT_S = 120.0
+ROOM = 256 << 10
 
 CAMPAIGN = """\
 name: failing
@@ -268,8 +269,10 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
 def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
-    """The requests take more than the one MiB of its disk."""
-    rows = [f"{session},WRITE,s{session},10," for session in range(4) for _ in range(15_000)]
+    """The requests take more than its disk has left."""
+    filler = fill(disk)
+    os.truncate(filler, filler.stat().st_size - ROOM)
+    rows = [f"{session},WRITE,s{session},10," for session in range(4) for _ in range(4_000)]
     (tmp_path / "own.csv").write_text(
         "session,action,object,size,due_ns\n" + "\n".join(rows) + "\n"
     )
@@ -294,8 +297,9 @@ def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
     assert "TMPDIR" in said.err
     assert "Traceback" not in said.err
     scripts = [path.stat().st_size for path in (tmp_path / "full" / "scripts").rglob("*.*")]
-    assert max(scripts) > 1 << 20
+    assert max(scripts) > ROOM
     assert not list(disk.rglob("*.part"))
+    filler.unlink()
 
     said = network.loadstone("run", campaign(""), "-o", tmp_path / "run")
     no_load_is_left(network)
