@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from distributed.protocol import dumps, loads
 
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.documents.summary import Live
-from loadstone.hosts import messages
+from loadstone.errors import HostError
+from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.executor import _TrialOnHosts
+from loadstone.hosts.session import HostSession
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.steady_clock import SteadyClock
 
@@ -85,3 +88,32 @@ def test_a_message_comes_as_it_was_sent() -> None:
     ):
         body = loads(dumps(messages.body(sent)))
         assert messages.read(messages.word(type(sent)), body) == sent
+
+
+def joining(*heard: Heard) -> HostSession:
+    """Return a session of two hosts, whose agents say this while it waits for them."""
+    session = HostSession(Hosts.model_validate({"launch": "local", "count": 2}), "0" * 32, print)
+    carrier: Any = SimpleNamespace(heard=queue.Queue(), invite=lambda name, **more: name)
+    launcher: Any = SimpleNamespace(start=lambda invitations: [], ended=dict)
+    session._carrier, session._launcher = carrier, launcher
+    for one in heard:
+        carrier.heard.put(one)
+    return session
+
+
+def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_are() -> None:
+    hello = facts.of_host()
+    said = [("local1", hello), ("local1", messages.Alive()), ("local2", hello)]
+    session = joining(
+        *(Heard(host=host, say=messages.word(type(one)), body=messages.body(one))
+          for host, one in said)
+    )  # fmt: skip
+    session._launch()
+    assert [one["name"] for one in session.documents()] == ["local1", "local2"]
+    assert all(one == hello.document(one["name"]) for one in session.documents())
+
+
+def test_an_agent_that_does_not_say_what_its_host_is_ends_the_launch() -> None:
+    session = joining(Heard(host="local2", say="hello", body={"cores": 4}))
+    with pytest.raises(HostError, match=r"host local2: .*hello\.loadstone"):
+        session._launch()

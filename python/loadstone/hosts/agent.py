@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -96,8 +96,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
-        hello = facts.of_host()
-        agent.say(messages.word(type(hello)), messages.body(hello))
+        agent.say(facts.of_host())
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(worker.close(reason="left"), END_S)
@@ -133,27 +132,27 @@ class Agent:
         while not (broken.done() or over.done()):
             await asyncio.wait({broken, over}, timeout=SAY_ALIVE_S)
             if time.monotonic() - self._said >= SAY_ALIVE_S * 0.9:
-                self.say("alive", {})
+                self.say(messages.Alive())
         over.cancel()
         broken.cancel()
         if self._work is not None:
             self._work.leave(self.reason)
             await asyncio.to_thread(self._work.thread.join, END_S)
 
-    def say(self, what: str, body: Mapping[str, object]) -> None:
+    def say(self, said: messages.Said | messages.ClockReading) -> None:
         """Tell the controller something; only from the loop's thread."""
+        word, body = messages.word(type(said)), messages.body(said)
         self._said = time.monotonic()
         stream = self._worker.batched_stream
         with contextlib.suppress(OSError):
             if stream is not None and not stream.closed():
                 carriage.gather_no_longer(stream)
-                stream.send({"op": carriage.MESSAGE, "say": what, "body": body})
+                stream.send({"op": carriage.MESSAGE, "say": word, "body": body})
 
     def say_from_thread(self, said: messages.Said) -> None:
         """Tell the controller something, from any thread."""
-        word, body = messages.word(type(said)), messages.body(said)
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.say, word, body)
+            self._loop.call_soon_threadsafe(self.say, said)
 
     def on_ask(self, ask: str, body: object) -> None:
         """Do what the controller asks for."""
@@ -170,7 +169,7 @@ class Agent:
         match asked:
             case messages.ClockReading(question=question):
                 answer = messages.ClockReading(question=question, host_ns=now_ns)
-                self.say(messages.word(type(answer)), messages.body(answer))
+                self.say(answer)
             case messages.Trial(secrets=secrets):
                 if work is not None and work.thread.is_alive():
                     work.stop()

@@ -248,16 +248,15 @@ class _TrialOnHosts:
             self._lose(host, why, keeps_agent=True)
             return
         host.heard = time.monotonic()
-        if heard.body.get("attempt") != self._attempt:
-            return
         try:
             said = messages.read(heard.say, heard.body)
         except ValueError as error:
             self._lose(host, f"its agent said what is no message of a trial: {error}")
-        else:
+            return
+        if isinstance(said, messages.OfTrial) and said.attempt == self._attempt:
             self._take(host, said)
 
-    def _take(self, host: TrialHost, said: messages.Said | messages.Asked) -> None:
+    def _take(self, host: TrialHost, said: messages.OfTrial) -> None:
         match said:
             case messages.Ready():
                 host.state = "ready"

@@ -119,6 +119,11 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alive:
+    """An agent is there, and has had nothing else to say for a while."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfTrial:
     """What belongs to one attempt at a trial; of another one it is too late."""
 
@@ -280,6 +285,7 @@ class Leave:
 
 Said = (
     Hello
+    | Alive
     | Ready
     | Figures
     | Probes
