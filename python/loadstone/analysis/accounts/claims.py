@@ -95,7 +95,7 @@ def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None
     beyond which no plan is practical.
     """
     ratio = one.ratio
-    if ratio.low is None or ratio.high is None or not ratio.method.startswith("paired"):
+    if ratio.low is None or ratio.high is None or not ratio.is_paired:
         return None
     if ratio.days > 1:
         return None
@@ -175,7 +175,7 @@ def _method(comparison: Comparison, one: CaseComparison) -> str:
     tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
     tested += f", check {one.p_check:.2g}" if one.p_check is not None else ""
     days = f" of {ratio.days} days" if ratio.days > 1 else ""
-    return f"{ratio.method}{freedom}, {n} {unit}{days}{tested}"
+    return f"{ratio.method_words}{freedom}, {n} {unit}{days}{tested}"
 
 
 def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
@@ -205,7 +205,8 @@ def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]
         "n_a": one.ratio.n_a,
         "n_b": one.ratio.n_b,
         "days": one.ratio.days,
-        "method": one.method,
+        "method": one.method_words,
+        "method_id": one.ratio.method,
         "p": one.p,
         "p_holm": one.p_holm,
         "p_check": one.p_check,

@@ -63,7 +63,6 @@ class CaseComparison:
     a: float
     b: float
     ratio: statistics.Ratio
-    method: str
     p: float | None
     p_holm: float | None
     p_check: float | None
@@ -72,6 +71,17 @@ class CaseComparison:
     noise_floor: float | None
     verdict: PairOutcome
     labels: tuple[str, ...] = ()
+
+    @property
+    def test(self) -> str:
+        """Return what tests the ratio beside its interval, or checks it, in words."""
+        return "checked by sign flips" if self.ratio.is_paired else "Mann-Whitney"
+
+    @property
+    def method_words(self) -> str:
+        """Return how its interval and its p were made, in words."""
+        p = "" if self.ratio.is_paired else " p"
+        return f"{self.ratio.method_words}, {self.test}{p}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,18 +280,15 @@ def _compare_case(
         if p is not None:
             check = significance.sign_flip_p(logs, seed=seed)
         is_checked = check is not None and (check < ALPHA or check <= _least_p(len(logs)))
-        method = f"{ratio.method}, checked by sign flips"
     else:
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
-        method = f"{ratio.method}, Mann-Whitney p"
     return CaseComparison(
         case={name: value for name, value in a[0].case if name not in factors},
         target=target,
         a=statistics.geometric_mean(values_a),
         b=statistics.geometric_mean(values_b),
         ratio=ratio,
-        method=method,
         p=p,
         p_holm=None,
         p_check=check,
@@ -351,7 +358,7 @@ def _verdict(
     if one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
         is_less = one.ratio.ratio < 1
         return "faster" if is_less == _is_lower_better(metric) else "slower"
-    arms = _arms(a, b, is_one_run=one.ratio.method.startswith("paired"))
+    arms = _arms(a, b, is_one_run=one.ratio.is_paired)
     equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
     return "equivalent" if equal.is_equivalent else "not resolved"
 

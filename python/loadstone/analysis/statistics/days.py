@@ -70,9 +70,7 @@ class Arms:
     def ratio(self) -> Ratio:
         """B over A with its interval, over these units."""
         found = paired_ratio(self.a, self.b) if self.is_paired else welch_ratio(self.a, self.b)
-        if self.days < 2:
-            return found
-        return replace(found, method=f"{found.method} of the days' means", days=self.days)
+        return replace(found, days=self.days)
 
     def over_days(self, starts_a: Sequence[int | None], starts_b: Sequence[int | None]) -> "Arms":
         """Return days in the place of trials, where both arms are of several.

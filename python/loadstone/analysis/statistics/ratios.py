@@ -6,8 +6,9 @@ one size, and the interval cannot reach below zero.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,15 @@ Numbers = NDArray[np.float64]
 
 TOGETHER = "geometric mean of the ratios of arithmetic means"
 """What the ratio of a suite is, beside ratios of cases, which are of geometric means."""
+
+RatioMethod = Literal["paired-t", "welch-t", "bootstrap"]
+"""How the interval of a ratio was made."""
+
+METHODS: Mapping[RatioMethod, str] = {
+    "paired-t": "paired t on logarithms",
+    "welch-t": "Welch t on logarithms",
+    "bootstrap": f"{TOGETHER}, pivotal bootstrap within arms",
+}
 
 _DRAWN_AT_ONCE = 2**18
 """Values of resamples that are in memory together: more are no quicker."""
@@ -37,8 +47,18 @@ class Ratio:
     n_b: int
     degrees_of_freedom: float | None
     confidence: float
-    method: str
+    method: RatioMethod
     days: int = 1
+
+    @property
+    def is_paired(self) -> bool:
+        """Tell whether trials of the two arms are pairs."""
+        return self.method == "paired-t"
+
+    @property
+    def method_words(self) -> str:
+        """Return how the interval was made, in words."""
+        return METHODS[self.method] + (" of the days' means" if self.days > 1 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +121,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     n = differences.size
     centre = float(differences.mean())
     if n < 2:
-        return _without_interval(centre, n, n, confidence, "paired t on logarithms")
+        return _without_interval(centre, n, n, confidence, "paired-t")
     half = t_quantile(confidence, n - 1) * float(differences.std(ddof=1)) / math.sqrt(n)
     return Ratio(
         ratio=math.exp(centre),
@@ -111,7 +131,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
         n_b=n,
         degrees_of_freedom=n - 1,
         confidence=confidence,
-        method="paired t on logarithms",
+        method="paired-t",
     )
 
 
@@ -125,7 +145,7 @@ def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     n_a, n_b = a_logs.size, b_logs.size
     centre = float(b_logs.mean() - a_logs.mean())
     if min(n_a, n_b) < 2:
-        return _without_interval(centre, n_a, n_b, confidence, "Welch t on logarithms")
+        return _without_interval(centre, n_a, n_b, confidence, "welch-t")
     v_a = float(a_logs.var(ddof=1)) / n_a
     v_b = float(b_logs.var(ddof=1)) / n_b
     if v_a + v_b == 0.0:
@@ -141,7 +161,7 @@ def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
         n_b=n_b,
         degrees_of_freedom=freedom,
         confidence=confidence,
-        method="Welch t on logarithms",
+        method="welch-t",
     )
 
 
@@ -197,9 +217,8 @@ def geometric_mean_ratio(
     centre = _mean_log_ratio(arms)
     sizes = [arm.size for arm in arms]
     n_a, n_b = min(sizes[0::2]), min(sizes[1::2])
-    method = f"{TOGETHER}, pivotal bootstrap within arms"
     if min(sizes) < 2:
-        return _without_interval(centre, n_a, n_b, confidence, method)
+        return _without_interval(centre, n_a, n_b, confidence, "bootstrap")
     generator = np.random.default_rng(seed)
     drawn = np.stack([_resampled_means(arm, resamples, generator) for arm in arms])
     signs = np.tile([-1.0, 1.0], len(pairs))
@@ -214,7 +233,7 @@ def geometric_mean_ratio(
         n_b=n_b,
         degrees_of_freedom=None,
         confidence=confidence,
-        method=method,
+        method="bootstrap",
     )
 
 
@@ -278,7 +297,9 @@ def t_quantile(confidence: float, degrees_of_freedom: float) -> float:
     return student.quantile(0.5 + confidence / 2, degrees_of_freedom)
 
 
-def _without_interval(centre: float, n_a: int, n_b: int, confidence: float, method: str) -> Ratio:
+def _without_interval(
+    centre: float, n_a: int, n_b: int, confidence: float, method: RatioMethod
+) -> Ratio:
     return Ratio(
         ratio=math.exp(centre),
         low=None,

@@ -163,7 +163,7 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
             key="ratio",
             name=f"{found.b} ÷ {found.a}",
             value=f"{units.format_number(together.ratio)}×",
-            note=f"{together.method.partition(',')[0]} · {interval}{less}",
+            note=f"{together.method_words.partition(',')[0]} · {interval}{less}",
         )
     counts = Counter(KINDS.get(one.verdict, "open") for one in found.comparisons)
     total = units.counted(len(found.comparisons), "case")
