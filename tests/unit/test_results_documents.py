@@ -111,6 +111,16 @@ def test_what_another_tool_states_of_times_is_whole_or_refused(run: Path) -> Non
         read_run(run)
 
 
+def test_what_was_seen_of_a_target_is_whole_or_refused(run: Path) -> None:
+    record = min((run / "trials").glob("*.json"))
+    change(record, "target_state", {"before": {"store": {"total_bytes": 1}}})
+    with pytest.raises(ResultError, match=r'"target_state.before.store": lacks "used_bytes"'):
+        read_run(run)
+    change(record, "target_state", {"after": {"ceph": {"health": "HEALTH_OK", "fill": "half"}}})
+    with pytest.raises(ResultError, match=r'"target_state.after.ceph.fill": found \'half\''):
+        read_run(run)
+
+
 def test_a_document_without_end_is_no_document(run: Path) -> None:
     (run / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(ResultError, match="JSON"):

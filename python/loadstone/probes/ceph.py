@@ -6,8 +6,7 @@ What a question did not answer is absent.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from typing_extensions import TypedDict
-
+from loadstone.documents.target_state import ClusterState
 from loadstone.probes.ceph_answers import (
     Answers,
     Latencies,
@@ -44,16 +43,6 @@ POOL_SETTINGS = (
     "erasure_code_profile",
     "flags_names",
 )
-
-
-class ClusterState(TypedDict, total=False):
-    """What is read again of a digest that a record holds."""
-
-    health: str
-    checks: dict[str, str]
-    groups: dict[str, int]
-    objects_misplaced: int
-    objects_degraded: int
 
 
 def digest(told: Mapping[str, object], pools: Iterable[str]) -> dict[str, Any]:

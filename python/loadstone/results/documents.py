@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.documents.manifest import FileDigest, Manifest
 from loadstone.documents.summary import Summary
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import Object, TrialDocument, Whole
 from loadstone.errors import ResultError
 
@@ -28,7 +29,7 @@ class RecordDocument(TypedDict, total=False):
     summary: Summary
     labels: list[str]
     absent_probes: Object
-    target_state: Object | None
+    target_state: dict[str, TargetState] | None
     files: dict[str, FileDigest] | None
 
 

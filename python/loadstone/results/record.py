@@ -13,6 +13,7 @@ from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.ceiling_record import CeilingRecord
 from loadstone.results.files import streams, tables
@@ -64,7 +65,7 @@ class Record:
     operations_path: Path | None = None
     actions_path: Path | None = None
     hooks: Sequence[HookEntry] = ()
-    target_state: Mapping[str, Any] = field(default_factory=dict)
+    target_state: Mapping[str, TargetState] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.probes.ceph import ClusterState, is_moving
+from loadstone.documents.target_state import ClusterState
+from loadstone.probes.ceph import is_moving
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record
 

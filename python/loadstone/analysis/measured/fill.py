@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis.naming import describe_parameter
+from loadstone.documents.target_state import TargetState
 from loadstone.results.record import Record, Run
 
 PERCENT, BYTES = "fill_percent", "fill_bytes"
@@ -12,9 +13,8 @@ PERCENT, BYTES = "fill_percent", "fill_bytes"
 
 def fill_of(record: Record) -> float | None:
     """Return how full the store was before a trial, as a share; None where it was not asked."""
-    told: Mapping[str, Any] = (record.target_state.get("before") or {}).get("store") or {}
-    total = told.get("total_bytes")
-    return told["used_bytes"] / total if total else None
+    store = (record.target_state.get("before") or TargetState()).get("store")
+    return store["used_bytes"] / store["total_bytes"] if store and store["total_bytes"] else None
 
 
 def describe_fill(run: Run) -> str | None:

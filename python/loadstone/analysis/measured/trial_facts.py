@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.summary import LoadHost
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
 
@@ -35,7 +35,7 @@ class TrialFacts:
     labels: tuple[str, ...]
     errors: tuple[str, ...]
     absent_probes: Mapping[str, str]
-    target_state: Mapping[str, Any]
+    target_state: Mapping[str, TargetState]
     little: float | None
     jitter: Jitter
     features: Mapping[str, object]

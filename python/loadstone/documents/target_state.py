@@ -1,0 +1,56 @@
+"""What was seen of a target before and after a trial, typed; what it did not tell is absent."""
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.manifest import StoreDocument
+from loadstone.documents.trial import Number, Object, Whole
+
+PoolState = TypedDict(
+    "PoolState",
+    {
+        "size": Whole,
+        "min_size": Whole,
+        "pg_num": Whole,
+        "crush_rule": Whole,
+        "erasure_code_profile": str,
+        "flags_names": str,
+        "class": str,
+        "redundancy": str,
+        "compression": str,
+        "objects": Whole,
+        "stored_bytes": Whole,
+        "fill": Number,
+    },
+    total=False,
+)
+"""A pool of a Ceph cluster: its settings, and what it holds."""
+
+
+class ClusterState(TypedDict, total=False):
+    """A Ceph cluster, in a digest of its own answers."""
+
+    fsid: str
+    health: str
+    checks: dict[str, str]
+    groups: dict[str, Whole]
+    objects_misplaced: Whole
+    objects_degraded: Whole
+    recovery_bytes_per_s: Number
+    total_bytes: Whole
+    used_bytes: Whole
+    fill: Number
+    fill_by_class: dict[str, Number | None]
+    osds: Object
+    classes: dict[str, Whole]
+    osds_up: Whole
+    fill_of_fullest_osd: Number
+    latency_ms: Object
+    versions: dict[str, Whole]
+    pools: dict[str, PoolState]
+
+
+class TargetState(TypedDict, total=False):
+    """A target at one moment: its cluster, and how full its store was."""
+
+    ceph: ClusterState
+    store: StoreDocument
