@@ -15,6 +15,7 @@ from loadstone.analysis.rules import limit_in_words
 from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY
+from loadstone.documents.trial import Size, TrialDocument
 from loadstone.report.instrument_words import bound_sign
 from loadstone.results.record import Run
 
@@ -201,25 +202,22 @@ def _verdict(run: Run, findings: Findings) -> tuple[Standing, str]:
     return "good", "No result carries a label that speaks against it."
 
 
-def _size(size: Mapping[str, object]) -> str:
+def _size(size: Size) -> str:
     match size.get("kind"):
         case "fixed":
-            return describe_size(int(str(size["bytes"])))
+            return describe_size(size["bytes"])
         case "uniform":
-            low, high = int(str(size["min"])), int(str(size["max"]))
-            return f"{describe_size(low)} to {describe_size(high)}"
+            return f"{describe_size(size['min'])} to {describe_size(size['max'])}"
         case "lognormal":
-            return f"log-normal (median {describe_size(int(str(size['median'])))})"
+            return f"log-normal (median {describe_size(int(size['median']))})"
         case kind:
             return f"{kind}"
 
 
-def _varied(measured: Sequence[Mapping[str, object]]) -> dict[str, str]:
+def _varied(measured: Sequence[TrialDocument]) -> dict[str, str]:
     values: dict[str, dict[object, str]] = {}
     for trial in measured:
-        case = trial["case"]
-        assert isinstance(case, dict), "a trial has a case"
-        for name, value in case["parameters"].items():
+        for name, value in trial["case"]["parameters"].items():
             values.setdefault(name, {})[_hashable(value)] = describe_parameter(name, value)
     return {
         name.replace("_", " "): ", ".join(

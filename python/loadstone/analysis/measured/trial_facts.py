@@ -8,7 +8,7 @@ from loadstone.analysis.judgements.labels import label_trial
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.summary import LoadHost
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TrialDocument
+from loadstone.documents.trial import Parameters, TrialDocument
 from loadstone.results.record import Record
 
 
@@ -21,7 +21,7 @@ class TrialFacts:
     workload: str
     phase: str
     operations: tuple[str, ...]
-    parameters: Mapping[str, object]
+    parameters: Parameters
     round: int
     block: int
     is_measured: bool

@@ -1,13 +1,13 @@
 """Tables of what surrounds the load: ceilings, hooks, and how the target was."""
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.target_state import ending
+from loadstone.documents.target_state import ClusterState
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 from loadstone.results.hook_log import HookEntry
 
@@ -156,35 +156,35 @@ def target_table(findings: Findings) -> Table | None:
     return Table(title="The target's cluster", columns=columns, rows=tuple(rows))
 
 
-def _told(state: Mapping[str, Any], read: Callable[[Mapping[str, Any]], str]) -> str:
+def _told(state: ClusterState, read: Callable[[ClusterState], str]) -> str:
     return read(state) or NOT_KNOWN
 
 
-def _health(state: Mapping[str, Any]) -> str:
+def _health(state: ClusterState) -> str:
     checks = ", ".join(state.get("checks") or ())
     return f"{state.get('health', '')}{f' ({checks})' if checks else ''}"
 
 
-def _groups(state: Mapping[str, Any]) -> str:
+def _groups(state: ClusterState) -> str:
     groups = state.get("groups") or {}
     return ", ".join(f"{count} {name}" for name, count in groups.items())
 
 
-def _osds(state: Mapping[str, Any]) -> str:
+def _osds(state: ClusterState) -> str:
     if "osds_up" not in state:
         return ""
     classes = ", ".join(f"{count} {name}" for name, count in (state.get("classes") or {}).items())
     return f"{state['osds_up']} up of {classes}"
 
 
-def _fill(state: Mapping[str, Any]) -> str:
+def _fill(state: ClusterState) -> str:
     words = [f"{state['fill']:.1%}"] if "fill" in state else []
     fullest = state.get("fill_of_fullest_osd")
     words += [f"fullest OSD {fullest:.1%}"] if fullest is not None else []
     return ", ".join(words)
 
 
-def _pools(state: Mapping[str, Any]) -> str:
+def _pools(state: ClusterState) -> str:
     pools = state.get("pools") or {}
     return "; ".join(
         ", ".join(
@@ -201,7 +201,7 @@ def _pools(state: Mapping[str, Any]) -> str:
     )
 
 
-STATE_COLUMNS: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
+STATE_COLUMNS: Sequence[tuple[str, Callable[[ClusterState], str]]] = (
     ("Health", _health),
     ("Placement groups", _groups),
     ("OSDs", _osds),

@@ -314,7 +314,7 @@ def _planned_threads(findings: Findings) -> list[int]:
     planned = {
         threads
         for trial in findings.trials
-        if trial.is_measured and isinstance(threads := trial.parameters.get("threads"), int)
+        if trial.is_measured and (threads := trial.parameters.get("threads")) is not None
     }
     return sorted(planned | {cell.clients or 0 for cell in findings.totals})
 
