@@ -3,7 +3,10 @@
 from typing_extensions import TypedDict
 
 from loadstone.documents.manifest import StoreDocument
-from loadstone.documents.trial import Number, Object, Whole
+from loadstone.documents.trial import Whole
+
+Figure = int | float
+"""A number as Ceph prints it, whole or not."""
 
 PoolState = TypedDict(
     "PoolState",
@@ -19,11 +22,26 @@ PoolState = TypedDict(
         "compression": str,
         "objects": Whole,
         "stored_bytes": Whole,
-        "fill": Number,
+        "fill": Figure,
     },
     total=False,
 )
 """A pool of a Ceph cluster: its settings, and what it holds."""
+
+
+OsdState = TypedDict(
+    "OsdState",
+    {"class": str | None, "status": str | None, "fill": Figure | None, "groups": Whole | None},
+    total=False,
+)
+"""An OSD, and its device's class."""
+
+
+class OsdLatencies(TypedDict, total=False):
+    """Milliseconds of an OSD's last writes."""
+
+    commit: Figure | None
+    apply: Figure | None
 
 
 class ClusterState(TypedDict, total=False):
@@ -35,16 +53,16 @@ class ClusterState(TypedDict, total=False):
     groups: dict[str, Whole]
     objects_misplaced: Whole
     objects_degraded: Whole
-    recovery_bytes_per_s: Number
+    recovery_bytes_per_s: Figure
     total_bytes: Whole
     used_bytes: Whole
-    fill: Number
-    fill_by_class: dict[str, Number | None]
-    osds: Object
+    fill: Figure
+    fill_by_class: dict[str, Figure | None]
+    osds: dict[str, OsdState]
     classes: dict[str, Whole]
     osds_up: Whole
-    fill_of_fullest_osd: Number
-    latency_ms: Object
+    fill_of_fullest_osd: Figure
+    latency_ms: dict[str, OsdLatencies]
     versions: dict[str, Whole]
     pools: dict[str, PoolState]
 

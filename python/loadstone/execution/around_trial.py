@@ -1,9 +1,9 @@
 """What goes on beside one trial: hooks that fall into it, and what watches its target."""
 
 from collections.abc import Callable
-from typing import Any
 
 from loadstone._loadgen import Table
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution.programs.cluster import Clusters
@@ -23,7 +23,7 @@ class AroundTrial:
         clusters: Clusters,
         stores: Stores,
     ) -> None:
-        self.target_state: dict[str, Any] = {}
+        self.target_state: dict[str, TargetState] = {}
         self._document = document
         self._timed = timed
         self._exporters = exporters

@@ -6,6 +6,8 @@ What a question did not answer is absent.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from loadstone.documents.target_state import ClusterState
 from loadstone.probes.ceph_answers import (
     Answers,
@@ -45,7 +47,10 @@ POOL_SETTINGS = (
 )
 
 
-def digest(told: Mapping[str, object], pools: Iterable[str]) -> dict[str, Any]:
+_STATE = TypeAdapter(ClusterState)
+
+
+def digest(told: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
     """Return what matters of a cluster's answers; `pools` limits which pools are included.
 
     Raises ValueError for what is no answer of Ceph.
@@ -64,7 +69,9 @@ def digest(told: Mapping[str, object], pools: Iterable[str]) -> dict[str, Any]:
         "versions": _versions(answers.get("versions") or {}),
         "pools": _pools(answers, set(pools)),
     }
-    return {key: value for key, value in facts.items() if value not in (None, {}, [])}
+    return _STATE.validate_python(
+        {key: value for key, value in facts.items() if value not in (None, {}, [])}
+    )
 
 
 def is_moving(facts: ClusterState) -> bool:

@@ -5,11 +5,12 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from loadstone._loadgen import Table
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results.ceiling_record import CEILINGS
@@ -249,7 +250,7 @@ class TrialWriter:
         self._id = str(document["id"])
         self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
         self._operations: tables.StreamWriter | None = None
-        self._target_state: Mapping[str, Any] = {}
+        self._target_state: Mapping[str, TargetState] = {}
         self._actions_folder = folder / ACTIONS
         self._remove_leftovers()
         self._intervals = tables.StreamWriter(
@@ -288,7 +289,7 @@ class TrialWriter:
             )
         self._operations.write(rows)
 
-    def note_target(self, state: Mapping[str, Any]) -> None:
+    def note_target(self, state: Mapping[str, TargetState]) -> None:
         """Take what was seen of the target before and after the load into the record."""
         self._target_state = state
 

@@ -7,6 +7,7 @@ from typing import Any
 from loadstone.campaign.planning.ceiling_plan import ceph_words, command_via, is_pool
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.systems.target_probe import CephProbe
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
@@ -27,7 +28,7 @@ class Clusters:
             if is_pool(document["target"]["driver"])
         }
 
-    def look(self, document: TrialDocument, absent: dict[str, str]) -> dict[str, Any]:
+    def look(self, document: TrialDocument, absent: dict[str, str]) -> TargetState:
         """Return the state of the cluster behind a trial's target, as far as it answers.
 
         What it did not answer is listed in `absent`.

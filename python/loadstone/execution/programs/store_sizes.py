@@ -15,6 +15,7 @@ from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
 from loadstone.campaign.planning.lifecycle import FILL, dataset_of, largest_size
 from loadstone.campaign.planning.objects.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import InputError
 from loadstone.execution import secrets
@@ -37,7 +38,7 @@ class Stores:
         self._interrupt = interrupt
         self._before = 0
 
-    def look(self, document: TrialDocument, when: str, absent: dict[str, str]) -> dict[str, Any]:
+    def look(self, document: TrialDocument, when: str, absent: dict[str, str]) -> TargetState:
         """Return the size of a trial's store; why it is not told is listed in `absent`."""
         is_fill = document["phase"] == FILL
         is_asked_for = document["measured"] or is_fill
