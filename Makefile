@@ -21,6 +21,7 @@ LOGS := build/logs
 comma := ,
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 PYTHON_SOURCES := $(shell find python -name '*.py')
+TEST_SOURCES := $(shell find tests -name '*.py')
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 # $(call quietly,NAME,COMMAND) runs COMMAND with its output kept in a log that is only shown when
@@ -119,10 +120,14 @@ PARALLEL := --dist loadgroup tests -n
 # Most of what tests take is waiting: for seconds of a load, for the disk, for a host that is lost.
 WORKERS := $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
+# pytest rewrites the assertions of each module and keeps that: each of its processes would do it at once.
+$(STAMPS)/rewritten: $(STAMPS)/packages $(TEST_SOURCES)
+	@if $(PYTEST) --collect-only tests >/dev/null; then touch $@; fi
+
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
 RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
-BESIDE := run $(PARALLEL) $(WORKERS) $(ALONE:%=--ignore=%);
+BESIDE := $(MAKE) --no-print-directory $(STAMPS)/rewritten; run $(PARALLEL) $(WORKERS) $(ALONE:%=--ignore=%);
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(RUN) $(BESIDE) run $(ALONE); exit $$status
