@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ WORDS = 3
 OTHERS = "# others' words"
 """Marks a line that compares with what a format or another program defines: it stays as it is."""
 
+CASES_MAX = {"unit": 5}
+"""So many cases of parametrized tests give prose to an assertion. The numbers only get smaller."""
+
 SEARCHES = {"startswith", "endswith", "count", "find", "index", "partition", "rpartition"} | {
     "search", "match", "fullmatch", "findall"
 }  # fmt: skip
@@ -24,16 +28,30 @@ _WORD = re.compile(r"[\"'(`]*[A-Za-z][A-Za-z'-]*[\"')`:;,.?!]*")
 _COMMAND = re.compile(r"(?:.*: |.*`)?(?:loadstone|ceph|aws|apt-get|rm) ")
 
 
-def test_no_assertion_asks_for_prose() -> None:
-    ids = frozenset(
+@pytest.fixture(scope="module")
+def ids() -> Collection[str]:
+    return frozenset(
         text for path in PRODUCT.rglob("*.py") for text in literals_of(ast.parse(path.read_text()))
     )
+
+
+def test_no_assertion_asks_for_prose(ids: Collection[str]) -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}"
         for path in TESTS.rglob("test_*.py")
         for line in prose_of(path.read_text(), ids)
     ]
     assert not found, "compare kinds, fields, names and numbers instead"
+
+
+def test_cases_of_tests_that_give_prose_get_fewer(ids: Collection[str]) -> None:
+    found = Counter(
+        path.relative_to(TESTS).parts[0]
+        for path in TESTS.rglob("test_*.py")
+        for _ in prose_of_cases(path.read_text(), ids)
+    )
+    too_many = {name: count for name, count in found.items() if count > CASES_MAX.get(name, 0)}
+    assert not too_many, "compare kinds, fields, names and numbers instead"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +78,23 @@ def test_prose_is_found_where_an_assertion_asks_for_it(code: str, lines: list[in
     assert list(prose_of(code, {text})) == lines
 
 
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ('@p.parametrize("a", ["no bucket is there"])\ndef test(a):\n    assert a in text', [1]),
+        ('@p.parametrize("a, b", [(1, "no bucket is there")])\ndef t(b):\n    assert b == x', [1]),
+        (
+            '@p.parametrize("a, b", [(1, "no bucket is there")])\ndef t(b):\n    assert f(b) == x',
+            [],
+        ),
+        ('def test():\n    for a in ("ok", "no bucket is there"):\n        assert a in x', [2]),
+        ('def test():\n    for a in ("ok", "bucket"):\n        assert a in x', []),
+    ],
+)
+def test_prose_is_found_in_what_cases_give(code: str, lines: list[int]) -> None:
+    assert list(prose_of_cases(code)) == lines
+
+
 def literals_of(tree: ast.AST) -> Iterator[str]:
     """Yield the values of each `Literal` type: mypy checks them, so they are names, not prose."""
     for node in ast.walk(tree):
@@ -74,6 +109,58 @@ def prose_of(code: str, ids: Collection[str] = ()) -> Iterator[int]:
     for line in _compared(ast.parse(code), ids):
         if OTHERS not in lines[line - 1]:
             yield line
+
+
+def prose_of_cases(code: str, ids: Collection[str] = ()) -> Iterator[int]:
+    """Yield the line of each value of a parametrized test, or of a loop, that asks for prose."""
+    lines = code.splitlines()
+    for test in ast.walk(ast.parse(code)):
+        if isinstance(test, ast.FunctionDef):
+            names = set(_names_compared(test))
+            for name, value in (*_parameters(test), *_looped(test)):
+                is_prose = any(_is_prose(text) for text in _texts(value) if text not in ids)
+                if name in names and is_prose and OTHERS not in lines[value.lineno - 1]:
+                    yield value.lineno
+
+
+def _names_compared(test: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(test):
+        match node:
+            case ast.Assert(test=asked):
+                sides = [side for one in ast.walk(asked) for side in _sides(one)]
+                yield from (side.id for side in sides if isinstance(side, ast.Name))
+            case ast.keyword(arg="match", value=ast.Name(id=name)):
+                yield name
+
+
+def _parameters(test: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """Yield what `parametrize` gives: a name, and a value for it, case by case."""
+    for mark in test.decorator_list:
+        match mark:
+            case ast.Call(
+                func=ast.Attribute(attr="parametrize"),
+                args=[named, ast.List(elts=cases) | ast.Tuple(elts=cases), *_],
+            ):
+                names = [name for text in _texts(named) for name in text.replace(",", " ").split()]
+                for case in cases:
+                    row = case.args if isinstance(case, ast.Call) else [case]
+                    if len(names) > 1 and isinstance(case, ast.Tuple | ast.List):
+                        row = case.elts
+                    yield from zip(names, row, strict=False)
+
+
+def _looped(test: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(test):
+        match node:
+            case (
+                ast.For(
+                    target=ast.Name(id=name), iter=ast.Tuple(elts=values) | ast.List(elts=values)
+                )
+                | ast.comprehension(
+                    target=ast.Name(id=name), iter=ast.Tuple(elts=values) | ast.List(elts=values)
+                )
+            ):
+                yield from ((name, value) for value in values)
 
 
 def _compared(tree: ast.AST, ids: Collection[str]) -> Iterator[int]:

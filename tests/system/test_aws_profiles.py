@@ -286,7 +286,7 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("role_arn = r\nsource_profile = used2\nmfa_serial = m", "code of the device m"),
+        ("role_arn = r\nsource_profile = used2\nmfa_serial = m", "device m"),
         (f"{ROLE}\nsource_profile = two\n[profile two]\n{ROLE}\nsource_profile = used", "circle"),
         ("role_arn = r", "source_profile, credential_source"),
         ("role_arn = r\ncredential_source = Moon", "Moon"),

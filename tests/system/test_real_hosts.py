@@ -65,9 +65,9 @@ def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> N
     ("change", "said"),
     [
         ('hosts.names=["127.0.0.1:1"]', "Connection refused"),
-        ('hosts.names=["nowhere.invalid"]', "nowhere.invalid: start an agent by ssh"),
-        ("hosts.command=/nowhere/loadstone", '"/nowhere/loadstone" was not found there'),
-        ("hosts.command=/bin/false", "its agent ended: exit code 1"),
+        ('hosts.names=["nowhere.invalid"]', "nowhere.invalid: "),
+        ("hosts.command=/nowhere/loadstone", '"/nowhere/loadstone" '),
+        ("hosts.command=/bin/false", "exit code 1"),
     ],
 )
 def test_what_keeps_a_host_away_is_said_with_its_name(

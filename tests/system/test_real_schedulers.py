@@ -90,7 +90,7 @@ def test_jobs_of_slurm_make_one_load(tmp_path: Path, cluster: Mapping[str, str])
         ("launch: srun, count: 2, options: [--partition=nowhere]", "invalid partition"),
         ("launch: slurm, count: 1, job: {cores: 1, memory: 1MiB, queue: nowhere}", "partition"),
         ("launch: slurm, count: 1, job: {colour: red}", "colour"),
-        ("launch: slurm, count: 1", "specify how much cores and memory"),
+        ("launch: slurm, count: 1", "specify how much cores and memory"),  # others' words
     ],
 )
 def test_what_slurm_refuses_is_said(

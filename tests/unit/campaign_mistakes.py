@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.errors import Mistake
 
 Place = tuple[str, int | None, str]
@@ -20,3 +21,13 @@ def findings(mistakes: Iterable[Mistake]) -> list[tuple[int | None, str, str]]:
 def names(text: str | None, *facts: str) -> bool:
     """Return whether a text, such as a hint, names all of these facts."""
     return text is not None and all(fact in text for fact in facts)
+
+
+def is_told(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> bool:
+    """Return whether there is one mistake, at a key, and what is told of it names these facts.
+
+    What was found stands before an arrow, what may stand there behind it, and a hint follows.
+    """
+    (one,) = mistakes
+    place = one.key if isinstance(one, Mistake) else ".".join(map(str, one.path))
+    return place == key and names(f"{one.found} -> {one.allowed}\n{one.hint}", *facts)

@@ -148,13 +148,13 @@ def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"driver": "swift"}, "driver swift was not calibrated"),
-        ({"operation": "list"}, "list on s3 was not calibrated"),
+        ({"driver": "swift"}, "driver swift"),
+        ({"operation": "list"}, "list on s3"),
         ({"settings": {"payload_signing": "signed"}}, "payload_signing signed"),
         ({"settings": {"endpoints": ["https://store.example"]}}, "TLS"),
-        ({"connections": "per_request"}, "connections per request"),
-        ({"encryption": "aes-256-gcm"}, "no calibration with aes-256-gcm on the client"),
-        ({"path_encryption": "aes-256-siv"}, "no calibration with aes-256-siv on the client"),
+        ({"connections": "per_request"}, "per request"),
+        ({"encryption": "aes-256-gcm"}, "aes-256-gcm"),
+        ({"path_encryption": "aes-256-siv"}, "aes-256-siv"),
     ],
 )
 def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:

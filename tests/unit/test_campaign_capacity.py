@@ -34,15 +34,15 @@ def mistakes_of(phase: str, load: str = "") -> str:
 @pytest.mark.parametrize(
     ("phase", "said"),
     [
-        ("capacity: {errors: 1%}", "one percentile with its limit"),
+        ("capacity: {errors: 1%}", "phases.0.capacity: found none"),
         ("capacity: {p99: 1s, p50: 1s}", "p50 and p99"),
-        ("capacity: {p99: 1s, min: 10, max: 10}", "a load above min"),
-        ("capacity: {p99: 1s, vary: threads, max: 2.5}", "a whole number of threads"),
+        ("capacity: {p99: 1s, min: 10, max: 10}", "phases.0.capacity.max: found 10,"),
+        ("capacity: {p99: 1s, vary: threads, max: 2.5}", "phases.0.capacity.max: found 2.5,"),
         ("capacity: {p99: 1s, width: 0.1%}", "0.5% to 50%"),
-        ("capacity: {p99: 1s, trial: 5s}", "a duration up to that of trial"),
-        ("capacity: {p99: 1s}, duration: 5s", "the search says how long its trials are"),
-        ("capacity: {p99: 1s}, iterations: 2", "the search says how long its trials are"),
-        ("capacity: {p99: 1s}, load: {threads: 4}", "rate, which the capacity varies"),
+        ("capacity: {p99: 1s, trial: 5s}", "phases.0.capacity.coarse_trial: "),
+        ("capacity: {p99: 1s}, duration: 5s", "phases.0.duration: "),
+        ("capacity: {p99: 1s}, iterations: 2", "phases.0.iterations: "),
+        ("capacity: {p99: 1s}, load: {threads: 4}", "phases.0.load: found threads,"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_is_allowed(phase: str, said: str) -> None:

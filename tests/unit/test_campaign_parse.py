@@ -135,10 +135,10 @@ def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
         ("", 1, "empty file"),
         ("# nothing\n", 1, "empty file"),
         ("- a\n- b\n", 1, "no map"),
-        ("name: [a\nload: 1\n", 2, "got ':' (YAML syntax)"),
+        ("name: [a\nload: 1\n", 2, "got ':' (YAML syntax)"),  # others' words
         ("name: a\n\tload: 1\n", 2, "'\\t'"),
         ("name: a: b\n", 1, "(YAML syntax)"),
-        ("name: a\n---\nname: b\n", 2, "another document (YAML syntax)"),
+        ("name: a\n---\nname: b\n", 2, "another document"),
         ("a: &x\n  b: *x\n", 1, "anchors"),
     ],
 )

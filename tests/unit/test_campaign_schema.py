@@ -17,7 +17,7 @@ from loadstone.campaign.schema.dataset import Dataset, read_size_law
 from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
 from loadstone.campaign.schema.phase import Load, Phase
 from loadstone.errors import InputError
-from tests.unit.campaign_mistakes import names
+from tests.unit.campaign_mistakes import is_told, names
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -162,33 +162,36 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
 @pytest.mark.parametrize(
     ("phase", "told"),
     [
-        ({}, ": none of them -> one of op, mix and script"),
-        ({"op": "get", "mix": {"get": 1}}, ": op and mix -> one of op, mix and script"),
-        ({"op": "get", "name": "prepare"}, "name: "),
-        ({"op": "range_get"}, "range: nothing -> a value; range_get needs it"),
-        ({"op": "multi_range_get", "range": 1}, "range_count: nothing"),
-        ({"op": "multipart_put"}, "part_size: nothing"),
-        ({"op": "read"}, "range: nothing"),
-        ({"op": "put", "range": 1}, "range: it with put -> range with range_get"),
-        ({"op": "get", "bulk_keys": 5}, "bulk_keys: it with get -> bulk_keys with bulk_delete"),
-        ({"op": "get", "delimiter": "/"}, "delimiter: it with get -> delimiter with list"),
-        ({"op": "delete", "warm_up": 1}, "warm_up: a duration -> none"),
-        ({"op": "delete", "keys": {"order": "uniform"}}, 'keys.order: "uniform" -> "sequential"'),
-        ({"op": "bulk_delete", "iterations": 2}, "iterations: 2 -> 1"),
-        ({"mix": {}}, "mix: an empty map -> operations with their weights"),
-        ({"mix": {"get": 1, "bulk_delete": 1}}, "mix.bulk_delete: bulk_delete -> bulk_delete as"),
-        ({"mix": {"put": 1, "delete": 2}}, "mix.delete: a weight of 2 against put with 1"),
-        ({"op": "get", "keys": {"theta": 0.5}}, "keys.theta: 0.5 -> theta with order: zipf"),
-        ({"op": "get", "rate_limit": 1, "load": {"rate": 1}}, "rate_limit: it with rate"),
-        ({"op": "get", "duration": 0}, "duration: 0 -> a duration of at least 1ms"),
-        ({"op": "get", "verify": "most"}, 'verify: "most" -> a fraction from 0 to 1'),
-        ({"op": "get", "log_requests": "yes"}, 'log_requests: "yes" -> true or false'),
+        ({}, ("", "none", "op, mix", "script")),
+        ({"op": "get", "mix": {"get": 1}}, ("", "op and mix ->", "script")),
+        ({"op": "get", "name": "prepare"}, ("name", '"prepare" ->')),
+        ({"op": "range_get"}, ("range", "nothing ->", "range_get")),
+        ({"op": "multi_range_get", "range": 1}, ("range_count", "nothing ->")),
+        ({"op": "multipart_put"}, ("part_size", "nothing ->")),
+        ({"op": "read"}, ("range", "nothing ->")),
+        ({"op": "put", "range": 1}, ("range", "put ->", "range_get")),
+        ({"op": "get", "bulk_keys": 5}, ("bulk_keys", "get ->", "bulk_delete")),
+        ({"op": "get", "delimiter": "/"}, ("delimiter", "get ->", "list")),
+        ({"op": "delete", "warm_up": 1}, ("warm_up", "-> none", "delete")),
+        (
+            {"op": "delete", "keys": {"order": "uniform"}},
+            ("keys.order", '"uniform" -> "sequential"'),
+        ),
+        ({"op": "bulk_delete", "iterations": 2}, ("iterations", "2 -> 1")),
+        ({"mix": {}}, ("mix", "empty map ->", "{get: 45")),
+        ({"mix": {"get": 1, "bulk_delete": 1}}, ("mix.bulk_delete", "bulk_delete -> bulk_delete")),
+        ({"mix": {"put": 1, "delete": 2}}, ("mix.delete", " 2 ", " 1 ->", "put")),
+        ({"op": "get", "keys": {"theta": 0.5}}, ("keys.theta", "0.5 ->", "order: zipf")),
+        ({"op": "get", "rate_limit": 1, "load": {"rate": 1}}, ("rate_limit", "rate ->", "threads")),
+        ({"op": "get", "duration": 0}, ("duration", "0 ->", "1ms")),
+        ({"op": "get", "verify": "most"}, ("verify", '"most" ->', "0 to 1")),
+        ({"op": "get", "log_requests": "yes"}, ("log_requests", '"yes" ->', "true", "false")),
     ],
 )
 def test_a_phase_whose_keys_do_not_fit_together_is_refused(
-    phase: dict[str, Any], told: str
+    phase: dict[str, Any], told: tuple[str, ...]
 ) -> None:
-    assert told in allowed(Phase, phase)
+    assert is_told(refused(Phase, phase), *told)
 
 
 def test_two_phases_with_one_name_are_refused() -> None:
@@ -200,22 +203,25 @@ def test_two_phases_with_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"name": "a b"}, 'name: "a b" -> a name of letters'),
-        ({"targets": {}}, "targets: an empty map -> "),
-        ({"targets": {"a b": {"driver": "s3"}}, "allow_foreign": []}, "targets.a b: "),
-        ({"allow_foreign": ["x"]}, 'allow_foreign.0: "x" -> the name of a target: s'),
-        ({"schedule": {"days": 3}}, "schedule: neither -> one of times and every"),
-        ({"schedule": {"times": ["8:00"]}}, 'schedule.times.0: "8:00" -> a time of day'),
-        ({"workloads": [{"name": "a"}, {"name": "a"}]}, 'workloads.1.name: "a" -> names that'),
-        ({"report": {"labels": {"x": "X"}}}, 'report.labels.x: "x" -> a target'),
-        ({"on_error": "retry"}, 'on_error: "retry" -> continue, stop'),
-        ({"sweep": {"size": []}}, "sweep.size: no values -> a list with some"),
+        ({"name": "a b"}, ("name", '"a b" ->', "64")),
+        ({"targets": {}}, ("targets", "empty map ->")),
+        (
+            {"targets": {"a b": {"driver": "s3"}}, "allow_foreign": []},
+            ("targets.a b", '"a b" ->', "64"),
+        ),
+        ({"allow_foreign": ["x"]}, ("allow_foreign.0", '"x" ->', ": s")),
+        ({"schedule": {"days": 3}}, ("schedule", "neither ->", "times", "every")),
+        ({"schedule": {"times": ["8:00"]}}, ("schedule.times.0", '"8:00" ->', '"08:00"')),
+        ({"workloads": [{"name": "a"}, {"name": "a"}]}, ("workloads.1.name", '"a" ->', "differ")),
+        ({"report": {"labels": {"x": "X"}}}, ("report.labels.x", '"x" ->', "target", ": s")),
+        ({"on_error": "retry"}, ("on_error", '"retry" ->', "continue, stop")),
+        ({"sweep": {"size": []}}, ("sweep.size", "no values ->")),
     ],
 )
 def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
-    change: dict[str, Any], told: str
+    change: dict[str, Any], told: tuple[str, ...]
 ) -> None:
-    assert told in allowed(Campaign, {**WHOLE, **change})
+    assert is_told(refused(Campaign, {**WHOLE, **change}), *told)
 
 
 def test_the_published_schema_is_the_one_of_this_code() -> None:

@@ -118,21 +118,22 @@ def test_every_command_has_an_example_and_explains_all_its_options(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fact"),
     [
-        (["bench", "put", "null", "--nope"], "error: no such option: --nope"),
-        (["xyzzy"], "error: no such command 'xyzzy'"),
-        (["bench", "put"], "error: missing argument 'target'"),
-        (["list", "everything"], "error: invalid value for 'kind'"),
-        (["bench", "put", "null", "-i", "many"], "error: invalid value for"),
+        (["bench", "put", "null", "--nope"], "--nope"),
+        (["xyzzy"], "xyzzy"),
+        (["bench", "put"], "target"),
+        (["list", "everything"], "'kind'"),
+        (["bench", "put", "null", "-i", "many"], "'--iterations'"),
     ],
 )
 def test_what_cannot_be_understood_is_one_error_with_a_hint(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], fact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(arguments) == 2
     told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith(message)
+    assert told[0].startswith("error: ")
+    assert fact in told[0]
     assert re.match(r"hint: .*\bloadstone .*--help\b", told[-1])
     assert len(told) == 2
 

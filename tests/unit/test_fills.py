@@ -187,7 +187,7 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
     ("output", "code", "said"),
     [
         (b"", 1, "access denied"),
-        (b'{"pools": []}', 0, 'no pool "p"'),
+        (b'{"pools": []}', 0, 'pool "p"'),
         (b"[1]", 0, "cannot be read"),
         (b"\xff", 0, "cannot be read"),
         (b'{"pools": [{"name": "p", "stats": {"stored": "x"}}]}', 0, "cannot be read"),

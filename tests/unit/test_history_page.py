@@ -37,15 +37,15 @@ def test_points_and_changes_are_those_of_the_history(page, found):
 @pytest.mark.parametrize(
     ("levels", "sentence"),
     [
-        ([1000.0] * 6, "is worse in none of 1 trend."),
-        ([1000.0] * 6 + [500.0], "is worse than expected in 1 of 1 trend: s3, nightly, get"),
-        ([1000.0] * 2, "Too few runs to say"),
-        ([1000.0] * 8 + [500.0] * 4, "; 1 changed level since 2026-01-01."),
+        ([1000.0] * 6, r"\bnone of 1\b"),
+        ([1000.0] * 6 + [500.0], r"\b1 of 1\b.*: s3, .*\bget\b"),
+        ([1000.0] * 2, "Too few"),
+        ([1000.0] * 8 + [500.0] * 4, r"; 1 .* 2026-01-01\."),
     ],
 )
 def test_the_sentence_answers_for_the_newest_run(levels, sentence):
     page = render_history(trace(map(entry, range(20), noisy(levels))), "nightly").decode()
-    assert sentence in re.search(r'<p class="headline">(.*?)</p>', page)[1]
+    assert re.search(sentence, re.search(r'<p class="headline">(.*?)</p>', page)[1])
 
 
 def test_what_got_worse_is_drawn_and_stands_first():

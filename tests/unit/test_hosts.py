@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import queue
+import re
 import ssl
 import subprocess
 import sys
@@ -96,19 +97,19 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ('hosts={launch: ssh, names: ["c{1...3}", c2], listen: 10.0.0.1}', '"c2" twice'),
         ("hosts={launch: ssh, names: [a]}", "hosts.listen: found nothing"),
         ("hosts={launch: ssh, count: 3, listen: 10.0.0.1}", "hosts.count"),
-        ("hosts={launch: local}", "names, or count"),
-        ("hosts={launch: local, count: 2, names: [a]}", "one of the two"),
-        ("hosts={launch: local, count: 2, listen: 0.0.0.0}", "never all of them"),
-        ('hosts={launch: local, count: 2, listen: "[::]:7000"}', "never all of them"),
-        ("hosts={launch: local, count: 2, listen: here}", "an address of this machine"),
-        ('hosts={launch: ssh, names: ["a b"], listen: 10.0.0.1}', "a host name"),
-        ("hosts={launch: teleport, count: 2}", '"htcondor" or "dask"'),
+        ("hosts={launch: local}", "hosts: found"),
+        ("hosts={launch: local, count: 2, names: [a]}", "hosts.count: "),
+        ("hosts={launch: local, count: 2, listen: 0.0.0.0}", 'hosts.listen: found "0.0.0.0"'),
+        ('hosts={launch: local, count: 2, listen: "[::]:7000"}', 'hosts.listen: found "[::]:7000"'),
+        ("hosts={launch: local, count: 2, listen: here}", 'hosts.listen: found "here"'),
+        ('hosts={launch: ssh, names: ["a b"], listen: 10.0.0.1}', "hosts.names.0: "),
+        ("hosts={launch: teleport, count: 2}", 'or "dask"'),
         ("hosts={launch: dask, count: 2, listen: 10.0.0.1}", "hosts.scheduler: found nothing"),
         ("hosts={launch: htcondor, names: [a], listen: 10.0.0.1}", "hosts.names"),
-        ("hosts={launch: local, count: 2, options: [-v]}", "it with mpirun or srun"),
-        ("hosts={launch: srun, count: 2, listen: 10.0.0.1, job: {a: 1}}", "slurm or htcondor"),
+        ("hosts={launch: local, count: 2, options: [-v]}", "hosts.options: "),
+        ("hosts={launch: srun, count: 2, listen: 10.0.0.1, job: {a: 1}}", "or htcondor"),
         ("hosts={launch: local, count: 2, secrets: shout}", "hosts.secrets"),
-        ("load={threads: 1, hosts: 5}", "found 5 hosts, allowed up to 4"),
+        ("load={threads: 1, hosts: 5}", "load.hosts: found 5 "),
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
     ],
 )
@@ -460,15 +461,17 @@ def test_a_clock_that_is_set_moves_no_time_but_is_known(monkeypatch: pytest.Monk
         (
             {"clock_step_ns": -2 * 10**9},
             "CLOCK_SET",
-            "host b was set by -2.000 s during trial 0001",
+            ("b", "-2.000 s", "0001"),
         ),
-        ({"start_error_ns_max": 7_000_000}, "START_APART", "host b began trial 0001 7.0 ms"),
-        ({"clock_bound_ns": 9_000_000}, "clocks", "host b was known to 9.0 ms only"),
-        ({"requests": 5}, "HOSTS_UNEQUAL", "host b made 10% of an equal share"),
-        ({"state": "lost", "reason": "it went"}, "HOST_LOST", "b in trial 0001 (it went)"),
+        ({"start_error_ns_max": 7_000_000}, "START_APART", ("b", "0001", "7.0 ms")),
+        ({"clock_bound_ns": 9_000_000}, "clocks", ("b", "9.0 ms")),
+        ({"requests": 5}, "HOSTS_UNEQUAL", ("b", "10%")),
+        ({"state": "lost", "reason": "it went"}, "HOST_LOST", ("b", "0001", "(it went)")),
     ],
 )
-def test_what_hosts_did_wrong_is_found(host: dict[str, Any], label: str, said: str) -> None:
+def test_what_hosts_did_wrong_is_found(
+    host: dict[str, Any], label: str, said: tuple[str, ...]
+) -> None:
     ok = {"state": "finished", "reason": None, "clients": 1, "requests": 95}
     document: Any = whole() | {"measured": True, "stop": {"duration_ns": 10**9}}
     record = Record(
@@ -482,7 +485,8 @@ def test_what_hosts_did_wrong_is_found(host: dict[str, Any], label: str, said: s
         for one in named(check)(SimpleNamespace(measured={"0001": record}))
     )
     assert finding.rule == label
-    assert said in finding.statement
+    for fact in said:
+        assert re.search(rf"(?<!\w){re.escape(fact)}", finding.statement)
     if rules[label].trial_check:
         assert named(rules[label].trial_check)(record)
         well = Record(trial=document, summary={"hosts": [{"name": "a", **ok}]})  # type: ignore[typeddict-item]

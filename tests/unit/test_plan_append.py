@@ -25,12 +25,18 @@ def test_appends_begin_with_no_objects_wherever_they_stand() -> None:
 @pytest.mark.parametrize(
     ("phase", "why"),
     [
-        ("{op: append}", "append needs it"),
-        ("{op: append, range: 8KiB}", "ranges that fit"),
-        ("{op: append, range: 1KiB, iterations: 2}", "append fills each object only once"),
-        ("{op: append, range: 1KiB, keys: {order: zipf}}", "append fills each object only once"),
-        ("{mix: {append: 1, get: 1}, range: 1KiB}", "append as a phase of its own"),
-        ("{op: append, range: 1KiB, load: {threads: 11}}", "one append at a time"),
+        ("{op: append}", r"phases\.0\.range: found nothing,"),
+        ("{op: append, range: 8KiB}", r"phases\.0\.range: found 8 KiB,"),
+        ("{op: append, range: 1KiB, iterations: 2}", r"phases\.0\.iterations: found 2,"),
+        (
+            "{op: append, range: 1KiB, keys: {order: zipf}}",
+            r"phases\.0\.keys\.order: found .zipf.,",
+        ),
+        ("{mix: {append: 1, get: 1}, range: 1KiB}", r"phases\.0\.mix\.append: "),
+        (
+            "{op: append, range: 1KiB, load: {threads: 11}}",
+            r"phases\.0\.op: .* 10 objects .* 11 threads",
+        ),
     ],
 )
 def test_appends_that_make_no_sense_are_refused(phase: str, why: str) -> None:

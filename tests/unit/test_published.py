@@ -87,7 +87,8 @@ def test_the_damaged_copies_of_cern_are_kept_and_never_used() -> None:
 
 def test_the_call_outs_the_summary_and_the_issues_of_cern_are_shown() -> None:
     details = published.find("cern").details()
-    for words in ("620 FILES/SEC", "CLIENT SOCKET CONSUMPTION", "118Hz", "Client memory limit"):
+    said = ("620 FILES/SEC", "CLIENT SOCKET CONSUMPTION", "118Hz", "Client memory limit")
+    for words in said:
         assert words in details
 
 

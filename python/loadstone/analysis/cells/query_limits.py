@@ -11,6 +11,7 @@ from loadstone import units
 from loadstone.analysis.cells.query_bounds import QueryBound
 from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
 
+WAITS = "waits for storage"
 BUSY = 0.8
 """The share of the engine's threads from which on its processors are what a query waits for."""
 IDLE = 0.5
@@ -109,7 +110,7 @@ def _limit_of_path(use: QueryUse, busy: float, used: str) -> tuple[str, str]:
     if busy < IDLE and use.read_bytes:
         # Idle processors and a path that could carry more: each read is waited for.
         if slowest is None or share >= IDLE:
-            return "waits for storage", f"{used}, {read}"
+            return WAITS, f"{used}, {read}"
         resource, waits = _slower(bounds)
         return f"{resource} latency", f"{used}, {read}{waits}"
     if BUSY <= busy <= 1 / BUSY and (use.threads or 0) > 1:
