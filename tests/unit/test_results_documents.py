@@ -46,6 +46,7 @@ def change(path: Path, way: str, value: Any) -> None:
         ("hosts", 2, "a list"),
         ("seed", 10**30, "a number that can be"),
         ("calibration", True, "an object"),
+        ("plan.0.target.settings.pool", 7, "text"),
         ("host.cpu.cores", "all", "a whole number"),
     ],
 )

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.node import NodeDocument
 from loadstone.documents.script import ScriptOrigin
-from loadstone.documents.trial import Object, TrialDocument, Whole
+from loadstone.documents.trial import Object, TargetSettings, TrialDocument, Whole
 
 
 class HostProcessor(TypedDict, total=False):
@@ -130,12 +130,19 @@ class JoinedHost(TypedDict, total=False):
     fingerprint: Required[HostFacts]
 
 
+class CampaignTarget(TargetSettings, total=False):
+    """A target of the campaign: its driver and facts, beside its settings."""
+
+    driver: str
+    facts: Object | None
+
+
 class CampaignDocument(TypedDict, total=False):
     """The campaign as it was resolved; its schema has all keys."""
 
     name: str
     description: str | None
-    targets: Object
+    targets: dict[str, CampaignTarget]
     report: Object | None
     statements: Object | None
     imported_from: str

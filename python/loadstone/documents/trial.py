@@ -34,12 +34,28 @@ class CaseDocument(TypedDict, total=False):
     parameters: Parameters
 
 
+class TargetSettings(TypedDict, total=False):
+    """Settings of a target, secrets as references; those that are read in Python are named."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    path: str | None
+    endpoints: list[str] | str | None
+    region: str | None
+    access_key: str | dict[str, str] | None
+    secret_key: str | dict[str, str] | None
+    session_token: str | dict[str, str] | None
+    profile: str | None
+    pool: str | None
+    delete_versions: bool | None
+
+
 class TargetDocument(TypedDict, total=False):
     """A target: its name, its driver, and that driver's settings."""
 
     name: str
     driver: str
-    settings: Object
+    settings: TargetSettings
     """By the names that the driver knows; `loadstone list drivers NAME` prints them."""
     facts: Object
 

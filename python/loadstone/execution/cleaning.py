@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 from loadstone import _loadgen
 from loadstone.campaign.begun_run.remains import Remains, remains, unknown_drivers
@@ -16,7 +17,7 @@ from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
 
 # The setting by which a clean-up deletes versions too.
-VERSIONS = "delete_versions"
+VERSIONS: Final = "delete_versions"
 
 
 def what_is_left(folder: Path) -> list[Remains]:

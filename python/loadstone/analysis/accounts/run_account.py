@@ -369,7 +369,7 @@ def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
     for doc in run.plan:
         if doc["target"]["name"] not in targets or not doc["measured"]:
             continue
-        settings = doc["target"].get("settings") or {}
+        settings: Mapping[str, object] = doc["target"].get("settings") or {}
         for name in SETTING_FIELDS:
             # Whom to trust makes no difference where nothing is encrypted.
             is_idle = name == "tls" and "https:" not in _text(settings)

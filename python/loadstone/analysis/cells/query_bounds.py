@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.node_probes import is_cached
 from loadstone.campaign.planning.query_plan import LOAD
 from loadstone.documents.node import NodeDocument
+from loadstone.documents.trial import TargetSettings
 from loadstone.results.record import Run
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -35,17 +35,17 @@ def bounds_of_targets(run: Run) -> Mapping[str, tuple[QueryBound, ...]]:
     A node's mount is a target's where the target's path lies below it; which node the client is
     need not stand in a record, so the fastest such node counts.
     """
-    targets: Mapping[str, Any] = (run.manifest.get("campaign") or {}).get("targets") or {}
+    targets = (run.manifest.get("campaign") or {}).get("targets") or {}
     measured = [one for one in ceilings_of(read_measured_ceilings(run)) if one.bounds == "read"]
     found: dict[str, list[QueryBound]] = {name: [] for name in targets}
     for one in measured:
         resource = "network" if one.resource == "network" else "storage"
-        for target in one.targets or targets:
+        for name in one.targets or targets:
             bound = QueryBound(resource=resource, name=one.name, bytes_per_s=one.bytes_per_s)
-            found.setdefault(target, []).append(bound)
+            found.setdefault(name, []).append(bound)
     far = _targets_over_a_network(run)
     for name, target in targets.items():
-        probes = list(_probes_of(run, str(target.get("path") or "")))
+        probes = list(_probes_of(run, target.get("path") or ""))
         paths = list(_paths_to(run, target)) if name in far else []
         for seen in (probes, paths):
             if seen:
@@ -90,7 +90,7 @@ def _plain_type(file_system: str | None) -> str:
     return (file_system or "").removeprefix("fuse.").removesuffix("-fuse")
 
 
-def _paths_to(run: Run, target: Mapping[str, Any]) -> Iterator[QueryBound]:
+def _paths_to(run: Run, target: TargetSettings) -> Iterator[QueryBound]:
     """Yield what the network carries to the client, from the nodes that may serve a target.
 
     From the node of the target's address alone, where one is named so.
@@ -130,9 +130,9 @@ def _addresses_of(nodes: Mapping[str, NodeDocument], name: str) -> Iterator[str]
             yield str(one["address"])
 
 
-def _hosts_of(target: Mapping[str, Any]) -> Iterator[str]:
+def _hosts_of(target: TargetSettings) -> Iterator[str]:
     addresses = target.get("endpoints") or ()
     for address in (addresses,) if isinstance(addresses, str) else addresses:
-        host = urlsplit(str(address)).hostname
+        host = urlsplit(address).hostname
         if host:
             yield host

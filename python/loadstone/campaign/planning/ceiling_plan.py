@@ -14,7 +14,7 @@ from loadstone.campaign.checks.fio_jobs import writes_of_options
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.schema.ceiling import Ceiling, OptionValue
 from loadstone.documents.ceiling import CeilingDocument, CeilingStep, CeilingWork
-from loadstone.documents.trial import TargetDocument
+from loadstone.documents.trial import TargetDocument, TargetSettings
 
 if TYPE_CHECKING:
     from loadstone.campaign.planning.trial import PlannedTrial
@@ -145,13 +145,14 @@ def _moments(
     yield "after all trials", None, ("after", "both")
 
 
-def _settings(targets: Mapping[str, TargetDocument], names: Sequence[str]) -> Mapping[str, Any]:
+def _settings(targets: Mapping[str, TargetDocument], names: Sequence[str]) -> TargetSettings:
     """Return what a target says of its cluster; nothing where none of them is one of Ceph's."""
     found = (targets[name] for name in names if is_pool(targets[name]["driver"]))
-    return next((target["settings"] for target in found), {})
+    nothing: TargetSettings = {}
+    return next((target["settings"] for target in found), nothing)
 
 
-def _work(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> CeilingWork:
+def _work(ceiling: Ceiling, settings: TargetSettings, run: str) -> CeilingWork:
     """Return the steps of a ceiling, and what has to be there before and gone afterwards."""
     nothing: CeilingWork = {"server": None, "query": None, "clean_up": []}
     match ceiling.kind:
@@ -256,7 +257,7 @@ def _runtime_ns(options: Mapping[str, OptionValue]) -> int | None:
         return None
 
 
-def ceph_words(program: str, settings: Mapping[str, Any]) -> list[str]:
+def ceph_words(program: str, settings: Mapping[str, object]) -> list[str]:
     """Return a program of Ceph with what a target says of its cluster."""
     words = [program]
     for key, flag in (("conf", "-c"), ("keyring", "-k"), ("user", "-n"), ("cluster", "--cluster")):
@@ -265,7 +266,7 @@ def ceph_words(program: str, settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _rados_bench(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> CeilingWork:
+def _rados_bench(ceiling: Ceiling, settings: TargetSettings, run: str) -> CeilingWork:
     rados = [*ceph_words("rados", settings), "-p", str(settings.get("pool"))]
     seconds = max(1, round(ceiling.duration_ns / SECOND_NS))
     steps, clean_up = [], []
@@ -288,7 +289,7 @@ def _rados_bench(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> Cei
     return {"steps": steps, "clean_up": clean_up}
 
 
-def _osd_bench(ceiling: Ceiling, settings: Mapping[str, Any]) -> CeilingWork:
+def _osd_bench(ceiling: Ceiling, settings: TargetSettings) -> CeilingWork:
     ceph = ceph_words("ceph", settings)
     words = [*ceph, "tell", ANY_OSD, "bench", str(ceiling.total_size), str(ceiling.block_size)]
     step = _step(

@@ -1,12 +1,13 @@
 """The targets of a campaign as trial documents hold them."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from loadstone.campaign.drivers import Drivers, facts_of
 from loadstone.campaign.planning.trial import TargetInRun
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.systems.target import resolve_settings
+from loadstone.documents.trial import TargetSettings
 
 
 def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, TargetInRun]:
@@ -19,7 +20,10 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
             document={
                 "name": name,
                 "driver": target.driver,
-                "settings": _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
+                "settings": cast(
+                    TargetSettings,
+                    _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
+                ),
                 **({"facts": target.facts} if target.facts else {}),
             },
             allow_foreign=name in campaign.allow_foreign,

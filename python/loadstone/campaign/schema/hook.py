@@ -131,6 +131,11 @@ class Hook(BaseModel):
         return self.name or (self.run[0].rpartition("/")[2] if self.run else "shell")
 
     @property
+    def moment(self) -> str:
+        """When it runs, as the campaign says it."""
+        return _format_moment(self.at)
+
+    @property
     def command(self) -> tuple[str, ...]:
         """The words that are executed."""
         return self.run or ("/bin/sh", "-c", self.shell)

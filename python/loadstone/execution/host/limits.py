@@ -1,7 +1,7 @@
 """Whether this host lets a plan have its connections: descriptors and local ports, counted out."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +195,7 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
 
 def _demand(document: TrialDocument) -> Demand:
     load, stop = document["load"], document["stop"]
-    settings = document["target"].get("settings") or {}
+    settings: Mapping[str, object] = document["target"].get("settings") or {}
     # Clients spread over the first setting that names servers.
     names = facts_of(document["target"]["driver"]).address.settings
     endpoints: Any = next((settings[name] for name in names if settings.get(name)), [])

@@ -1,14 +1,14 @@
 """Asks a Ceph cluster how it is, before and after a trial, with the ceph command."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from loadstone.campaign.planning.ceiling_plan import ceph_words, command_via, is_pool
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.systems.target_probe import CephProbe
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TrialDocument
+from loadstone.documents.trial import TargetSettings, TrialDocument
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs
@@ -36,10 +36,11 @@ class Clusters:
         probe = self._probe_of(document)
         if probe is None or self._interrupt.is_asked:
             return {}
-        settings = self._settings.get(document["target"]["name"], {})
+        nothing: TargetSettings = {}
+        settings = self._settings.get(document["target"]["name"], nothing)
         answers = self._ask(probe, settings, absent)
-        own = (str(settings["pool"]),) if "pool" in settings else ()
-        pools = probe.pools or own
+        own = settings.get("pool")
+        pools = probe.pools or ((own,) if own else ())
         try:
             return {"ceph": digest(answers, pools)} if answers else {}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -55,7 +56,7 @@ class Clusters:
         return next((one for one in self._probes if not one.targets or name in one.targets), None)
 
     def _ask(
-        self, probe: CephProbe, settings: Mapping[str, Any], absent: dict[str, str]
+        self, probe: CephProbe, settings: TargetSettings, absent: dict[str, str]
     ) -> dict[str, Any]:
         own = {key: getattr(probe, key) for key in ("conf", "keyring", "user")}
         reach = {**settings, **{key: value for key, value in own.items() if value}}

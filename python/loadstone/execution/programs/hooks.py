@@ -108,7 +108,7 @@ class HookRunner:
         said = "" if ended is None else secrets.hide(ended.said, self._values(hook))
         return {
             "hook": hook.label,
-            "at": hook.model_dump(mode="json")["at"],
+            "at": hook.moment,
             "trial": None if document is None else document["id"],
             "phase": None if document is None else document["phase"],
             "command": list(hook.command),

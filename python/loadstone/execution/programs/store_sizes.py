@@ -6,9 +6,7 @@ A file system is asked by statvfs, a pool of Ceph by `ceph df`. Other stores do 
 import json
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
@@ -16,7 +14,7 @@ from loadstone.campaign.planning.lifecycle import FILL, dataset_of, largest_size
 from loadstone.campaign.planning.objects.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TargetDocument, TrialDocument
+from loadstone.documents.trial import TargetDocument, TargetSettings, TrialDocument
 from loadstone.errors import InputError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
@@ -84,7 +82,7 @@ def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
         if is_pool(driver):
             return _size_of_pool(settings, interrupt)
         if facts_of(driver).address.kind == "path" and facts_of(driver).place == "directory":
-            return _size_of_file_system(Path(str(settings["path"])))
+            return _size_of_file_system(Path(settings.get("path") or ""))
     except InputError as error:
         raise InputError(
             f'target "{target["name"]}": its store does not tell its size: {error.message}',
@@ -106,7 +104,7 @@ def _size_of_file_system(path: Path) -> StoreSize:
     return StoreSize(total_bytes=used + told.f_bavail * told.f_frsize, used_bytes=used)
 
 
-def _size_of_pool(settings: Mapping[str, Any], interrupt: Interrupt) -> StoreSize:
+def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
     command = [*ceph_words("ceph", settings), "df", "-f", "json"]
     (ended,) = run_programs(
         [command],
@@ -125,7 +123,7 @@ def _size_of_pool(settings: Mapping[str, Any], interrupt: Interrupt) -> StoreSiz
         usage = read_answers({"usage": json.loads(ended.output)})["usage"]
     except (ValueError, RecursionError) as error:
         raise InputError(f"ceph df answered what cannot be read: {error}") from error
-    pool = str(settings["pool"])
+    pool = settings.get("pool") or ""
     pools = {one["name"]: one.get("stats") for one in (usage or {}).get("pools") or ()}
     if pool not in pools:
         raise InputError(f'ceph df names no pool "{pool}"')

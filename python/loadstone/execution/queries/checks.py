@@ -11,7 +11,7 @@ from loadstone.engines import check_engine, entry_of
 from loadstone.engines.answers import answer_file, read_answer_file
 from loadstone.engines.tables import cache_folder, folder_name, needed_bytes
 from loadstone.errors import InputError, TargetError
-from loadstone.execution.queries.table_places import engine_settings, place_settings
+from loadstone.execution.queries.table_places import engine_settings
 
 
 def check_queries(documents: Iterable[TrialDocument]) -> None:
@@ -46,7 +46,7 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
         if not (cache / folder_name(own["benchmark"], own["scale"], own["partitions"])).exists():
             room[str(cache)] = needed_bytes(own["scale"])
         if own["is_directory"]:
-            path = place_settings(document)["path"]
+            path = document["target"]["settings"].get("path") or ""
             room[path] = room.get(path, 0) + needed_bytes(own["scale"])
     _check_room(room)
 
