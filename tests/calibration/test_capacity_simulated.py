@@ -21,6 +21,7 @@ from loadstone.report.charts.searches import charts_of_searches
 from loadstone.report.tables.capacity import STALLED, steps_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
+from tests.unit.chart_columns import check_columns
 
 DRIVERS = _loadgen.drivers(with_tests=True)
 SERVERS, MEAN_S, LIMIT_S = 4, 0.01, 0.1
@@ -131,6 +132,7 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     table = steps_table(findings)
     assert table is not None
     assert [row[-1] for row in table.rows].count(STALLED) == 1
+    check_columns(charts_of_searches(findings))
     for picture in charts_of_searches(findings):
         assert STALLED in json.dumps(picture.chart.to_dict())
 

@@ -22,6 +22,7 @@ from loadstone.results.store import RunWriter, read_run
 from tests.conformance import store_under_test
 from tests.system import campaigns
 from tests.system.command import loadstone
+from tests.unit.chart_columns import check_columns
 
 # All of them look at the same runs, which one process makes.
 pytestmark = pytest.mark.xdist_group("script reports")
@@ -107,6 +108,7 @@ def test_there_are_the_ten_charts_of_the_report_and_each_as_the_better_one(
     for client in CLIENTS:
         theirs += [f"multi-bucket-{client}", f"modes-{client}", f"buckets-ceph-{client}"]
     better = [f"{name}-{kind}" for name in theirs for kind in ("completed", "latency")]
+    check_columns(drawn.values())
     assert set(drawn) == {*theirs, *better}
 
 

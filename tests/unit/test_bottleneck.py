@@ -19,6 +19,7 @@ from loadstone.report.charts.overview import pictures
 from loadstone.report.formats.document import document
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
+from tests.unit.chart_columns import check_columns
 from tests.unit.synthetic_run import STARTED_UNIX_NS, Folder, trial
 
 MIB = 2**20
@@ -359,6 +360,7 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     assert (float(mark["elapsed"]), mark["trial"]) == (30.0, "0001")
     assert mark["hook"].startswith("restart: ")
     assert mark["hook"].endswith(" 1")
+    check_columns(pictures(found))
     text = REPORTS["markdown"].render(run, found, Options()).decode()
     assert why in text
     assert re.search(r"\bdrop at 30s: [a-z ]+ 1; restart\b", text)

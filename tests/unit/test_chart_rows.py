@@ -21,6 +21,7 @@ from loadstone.report.charts.parts import drawing
 from loadstone.report.charts.parts.drawing import ChartRow, Picture, TimedRow, panels
 from loadstone.report.formats.account_page import pictures_of_account
 from loadstone.results.store import read_run
+from tests.unit.chart_columns import check_columns, strange
 from tests.unit.synthetic_run import write_rounds, write_sweep
 
 CHARTS = Path(str(loadstone.report.charts.__file__)).parent
@@ -58,30 +59,6 @@ def encoded_by(module: ModuleType) -> set[str]:
     return found
 
 
-def strange(node: Any, columns: set[str]) -> Iterable[str]:
-    """Yield what a specification encodes that is no column of its data."""
-    if isinstance(node, list):
-        for one in node:
-            yield from strange(one, columns)
-    if isinstance(node, dict):
-        if "values" in node.get("data", {}):
-            columns = set(node["data"]["format"]["parse"])
-        said = {str(node["field"])} if "field" in node else set()
-        said |= set(re.findall(r"datum\.(\w+)", str(node.get("filter", ""))))
-        yield from said - columns
-        for name, one in node.items():
-            if name != "data":
-                yield from strange(one, columns)
-
-
-def check(drawn: Iterable[Picture]) -> int:
-    charts = {one.name: one.specification(with_title=False) for one in drawn}
-    assert {name: set(strange(one, set())) for name, one in charts.items()} == {
-        name: set() for name in charts
-    }
-    return len(charts)
-
-
 def test_a_column_that_no_row_has_is_found() -> None:
     rows = [TimedRow(panel="", series="one", trial="0001", elapsed=1.0)]
     chart = alt.Chart().mark_line().encode(x="elapsed:Q", y="speed:Q")
@@ -102,10 +79,12 @@ def test_a_module_encodes_columns_of_its_own_rows(module: ModuleType) -> None:
 @pytest.mark.parametrize("name", sorted(published.PUBLISHED))
 def test_charts_of_published_numbers_encode_what_their_rows_have(name: str) -> None:
     account = published.find(name).account()
-    check(pictures_of_account(account, judge(account)))
+    check_columns(pictures_of_account(account, judge(account)))
 
 
 @pytest.mark.parametrize("write", [write_rounds, write_sweep])
 def test_charts_of_runs_encode_what_their_rows_have(write: Any, tmp_path: Path) -> None:
     found = analyse(read_run(write(tmp_path / "run", seconds=8)))
-    assert check((*pictures(found), *evidence_pictures(found))) > 5
+    drawn = (*pictures(found), *evidence_pictures(found))
+    assert len(drawn) > 5
+    check_columns(drawn)

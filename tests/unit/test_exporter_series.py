@@ -14,6 +14,7 @@ from loadstone.report import REPORTS, Options
 from loadstone.report.charts.overview import evidence_pictures, pictures
 from loadstone.report.pages.chart_data import chart_data
 from loadstone.results.store import read_run
+from tests.unit.chart_columns import check_columns
 from tests.unit.synthetic_run import PROBES, SECOND_NS, Folder, trial, trial_rows
 
 SECONDS = 10
@@ -84,6 +85,7 @@ def test_lines_are_named_by_what_differs(run):
 def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     findings = analyse(run)
     sent, queue = evidence_pictures(findings)
+    check_columns((sent, queue))
     assert sent.title == "node_sent_bytes_total (MiB/s), probe osds"
     assert sent.caption.startswith("osd1, osd2, ")
     assert "1 stood still;" in queue.caption

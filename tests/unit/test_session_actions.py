@@ -15,6 +15,7 @@ from loadstone.results.record import Record, Run
 from loadstone.script.compiled import CompiledScript, check, compile_script
 from loadstone.script.mistakes import Mistakes
 from loadstone.script.table import read_actions
+from tests.unit.chart_columns import check_columns
 
 HEAD = "session,action,user,space,object,size,recipients,expect\n"
 PLAIN = """\
@@ -200,6 +201,7 @@ def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: 
         ]
     )
     (picture,) = charts_of_sessions(Run(path=tmp_path, manifest={}, records=(record,)))
+    check_columns([picture])
     specification = picture.specification(with_title=False)
     assert specification["data"]["values"].splitlines() == [
         "panel,series,lane,begin,end,outcome",
