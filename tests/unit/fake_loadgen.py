@@ -34,6 +34,13 @@ class Control:
         self.stopped.set()
 
 
+def refusal(message: str, hint: str | None = None) -> _loadgen.TargetError:
+    """Return an error as the extension raises it before load starts."""
+    error = _loadgen.TargetError(message)
+    error.message, error.hint, error.kind = message, hint, "unreachable"
+    return error
+
+
 class FakeLoadgen:
     """Stands in for the extension; `behave` maps a trial's id to what happens then."""
 

@@ -14,7 +14,7 @@ from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results.hook_log import HOOKS, append_hook, read_hooks
 from loadstone.results.store import read_run
 from tests.unit import fake_loadgen
-from tests.unit.fake_loadgen import FakeLoadgen
+from tests.unit.fake_loadgen import FakeLoadgen, refusal
 from tests.unit.surroundings import plan_of, resume, run
 
 

@@ -26,7 +26,7 @@ from loadstone.execution.events import (
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.store import RunWriter, read_run
 from tests.unit.campaign_drivers import DRIVERS
-from tests.unit.fake_loadgen import Control, FakeLoadgen
+from tests.unit.fake_loadgen import Control, FakeLoadgen, refusal
 from tests.unit.sample_runs import interval
 
 CAMPAIGN = """
@@ -65,9 +65,9 @@ def ids(plan: Plan, target: str) -> list[str]:
     return [trial.id for trial in plan.trials if trial.document["target"]["name"] == target]
 
 
-def refuse(loadgen: FakeLoadgen, told: str) -> Callable[[Control], None]:
+def refuse(message: str, hint: str | None = None) -> Callable[[Control], None]:
     def behave(control: Control) -> None:
-        raise loadgen.TargetError(told)
+        raise refusal(message, hint)
 
     return behave
 
@@ -105,7 +105,7 @@ def test_a_target_that_fails_ends_its_own_trials_only(
     plan = plan_of()
     broken, whole = ids(plan, "one"), ids(plan, "two")
     why, do = "bucket gone", "make it again"
-    loadgen.behave[broken[1]] = refuse(loadgen, f"{why}\nhint: {do}")
+    loadgen.behave[broken[1]] = refuse(why, do)
     end = runner.execute(plan, create(tmp_path / "run", plan), events.append)
     assert end.state == "failed"
     (problem,) = end.problems
@@ -129,7 +129,7 @@ def test_a_skipped_trial_is_not_rested_for(
 ) -> None:
     plan = plan_of(CAMPAIGN.replace("[put,", "[{op: put, pause_after: 1h},").replace("two", "aaa"))
     for trial in plan.trials:
-        loadgen.behave[trial.id] = refuse(loadgen, "no")
+        loadgen.behave[trial.id] = refuse("no")
     runner.execute(plan, create(tmp_path / "run", plan), events.append)
     assert not any(isinstance(event, Resting) for event in events)
 
