@@ -184,22 +184,25 @@ def test_a_pool_is_as_large_as_ceph_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("output", "code", "said"),
+    ("output", "code", "said", "cause"),
     [
-        (b"", 1, "access denied"),
-        (b'{"pools": []}', 0, 'pool "p"'),
-        (b"[1]", 0, "cannot be read"),
-        (b"\xff", 0, "cannot be read"),
-        (b'{"pools": [{"name": "p", "stats": {"stored": "x"}}]}', 0, "cannot be read"),
-        (b'{"pools": [{"name": "p", "stats": {"stored": 1}}]}', 0, "does not tell"),
-        (b'{"pools": [{"name": "p"}]}', 0, "does not tell"),
+        (b"", 1, "access denied", type(None)),
+        (b'{"pools": []}', 0, 'pool "p"\n', type(None)),
+        (b"[1]", 0, "ceph df", ValueError),
+        (b"\xff", 0, "ceph df", UnicodeDecodeError),
+        (b'{"pools": [{"name": "p", "stats": {"stored": "x"}}]}', 0, "stored", ValueError),
+        (b'{"pools": [{"name": "p", "stats": {"stored": 1}}]}', 0, "room", type(None)),
+        (b'{"pools": [{"name": "p"}]}', 0, "room", type(None)),
     ],
 )
 def test_what_ceph_does_not_say_is_an_error_with_a_way_out(
-    output: bytes, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+    output: bytes, code: int, said: str, cause: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match=said) as stop:
         pool_size(monkeypatch, output, code)
+    # What cannot be read has a cause of its own behind it.
+    assert stop.value.__cause__ is not None
+    assert isinstance(stop.value.__cause__.__cause__, cause)
     assert str(stop.value.hint).endswith("500GiB")
 
 
