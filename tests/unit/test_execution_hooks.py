@@ -82,7 +82,7 @@ def test_a_hook_after_a_trial_runs_after_one_that_failed_too(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:
     def fail(control: object) -> None:
-        raise loadgen.TargetError("it is gone")
+        raise refusal("it is gone")
 
     text = hooks(
         "at: before_trial, name: slow-down, run: ['true']",
