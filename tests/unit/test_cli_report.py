@@ -37,6 +37,14 @@ def test_rows_for_a_program_stay_rows_where_the_campaign_names_a_table(
     assert main(["report", run, "-f", "csv", "--table", "hummingbird"]) == 1
 
 
+@pytest.mark.parametrize(("option", "allowed"), [("--spread", "trials"), ("--megabyte", "MiB")])
+def test_a_look_that_there_is_not_is_refused(
+    run: str, capsys: pytest.CaptureFixture[str], option: str, allowed: str
+) -> None:
+    assert main(["report", run, option, "other"]) == 2
+    assert allowed in capsys.readouterr().err
+
+
 def test_no_table_can_be_asked_for(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", run, "--table", "none"]) == 0
     assert "| Small" not in capsys.readouterr().out

@@ -286,7 +286,14 @@ def test_another_version_is_named_on_both_sides(tmp_path: Path) -> None:
         read_invitation(str(path))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 7}', '{"format": 1, "loadstone": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "[" * 60_000, '{"format": 7}', '{"format": 1, "loadstone": 1}',
+        invitation().text().replace("10.0", '"soon"'),
+        invitation().text().replace('"run"', '"ran"'),
+    ],
+)  # fmt: skip
 def test_what_is_no_invitation_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x"
     path.write_text(text)

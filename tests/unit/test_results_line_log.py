@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
@@ -23,6 +24,7 @@ from loadstone.results.writer import RunWriter
 from tests.unit.campaign_drivers import DRIVERS, STORE
 from tests.unit.fake_loadgen import FakeLoadgen
 
+KIND: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 KEYS = frozenset(("trial", "names", "said"))
 ENTRIES: list[dict[str, Any]] = [
     {"trial": "0001", "names": ["b-0", "b-1"]},
@@ -46,8 +48,8 @@ def flipped(content: bytes) -> Iterator[bytes]:
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     written(tmp_path / "log")
-    assert read_lines(tmp_path / "log", KEYS) == line_log.Lines(entries=tuple(ENTRIES))
-    assert read_lines(tmp_path / "absent", KEYS) == line_log.Lines()
+    assert read_lines(tmp_path / "log", KIND, KEYS) == line_log.Lines(entries=tuple(ENTRIES))
+    assert read_lines(tmp_path / "absent", KIND, KEYS) == line_log.Lines()
 
 
 def test_the_checksum_is_that_of_zlib(tmp_path: Path) -> None:
@@ -63,12 +65,12 @@ def test_no_flipped_bit_of_a_log_passes_unseen(
     path = tmp_path / "log"
     for content in flipped(written(path)):
         path.write_bytes(content)
-        found = read_lines(path, KEYS)
+        found = read_lines(path, KIND, KEYS)
         assert found.is_damaged, content
         assert all(entry in ENTRIES for entry in found.entries), content
         # Nor is it made whole by what is written next, or takes it along.
         append_line(path, {"trial": "0004"})
-        after = read_lines(path, KEYS)
+        after = read_lines(path, KIND, KEYS)
         assert after.is_damaged, content
         assert after.entries == (*found.entries, {"trial": "0004"}), content
 
@@ -81,10 +83,10 @@ def test_a_log_that_was_cut_off_anywhere_is_whole_up_to_there(tmp_path: Path) ->
         path.write_bytes(whole[:size])
         # A line that lacks no more than its line feed is whole.
         count = sum(size >= end - 1 for end in ends)
-        assert read_lines(path, KEYS) == line_log.Lines(entries=tuple(ENTRIES[:count]))
+        assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=tuple(ENTRIES[:count]))
         append_line(path, {"trial": "0004"})
         wanted = (*ENTRIES[:count], {"trial": "0004"})
-        assert read_lines(path, KEYS) == line_log.Lines(entries=wanted)
+        assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=wanted)
 
 
 def test_lines_of_earlier_builds_are_read(tmp_path: Path) -> None:
@@ -92,9 +94,9 @@ def test_lines_of_earlier_builds_are_read(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(entry) + "\n" for entry in ENTRIES))
     append_line(path, {"trial": "0004"})
     wanted = (*ENTRIES, {"trial": "0004"})
-    assert read_lines(path, KEYS) == line_log.Lines(entries=wanted)
+    assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=wanted)
     path.write_text('{"trial": "0001", "nam%s": []}\n')
-    assert read_lines(path, KEYS) == line_log.Lines(is_damaged=True)
+    assert read_lines(path, KIND, KEYS) == line_log.Lines(is_damaged=True)
 
 
 def interrupted_run(folder: Path, loadgen: FakeLoadgen) -> None:
@@ -127,6 +129,19 @@ def test_a_damaged_log_of_a_run_is_named(
     assert read_run(folder).altered == (name,)
     assert main(["report", str(folder), "-f", "csv"]) == 1
     assert str(path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [(INTENTS, {"target": "a", "names": 7}), (HOOKS, {"hook": "a", "exit_code": "0"})],
+)
+def test_a_line_with_a_value_of_another_kind_is_damage(
+    tmp_path: Path, loadgen: FakeLoadgen, name: str, entry: dict[str, Any]
+) -> None:
+    folder = tmp_path / "run"
+    interrupted_run(folder, loadgen)
+    append_line(folder / name, entry)
+    assert read_run(folder).altered == (name,)
 
 
 def test_a_damaged_journal_adopts_nothing_and_hides_no_trial_from_a_clean_up(

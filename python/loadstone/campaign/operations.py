@@ -18,6 +18,7 @@ class Operation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     name: str
+    summary: str
     is_mixed: bool
     """Whether it may stand in a mix with others."""
 

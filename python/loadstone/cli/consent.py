@@ -10,19 +10,29 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
 from loadstone.cli import plain
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.results.files import durable
 from loadstone.results.layout import state_folder
 
-FORMAT = 1
 ALLOWED = "commands.json"
+
+
+class AllowedCommands(TypedDict):
+    """The file of what was allowed: when, by the digest of commands and their directory."""
+
+    format: Literal[1]
+    allowed: dict[str, str]
 
 
 def ask(plan: Plan, *, is_allowed: bool) -> None:
@@ -81,7 +91,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
             yield "probe ceph", f"{shlex.join(probe.via)} …"
 
 
-def of_profiles(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def of_profiles(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
     """Yield the commands that give the keys of profiles which trials name."""
     # What the user set on this host needs no further consent.
     own = ("default", os.environ.get("AWS_PROFILE"))
@@ -112,18 +122,17 @@ def _path() -> Path:
 
 def _known() -> dict[str, str]:
     try:
-        document = json.loads(_path().read_bytes())
-        known = document["allowed"] if document["format"] == FORMAT else {}
-    except (OSError, ValueError, KeyError, TypeError):
+        return TypeAdapter(AllowedCommands).validate_json(_path().read_bytes())["allowed"]
+    except (OSError, ValidationError):
         return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _remember(digest: str, known: dict[str, str]) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat()
     try:
         os.makedirs(_path().parent, mode=0o700, exist_ok=True)
-        durable.write_json(_path(), {"format": FORMAT, "allowed": {**known, digest: now}})
+        document: AllowedCommands = {"format": 1, "allowed": {**known, digest: now}}
+        durable.write_json(_path(), document)
         os.chmod(_path(), 0o600)
     except (OSError, ResultError) as error:
         # They run all the same: the user has just allowed it.

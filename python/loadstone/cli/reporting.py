@@ -4,10 +4,12 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loadstone import _loadgen
+from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
 from loadstone.report.options import NO_TABLE
@@ -32,38 +34,39 @@ def find_report(name: str) -> Report:
     return reports[name]
 
 
-def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: Any) -> Options:
+def report_options(run: "Run", report: Report, chosen: Options, *, is_terminal: bool) -> Options:
     """Return how a report is to look: what was chosen, else what the campaign says.
 
-    A layout that the campaign names is for reading: rows for a program stay rows.
+    A layout that the campaign names is for reading: rows for a program stay rows. On a terminal the
+    answer on one screen comes first, and the layout with --full.
     """
-    campaign = run.manifest.get("campaign") or {}
-    said = campaign.get("report") or {}
-    keys = ("table", "head", "labels", "decimal_comma", "spread", "megabyte")
+    said: ReportDocument = (run.manifest.get("campaign") or {}).get("report") or {}
     usual = Options()
-    values = {key: said[key] for key in keys if said.get(key) is not None}
-    values |= {
-        key: value
-        for key, value in chosen.items()
-        if value is not None and value != getattr(usual, key)
-    }
-    if chosen.get("table") is None and report.name not in ("terminal", "markdown", "html"):
-        values.pop("table", None)
-    if chosen.get("table") is None and report.name == "terminal" and not chosen.get("is_full"):
-        # The answer on one screen comes first; the layout that a campaign names comes with --full.
-        values.pop("table", None)
-    if (table := chosen.get("table")) not in (None, NO_TABLE):
-        _refuse_layout(report, str(table))
-    if values.get("table") == NO_TABLE:
-        del values["table"]
-    return screen_options(is_terminal=is_terminal, **values)
+    table = chosen.table
+    if table is None:
+        is_read = report.name in ("markdown", "html")
+        if is_read or (report.name == "terminal" and chosen.is_full):
+            table = said.get("table")
+    elif table != NO_TABLE:
+        _refuse_layout(report, table)
+    options = replace(
+        chosen,
+        table=None if table == NO_TABLE else table,
+        head=said.get("head") if chosen.head is None else chosen.head,
+        labels=chosen.labels or said.get("labels", {}),
+        decimal_comma=chosen.decimal_comma or said.get("decimal_comma", False),
+    )
+    if chosen.spread == usual.spread:
+        options = replace(options, spread=said.get("spread", usual.spread))
+    if chosen.megabyte == usual.megabyte:
+        options = replace(options, megabyte=said.get("megabyte", usual.megabyte))
+    return on_screen(options, is_terminal=is_terminal)
 
 
-def screen_options(*, is_terminal: bool, **values: Any) -> Options:
+def on_screen(options: Options, *, is_terminal: bool) -> Options:
     """Return options with the terminal's width and colours, where there is a terminal."""
     width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
-    color = is_terminal and "NO_COLOR" not in os.environ
-    return Options(width=width, color=color, **values)
+    return replace(options, width=width, color=is_terminal and "NO_COLOR" not in os.environ)
 
 
 def _refuse_layout(report: Report, table: str) -> None:

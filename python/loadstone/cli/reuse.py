@@ -1,8 +1,10 @@
 """Finds the runs whose kept objects a campaign uses again (`reuse:`, `bench --reuse`)."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from loadstone.campaign.begun_run.remains import began
 from loadstone.campaign.begun_run.resume import left_as
@@ -16,6 +18,7 @@ from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.writer import RunWriter
 
 RUNS = Path("runs")
+T = TypeVar("T")
 DELETES = frozenset({"delete", "bulk_delete"})
 
 
@@ -94,25 +97,36 @@ def find(name: str, run: str | None = None) -> Reused:
     )
 
 
-def flags_of(name: str) -> dict[str, Any]:
-    """Return what all datasets of the run have in common, as bench takes it from flags."""
-    alike = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetFlags:
+    """A dataset as bench takes it from flags; None is what several datasets do not have alike."""
+
+    count: int | None = None
+    size: int | None = None
+    buckets: int | None = None
+    object_prefix: str | None = None
+    encryption: str | None = None
+    path_encryption: str | None = None
+
+
+def flags_of(name: str) -> DatasetFlags:
+    """Return what all datasets of the run have in common."""
     found = find(name)
-    for one in found.kept:
-        dataset = one.dataset
-        flags = {"count": dataset["objects"], "buckets": dataset["buckets"]}
-        size = {"size": dataset["size"]["bytes"]} if "bytes" in dataset["size"] else {}
-        more = {
-            "object_prefix": dataset["object_prefix"].removesuffix(f"{found.run[:8]}-"),
-            "encryption": dataset.get("encryption"),
-            "path_encryption": dataset.get("path_encryption"),
-        }
-        alike.append({**flags, **size, **more})
-    return {
-        key: value
-        for key, value in (alike[0] if alike else {}).items()
-        if all(one.get(key) == value for one in alike)
-    }
+    kept = [one.dataset for one in found.kept]
+    end = f"{found.run[:8]}-"
+    return DatasetFlags(
+        count=_alike(one["objects"] for one in kept),
+        size=_alike(one["size"].get("bytes") for one in kept),
+        buckets=_alike(one["buckets"] for one in kept),
+        object_prefix=_alike(one["object_prefix"].removesuffix(end) for one in kept),
+        encryption=_alike(one.get("encryption") for one in kept),
+        path_encryption=_alike(one.get("path_encryption") for one in kept),
+    )
+
+
+def _alike(values: Iterable[T | None]) -> T | None:
+    several = set(values)
+    return several.pop() if len(several) == 1 else None
 
 
 def _folder(name: str) -> Path:
@@ -122,6 +136,6 @@ def _folder(name: str) -> Path:
         try:
             if read_manifest(path.parent)["run"] == name:
                 return path.parent
-        except (ResultError, KeyError):
+        except ResultError:
             continue
     raise InputError(f'no run "{name}" in "{RUNS}"', "name the folder of the run instead")

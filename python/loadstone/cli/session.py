@@ -443,12 +443,13 @@ def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findi
         return None
     from loadstone.analysis import analyse
     from loadstone.cli.reporting import find_report, report_options, write
+    from loadstone.report import Options
 
     report, page = find_report(form), find_report("html")
     findings = analyse(run, courses=report.draws or with_page)
     if with_page:
-        options = report_options(run, page, is_terminal=False)
+        options = report_options(run, page, Options(), is_terminal=False)
         write(page, run, findings, options, folder / "report.html")
-    options = report_options(run, report, is_terminal=sys.stdout.isatty())
+    options = report_options(run, report, Options(), is_terminal=sys.stdout.isatty())
     write(report, run, findings, options, None)
     return findings

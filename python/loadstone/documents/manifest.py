@@ -3,7 +3,7 @@
 Values may be absent, as runs of earlier builds lack them, and null where another tool did not tell.
 """
 
-from typing import Any, Required
+from typing import Any, Literal, Required
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
@@ -137,13 +137,24 @@ class CampaignTarget(TargetSettings, total=False):
     facts: Object | None
 
 
+class ReportDocument(TypedDict, total=False):
+    """How the campaign has its tables look."""
+
+    table: str | None
+    head: str | None
+    labels: dict[str, str]
+    decimal_comma: bool
+    spread: Literal["seconds", "trials"]
+    megabyte: Literal["MB", "MiB"]
+
+
 class CampaignDocument(TypedDict, total=False):
     """The campaign as it was resolved; its schema has all keys."""
 
     name: str
     description: str | None
     targets: dict[str, CampaignTarget]
-    report: Object | None
+    report: ReportDocument | None
     statements: Object | None
     imported_from: str
 

@@ -66,7 +66,7 @@ JUDGED = ("phase", "block", "measured", "case.target", "case.workload", "target.
 """What a trial says of itself in any run that can be judged."""
 
 
-def check_judged(path: Path, trial: Mapping[str, Any]) -> None:
+def check_judged(path: Path, trial: TrialDocument) -> None:
     """Refuse a trial that does not say what it takes to judge its run."""
     for way in JUDGED:
         inner: Any = trial

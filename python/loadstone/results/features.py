@@ -1,7 +1,8 @@
 """What a trial wanted of the kernel and was refused, as its driver tells in the summary."""
 
 from collections.abc import Mapping
-from typing import Any
+
+from loadstone.documents.summary import Summary
 
 INSTEAD: Mapping[str, str] = {
     "io_uring": "blocking calls are used, one thread for each client",
@@ -9,7 +10,7 @@ INSTEAD: Mapping[str, str] = {
 """What a driver does without a feature of the kernel, by the feature's name in the summary."""
 
 
-def refused(summary: Mapping[str, Any]) -> dict[str, str]:
+def refused(summary: Summary) -> dict[str, str]:
     """Return the features of the kernel that this host refused, each with what the kernel said."""
     features = summary.get("features") or {}
     return {name: features[name] for name in INSTEAD if isinstance(features.get(name), str)}

@@ -4,9 +4,10 @@ Lines are only ever added: a trial that is run again after an interruption has t
 attempts.
 """
 
+from functools import cache
 from pathlib import Path
-from typing import cast
 
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Whole
@@ -39,7 +40,7 @@ def append_hook(folder: Path, entry: HookEntry) -> None:
 
 def read_hooks(folder: Path) -> tuple[HookEntry, ...]:
     """Read all good lines, to be shown."""
-    return tuple(cast(HookEntry, plain(entry)) for entry in _lines(folder).entries)
+    return tuple(map(plain, _lines(folder).entries))
 
 
 def is_damaged(folder: Path) -> bool:
@@ -47,5 +48,10 @@ def is_damaged(folder: Path) -> bool:
     return _lines(folder).is_damaged
 
 
-def _lines(folder: Path) -> line_log.Lines:
-    return line_log.read_lines(folder / HOOKS, HookEntry.__optional_keys__)
+def _lines(folder: Path) -> line_log.Lines[HookEntry]:
+    return line_log.read_lines(folder / HOOKS, _entries(), HookEntry.__annotations__)
+
+
+@cache
+def _entries() -> TypeAdapter[HookEntry]:
+    return TypeAdapter(HookEntry)

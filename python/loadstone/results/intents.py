@@ -5,26 +5,38 @@ stands here, on disk before any of it is asked for, is known to be the run's own
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from loadstone.campaign.planning.lifecycle import place_of
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
 from loadstone.results.files import line_log
 
 INTENTS = "intents.jsonl"
 
-_KEYS = frozenset(("target", "bucket_prefix", "trial", "time", "names", "unmade"))
+
+class IntentEntry(TypedDict, total=False):
+    """One line: places that a trial was about to make, or that its target refused to make."""
+
+    target: str
+    bucket_prefix: str
+    trial: str
+    time: str
+    names: list[str]
+    unmade: list[str]
 
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note that a trial is about to make places, and make the note durable."""
-    entry = {**_key(document), "trial": document["id"], "time": time, "names": list(names)}
-    line_log.append_line(folder / INTENTS, entry)
+    line_log.append_line(folder / INTENTS, {**_entry(document, time), "names": list(names)})
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places the target refused to make, and make the note durable."""
-    entry = {**_key(document), "trial": document["id"], "time": time, "unmade": list(names)}
-    line_log.append_line(folder / INTENTS, entry)
+    line_log.append_line(folder / INTENTS, {**_entry(document, time), "unmade": list(names)})
 
 
 def intended(folder: Path, trials: Iterable[str]) -> set[str]:
@@ -37,9 +49,9 @@ def intended(folder: Path, trials: Iterable[str]) -> set[str]:
         return set(trials)
     left: dict[str, set[str]] = {trial: set() for trial in trials}
     for entry in lines.entries:
-        names = left.get(str(entry.get("trial")), set())
-        names |= set(entry.get("names") or ())
-        names -= set(entry.get("unmade") or ())
+        names = left.get(entry.get("trial", ""), set())
+        names |= set(entry.get("names", ()))
+        names -= set(entry.get("unmade", ()))
     return {trial for trial, names in left.items() if names}
 
 
@@ -57,18 +69,16 @@ class Intents:
 
     def __init__(self, folder: Path) -> None:
         """Read the journal."""
-        self._entries = [
-            entry for entry in _lines(folder).entries if isinstance(entry.get("names"), list)
-        ]
+        self._entries = _lines(folder).entries
 
     def adopted(self, document: TrialDocument) -> TrialDocument:
         """Return a trial's document with the places that it may take for the run's own."""
-        key = _key(document)
+        place = place_of(document)
         mine = [
             name
             for entry in self._entries
-            if all(entry.get(part) == value for part, value in key.items())
-            for name in entry["names"]
+            if (entry.get("target"), entry.get("bucket_prefix")) == place
+            for name in entry.get("names", ())
         ]
         if not mine:
             return document.copy()
@@ -77,12 +87,15 @@ class Intents:
         return {**document, "ownership": {**ownership, "adopt": adopt}}
 
 
-def _key(document: TrialDocument) -> dict[str, str]:
-    return {
-        "target": document["target"]["name"],
-        "bucket_prefix": (document.get("dataset") or {}).get("bucket_prefix", ""),
-    }
+def _entry(document: TrialDocument, time: str) -> IntentEntry:
+    target, prefix = place_of(document)
+    return {"target": target, "bucket_prefix": prefix, "trial": document["id"], "time": time}
 
 
-def _lines(folder: Path) -> line_log.Lines:
-    return line_log.read_lines(folder / INTENTS, _KEYS)
+def _lines(folder: Path) -> line_log.Lines[IntentEntry]:
+    return line_log.read_lines(folder / INTENTS, _entries(), IntentEntry.__annotations__)
+
+
+@cache
+def _entries() -> TypeAdapter[IntentEntry]:
+    return TypeAdapter(IntentEntry)

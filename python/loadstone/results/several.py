@@ -66,8 +66,8 @@ def _client_names(runs: Sequence[tuple[str, Run]]) -> list[str]:
 
 
 def _host(run: Run) -> str:
-    host: Mapping[str, Any] = run.manifest.get("host") or {}
-    return str(host.get("hostname") or host.get("name") or "")
+    host = run.manifest.get("host", {})
+    return host.get("hostname") or host.get("name") or ""
 
 
 def _refuse_other_campaigns(runs: Sequence[Run]) -> None:
@@ -147,8 +147,8 @@ def _manifest(members: Sequence[Run], names: Sequence[str]) -> Manifest:
     first: Mapping[str, Any] = manifests[0]
     merged: dict[str, Any] = {key: first[key] for key in first if _is_common(key, manifests)}
     merged |= {
-        "campaign": first.get("campaign"),
-        "name": first["name"],
+        "campaign": manifests[0].get("campaign"),
+        "name": manifests[0]["name"],
         "run": "+".join(str(one.get("run") or "") for one in manifests),
         "state": max((member.state for member in members), key=STATES.index),
         "started": min(filter(None, (one.get("started") for one in manifests)), default=None),

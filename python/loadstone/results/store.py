@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
@@ -127,10 +127,9 @@ def read_begun(folder: Path) -> dict[str, Summary]:
             continue
         begun[name] = {}
         with contextlib.suppress(ResultError):
-            document = read_json(path)
-            if INTERRUPTED not in (document.get("labels") or ()):
-                summary = document.get("summary")
-                begun[name] = cast(Summary, summary) if isinstance(summary, dict) else {}
+            record = check_record(path, read_json(path))
+            if INTERRUPTED not in record.get("labels", ()):
+                begun[name] = record.get("summary", {})
     return begun
 
 

@@ -12,6 +12,7 @@ from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
+from loadstone.results.documents import check_record
 from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,
@@ -71,9 +72,9 @@ class LiveRun:
         if trial not in self._finished:
             words: dict[str, Any] = {"what": trial_words(self._plan.get(trial) or {"id": trial})}
             try:
-                record = read_plain(self.folder / TRIALS / (trial + RECORD_SUFFIX))
-                words |= _ended(record["summary"])
-            except (LoadstoneError, LookupError, TypeError, ValueError):
+                path = self.folder / TRIALS / (trial + RECORD_SUFFIX)
+                words |= _ended(check_record(path, read_plain(path))["summary"])
+            except (LoadstoneError, LookupError):
                 words["problem"] = "its record cannot be read"
             self._finished[trial] = words
         return self._finished[trial]

@@ -6,9 +6,13 @@ import stat
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from loadstone import __version__
+from loadstone.documents.mistake import first_mistake
 from loadstone.errors import InputError
 
 FORMAT = 1
@@ -42,6 +46,14 @@ class Invitation:
     def text(self) -> str:
         """Return it as one line of JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)}) + "\n"
+
+
+class InvitationMaker(TypedDict):
+    """What an invitation of any version says: for which host it is, and what made it."""
+
+    format: Literal[1]
+    loadstone: str
+    host: str
 
 
 def rank_file(folder: Path, rank: int) -> Path:
@@ -92,22 +104,21 @@ def parse_invitation(text: str, origin: str) -> Invitation:
     """Return the invitation that a text is, or raise InputError with what is wrong with it."""
     hint = "take the file that loadstone run wrote for this host"
     try:
-        found: Any = json.loads(text)
-    except ValueError as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{origin}: it is no invitation to a run", hint) from error
-    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-        raise InputError(f"{origin}: it is no invitation that this loadstone reads", hint)
-    if found.get("loadstone") != __version__:
-        raise InputError(
-            f"{origin}: the controller has loadstone {found.get('loadstone')}, this host "
-            f"{found.get('host')} has {__version__}",
-            "install the same version on all hosts",
-        )
     try:
-        return Invitation(**found)
-    except TypeError as error:
+        made = TypeAdapter(InvitationMaker).validate_python(found, strict=True)
+        if made["loadstone"] != __version__:
+            raise InputError(
+                f"{origin}: the controller has loadstone {made['loadstone']}, this host "
+                f"{made['host']} has {__version__}",
+                "install the same version on all hosts",
+            )
+        return TypeAdapter(Invitation).validate_python(found)
+    except ValidationError as error:
         raise InputError(
-            f"{origin}: it is no invitation that this loadstone reads", hint
+            f"{origin}: it is no invitation that this loadstone reads: {first_mistake(error)}", hint
         ) from error
 
 

@@ -9,10 +9,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from loadstone import regular_file
 from loadstone.results.files import durable
@@ -25,11 +27,14 @@ CHECKSUM = "crc32"
 _CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
 
 
+Entry = TypeVar("Entry")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(Generic[Entry]):
     """What a log holds: the entries of its good lines, and whether there are only such."""
 
-    entries: tuple[Mapping[str, Any], ...] = ()
+    entries: tuple[Entry, ...] = ()
     is_damaged: bool = False
 
 
@@ -47,8 +52,8 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
         durable.sync_folder(path.parent)
 
 
-def read_lines(path: Path, keys: frozenset[str]) -> Lines:
-    """Read such a log; `keys` are those that a line without a checksum may have."""
+def read_lines(path: Path, kind: TypeAdapter[Entry], keys: Collection[str]) -> Lines[Entry]:
+    """Read a log of such entries; `keys` are those that a line without a checksum may have."""
     try:
         lines = regular_file.read(path, LINES_BYTES_MAX).split(b"\n")
     except FileNotFoundError:
@@ -57,7 +62,7 @@ def read_lines(path: Path, keys: frozenset[str]) -> Lines:
         return Lines(is_damaged=True)
     if _is_cut(lines[-1]):
         lines.pop()
-    found = [_entry(line, keys) for line in lines]
+    found = [_entry(line, kind, keys) for line in lines]
     entries = tuple(entry for entry in found if entry is not None)
     return Lines(entries=entries, is_damaged=len(entries) < len(found))
 
@@ -70,12 +75,22 @@ def _sum(text: bytes) -> str:
     return f"{zlib.crc32(text):08x}"
 
 
-def _entry(line: bytes, keys: frozenset[str]) -> Mapping[str, Any] | None:
+def _entry(line: bytes, kind: TypeAdapter[Entry], keys: Collection[str]) -> Entry | None:
+    said = _said(line, keys)
+    try:
+        kind.validate_python(said, strict=True)
+    except ValidationError:
+        return None
+    return cast(Entry, said)
+
+
+def _said(line: bytes, keys: Collection[str]) -> dict[str, Any] | None:
+    """Return what a line says; None where it is not as it was written."""
     entry = _object(line)
     if entry is None:
         return None
     if CHECKSUM not in entry:
-        return entry if entry.keys() <= keys else None
+        return entry if entry.keys() <= set(keys) else None
     end = _CHECKSUM.search(line)
     # Nothing else stands after the first checksum, so that no flipped bit makes a second one.
     if end is None or end.end() != len(line) or _sum(line[: end.start()]) != end[1].decode():

@@ -177,17 +177,11 @@ def command(
     ] = False,
 ) -> int:
     from loadstone.campaign.reading.quick import campaign_from_flags
-    from loadstone.cli.reuse import flags_of
+    from loadstone.cli.reuse import DatasetFlags, flags_of
     from loadstone.cli.settings import parse_settings
 
     thresholds = fail_if.read_thresholds(conditions)
-    if reuse is not None:
-        like = flags_of(reuse)
-        count, size = like.get("count") if count is None else count, size or like.get("size")
-        buckets = buckets or like.get("buckets")
-        object_prefix = object_prefix or like.get("object_prefix")
-        encrypt = encrypt or like.get("encryption")
-        encrypt_paths = encrypt_paths or like.get("path_encryption")
+    like = flags_of(reuse) if reuse is not None else DatasetFlags()
     changes = list(overrides or ())
     if log_requests:
         changes.append("log_requests=true")
@@ -197,10 +191,10 @@ def command(
         settings=parse_settings(settings or ()),
         overrides=changes,
         threads=threads,
-        size=size,
-        count=count,
+        size=size or like.size,
+        count=like.count if count is None else count,
         duration=duration,
-        buckets=buckets,
+        buckets=buckets or like.buckets,
         iterations=iterations,
         rounds=rounds,
         blocks=blocks,
@@ -218,9 +212,9 @@ def command(
         keys=keys,
         theta=theta,
         prefix=prefix,
-        object_prefix=object_prefix,
-        encryption=encrypt,
-        path_encryption=encrypt_paths,
+        object_prefix=object_prefix or like.object_prefix,
+        encryption=encrypt or like.encryption,
+        path_encryption=encrypt_paths or like.path_encryption,
         timeout=timeout,
         connections="per_request" if no_keepalive else None,
         on_error=on_error,

@@ -87,7 +87,8 @@ def _print(found: dict[str, NodeDocument], form: str) -> None:
         writer.writerow(("node", "fact", "value"))
         writer.writerows((name, *fact) for name, node in found.items() for fact in _facts(node))
         return
-    from loadstone.cli.reporting import screen_options
+    from loadstone.cli.reporting import on_screen
+    from loadstone.report import Options
     from loadstone.report.formats.markdown import table_blocks
     from loadstone.report.formats.terminal import render_tables
     from loadstone.report.tables.node_probes import deployment
@@ -98,7 +99,7 @@ def _print(found: dict[str, NodeDocument], form: str) -> None:
         blocks = [block for table in tables for block in table_blocks(table)]
         print("\n\n".join([deployment(found).rstrip(), *blocks]))
     else:
-        print(render_tables(tables, screen_options(is_terminal=sys.stdout.isatty())), end="")
+        print(render_tables(tables, on_screen(Options(), is_terminal=sys.stdout.isatty())), end="")
 
 
 def _facts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:

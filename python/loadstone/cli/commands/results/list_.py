@@ -50,10 +50,9 @@ def command(
         ]
         print_table(("driver", "reaches", "operations"), rows)
     elif kind is Kind.OPERATIONS:
-        from loadstone import _loadgen
+        from loadstone.campaign.operations import OPERATIONS
 
-        rows = [(row["name"], row["summary"], "") for row in _loadgen.operations()]
-        print_table(("operation", "does"), [row[:2] for row in rows])
+        print_table(("operation", "does"), [(one.name, one.summary) for one in OPERATIONS.values()])
     elif kind is Kind.PROBES:
         from loadstone.probes import PROBES
 

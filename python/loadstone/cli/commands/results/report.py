@@ -22,7 +22,7 @@ Examples:
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -58,10 +58,13 @@ def command(
         str | None, typer.Option(help="The table's head cell; {nodes} stands for a parameter.")
     ] = None,
     spread: Annotated[
-        str, typer.Option(help="What stands behind a ±: seconds or trials.")
+        Literal["seconds", "trials"],
+        typer.Option(help="What stands behind a ±: seconds or trials."),
     ] = "seconds",
     decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
-    megabyte: Annotated[str, typer.Option(help="What MB/Sec counts: MB or MiB.")] = "MB",
+    megabyte: Annotated[
+        Literal["MB", "MiB"], typer.Option(help="What MB/Sec counts: MB or MiB.")
+    ] = "MB",
     full: Annotated[
         bool, typer.Option("--full", help="On a terminal: everything, not one screen.")
     ] = False,
@@ -74,22 +77,22 @@ def command(
         return
     from loadstone.analysis import analyse
     from loadstone.cli.reporting import find_report, report_options, write
+    from loadstone.report import Options
     from loadstone.results.several import merge_runs
 
     report = find_report(form)
     named = [_read(name) for name in runs]
     run = merge_runs(named) if len(named) > 1 else named[0][1]
-    options = report_options(
-        run,
-        report,
+    chosen = Options(
         table=table,
         head=head,
         spread=spread,
         decimal_comma=decimal_comma,
         megabyte=megabyte,
         is_full=full,
-        is_terminal=output is None and sys.stdout.isatty(),
     )
+    is_terminal = output is None and sys.stdout.isatty()
+    options = report_options(run, report, chosen, is_terminal=is_terminal)
     findings = analyse(run, courses=report.draws)
     write(report, run, findings, options, output)
     code = fail_if.judge_all(thresholds, findings)
