@@ -3,7 +3,6 @@
 
 use std::io;
 
-use crate::outcome::Outcome;
 use crate::secrecy::foreign_text;
 
 /// Why a trial cannot run or go on.
@@ -75,28 +74,6 @@ kinds! {
 }
 
 impl Kind {
-    fn of_outcome(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::DNS
-            | Outcome::REFUSED
-            | Outcome::UNREACHABLE
-            | Outcome::RESET
-            | Outcome::CLOSED
-            | Outcome::TIMEOUT => Self::Unreachable,
-            Outcome::TLS => Self::Certificates,
-            Outcome::NO_SPACE => Self::NoSpace,
-            Outcome::DENIED | Outcome::AUTH => Self::Denied,
-            Outcome::NOT_FOUND => Self::TargetAbsent,
-            Outcome::UNSUPPORTED => Self::Unsupported,
-            _ => match outcome.http_status() {
-                Some(401 | 403) => Self::Denied,
-                Some(404) => Self::TargetAbsent,
-                Some(507) => Self::NoSpace,
-                _ => Self::Other,
-            },
-        }
-    }
-
     fn of_system(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::TargetAbsent,
@@ -129,15 +106,6 @@ impl Error {
     /// Makes the error of a target's file or device that the kernel did not do something with.
     pub(crate) fn system(what: impl Into<String>, error: &io::Error) -> Self {
         Self::target(what, error.to_string()).of(Kind::of_system(error))
-    }
-
-    /// Makes the error of what a target answered, or did not, with how the request ended.
-    pub(crate) fn answer(
-        what: impl Into<String>,
-        outcome: Outcome,
-        came_back: Option<String>,
-    ) -> Self {
-        Self::target(what, came_back.unwrap_or_default()).of(Kind::of_outcome(outcome))
     }
 
     /// Says what sort of error of a target it is.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use crate::error::Kind;
 use crate::payload::Verdict;
 use crate::script::SetVerdict;
 
@@ -88,6 +89,30 @@ impl Outcome {
     #[must_use]
     pub(crate) fn http_status(self) -> Option<u16> {
         (self.0 >= 100).then_some(self.0)
+    }
+
+    /// Returns what sort of error it is where a trial cannot begin for it.
+    #[must_use]
+    pub(crate) fn error_kind(self) -> Kind {
+        match self {
+            Self::DNS
+            | Self::REFUSED
+            | Self::UNREACHABLE
+            | Self::RESET
+            | Self::CLOSED
+            | Self::TIMEOUT => Kind::Unreachable,
+            Self::TLS => Kind::Certificates,
+            Self::NO_SPACE => Kind::NoSpace,
+            Self::DENIED | Self::AUTH => Kind::Denied,
+            Self::NOT_FOUND => Kind::TargetAbsent,
+            Self::UNSUPPORTED => Kind::Unsupported,
+            _ => match self.http_status() {
+                Some(401 | 403) => Kind::Denied,
+                Some(404) => Kind::TargetAbsent,
+                Some(507) => Kind::NoSpace,
+                _ => Kind::Other,
+            },
+        }
     }
 
     /// Tells whether what came back was not what had been written.

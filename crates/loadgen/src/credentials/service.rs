@@ -72,7 +72,8 @@ impl Service {
                 false => connection.request(sending, &body.as_slice(), &mut collect).await,
             };
             if !reply.outcome.is_ok() {
-                let error = Error::answer(what, reply.outcome, connection.last_error(&bytes));
+                let error = Error::target(what, connection.last_error(&bytes).unwrap_or_default())
+                    .of(reply.outcome.error_kind());
                 return Err(match hint_unknown.filter(|_| reply.status == 401) {
                     Some(hint) => error.with_hint(hint),
                     None => error,

@@ -309,8 +309,8 @@ impl S3Client {
 
     /// Makes the error of a target that did not do what must be done before load starts.
     pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
-        let text = self.connection.last_error(&self.head.bytes);
-        let error = Error::answer(what, reply.outcome, text);
+        let text = self.connection.last_error(&self.head.bytes).unwrap_or_default();
+        let error = Error::target(what, text).of(reply.outcome.error_kind());
         let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
         let hint = match (code.as_str(), reply.status) {
             (

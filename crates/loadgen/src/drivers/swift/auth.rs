@@ -107,7 +107,8 @@ impl AuthService {
             connection.request(sending, &body.as_slice(), &mut collect).await
         };
         if !reply.outcome.is_ok() {
-            let error = Error::answer("log in", reply.outcome, connection.last_error(&head));
+            let text = connection.last_error(&head).unwrap_or_default();
+            let error = Error::target("log in", text).of(reply.outcome.error_kind());
             return Err(match reply.status {
                 401 | 403 => error.with_hint(match &self.login {
                     Login::TempAuth { .. } => {

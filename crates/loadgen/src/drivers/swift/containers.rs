@@ -234,7 +234,8 @@ impl SwiftClient {
 
     /// Makes the error of a target that did not do what must be done before load starts.
     pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
-        let error = Error::answer(what, reply.outcome, self.connection.last_error(&self.head));
+        let text = self.connection.last_error(&self.head).unwrap_or_default();
+        let error = Error::target(what, text).of(reply.outcome.error_kind());
         match reply.status {
             401 => error.with_hint("the token is not taken here: check storage_url and region"),
             403 => error.with_hint("the user needs a role that may make and write containers"),
