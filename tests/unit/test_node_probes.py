@@ -389,9 +389,11 @@ def test_what_a_probe_betrays_is_a_finding(
 ) -> None:
     nodes = described({"a": 1, "b": 1})
     nodes["a"]["probes"][0]["direct"] = False
+    asked = ("block_bytes", "small_block_bytes", "jobs", "depth", "direct", "seconds")
     nodes["b"]["probes"] = [
         {"kind": "mount", "path": "/x", "claimed": "ceph", "file_system": "ext4",
-         "failed": "/x is ext4 (/dev/vda mounted at /), and not ceph"},
+         "failed": "/x is ext4 (/dev/vda mounted at /), and not ceph",
+         **{name: nodes["a"]["probes"][0][name] for name in asked}},
     ]  # fmt: skip
     why = "ping: none of 10 packets to a came back"
     nodes["b"]["paths"]["a"] = {"failed": why}

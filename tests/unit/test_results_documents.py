@@ -65,6 +65,13 @@ def test_a_value_of_another_kind_in_the_manifest_is_named(
     [
         ("hosts", [{"fingerprint": {}}], "hosts.0", "name"),
         ("ceilings", [{"kind": "fio"}], "ceilings.0", "id"),
+        ("nodes", {"a": {"probes": [{"path": "/x"}]}}, "nodes.a.probes.0", "kind"),
+        (
+            "nodes",
+            {"a": {"paths": {"b": {"ping": {"sent": 1}}}}},
+            "nodes.a.paths.b.ping",
+            "received",
+        ),
         ("stores", {"ceph": {"total_bytes": 1}}, "stores.ceph", "used_bytes"),
         ("calibration", {"host": {"name": "a", "machine": None}}, "calibration.host", "cpu_model"),
     ],

@@ -155,7 +155,7 @@ class CampaignDocument(TypedDict, total=False):
     description: str | None
     targets: dict[str, CampaignTarget]
     report: ReportDocument | None
-    statements: Object | None
+    statements: dict[str, str | None] | None
     imported_from: str
 
 

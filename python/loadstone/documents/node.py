@@ -3,6 +3,8 @@
 What a machine did not say is absent. `failed` is why one could not be asked, or not be measured.
 """
 
+from typing import Required
+
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Number, Whole
@@ -71,23 +73,33 @@ class PoolFacts(TypedDict, total=False):
 class DirectionRates(TypedDict, total=False):
     """What one direction moved: bytes in large blocks, requests in small ones, at random."""
 
-    bytes_per_s: Number
-    requests_per_s: Number
+    bytes_per_s: Required[Number]
+    requests_per_s: Required[Number]
     latency_ns: dict[str, Whole]
     """Of the small blocks, by quantile: p50, p99."""
 
 
-class StorageProbe(TypedDict, total=False):
-    """A device or a mount of a node, and what fio measured there."""
+class StorageRates(TypedDict, total=False):
+    """What fio measured of a device or a mount, by which commands, and what it left there."""
 
-    kind: str
-    path: str
-    block_bytes: Whole
-    small_block_bytes: Whole
-    jobs: Whole
-    depth: Whole
-    direct: bool
-    seconds: Number
+    commands: list[str]
+    write: DirectionRates
+    read: DirectionRates
+    tool: str
+    left_behind: str
+
+
+class StorageProbe(StorageRates, total=False):
+    """A device or a mount of a node, how it was measured, and what came of it."""
+
+    kind: Required[str]
+    path: Required[str]
+    block_bytes: Required[Whole]
+    small_block_bytes: Required[Whole]
+    jobs: Required[Whole]
+    depth: Required[Whole]
+    direct: Required[bool]
+    seconds: Required[Number]
     claimed: str
     """The file system that the campaign says it is."""
     bytes: Whole
@@ -99,11 +111,6 @@ class StorageProbe(TypedDict, total=False):
     total_bytes: Whole
     memory_bytes: Whole
     free_bytes: Whole
-    commands: list[str]
-    write: DirectionRates
-    read: DirectionRates
-    tool: str
-    left_behind: str
     failed: str
     hint: str
     outputs: list[str]
@@ -112,8 +119,8 @@ class StorageProbe(TypedDict, total=False):
 class Ping(TypedDict, total=False):
     """Packets there and back; without times where all were lost."""
 
-    sent: Whole
-    received: Whole
+    sent: Required[Whole]
+    received: Required[Whole]
     min_ms: Number
     avg_ms: Number
     max_ms: Number
@@ -122,7 +129,7 @@ class Ping(TypedDict, total=False):
 class Bandwidth(TypedDict, total=False):
     """What arrived over a path, in so many streams."""
 
-    bits_per_s: Number
+    bits_per_s: Required[Number]
     seconds: Number
     retransmits: Whole | None
     streams: Whole

@@ -62,7 +62,10 @@ def check_ceiling(path: Path, document: Mapping[str, Any]) -> CeilingRecordDocum
     return _checked(path, document, _ceilings())
 
 
-JUDGED = ("phase", "block", "measured", "case.target", "case.workload", "target.name")
+JUDGED = (
+    *("phase", "block", "round", "measured"),
+    *("case.target", "case.workload", "case.parameters", "target.name", "target.driver"),
+)
 """What a trial says of itself in any run that can be judged."""
 
 

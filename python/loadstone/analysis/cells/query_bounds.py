@@ -109,7 +109,8 @@ def _paths_to(run: Run, target: TargetSettings) -> Iterator[QueryBound]:
         for end in clients:
             one = (nodes[start].get("paths") or {}).get(end)
             if start != end and one and "bandwidth" in one:
-                ping_ms = (one.get("ping") or {}).get("avg_ms")
+                ping = one.get("ping")
+                ping_ms = ping.get("avg_ms") if ping else None
                 yield QueryBound(
                     resource="network",
                     name=f"iperf3 and ping from {start} to {end}",

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from loadstone import units
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.campaign.schema.systems.node_probe import NodeProbe
-from loadstone.documents.node import DirectionRates, StorageProbe
+from loadstone.documents.node import DirectionRates, StorageProbe, StorageRates
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs
@@ -102,7 +102,7 @@ def _probe_of(
     try:
         _look(node, probe, told, interrupt)
         measure = _device if probe.kind == "device" else _mount
-        told.update(measure(node, probe, interrupt, printed))
+        told = {**told, **measure(node, probe, interrupt, printed)}
     except InputError as error:
         told["failed"] = error.message
         if error.hint:
@@ -171,7 +171,7 @@ def _room(parts: Parts) -> int | None:
 
 def _device(
     node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
-) -> StorageProbe:
+) -> StorageRates:
     sudo = ["sudo", "-n"] if node.sudo else []
     # --readonly and the refusal to make files: whatever stands at the path, nothing is written.
     fixed = [*sudo, "fio", "--readonly", "--allow_file_create=0", f"--filename={probe.path}"]
@@ -191,7 +191,7 @@ def _device(
 
 def _mount(
     node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
-) -> StorageProbe:
+) -> StorageRates:
     word = chance.token_hex(8)
     folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
     fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
@@ -281,8 +281,9 @@ def _line(word: str, probe: NodeProbe, step: str, words: list[str]) -> str:
     return f"{word} {step} timeout {limit_s} {shlex.join(words)}"
 
 
-def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageProbe:
-    told: StorageProbe = {"commands": [shlex.join(own) for own in words.values()]}
+def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageRates:
+    told: StorageRates = {"commands": [shlex.join(own) for own in words.values()]}
+    measured: dict[tuple[str, str], DirectionRates] = {}
     for step, direction, what in STEPS:
         if step not in words:
             continue
@@ -290,14 +291,16 @@ def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageProbe:
         one = found.read if direction == "read" else found.write
         if one is None:
             raise InputError(f"fio, {step}: nothing was done in {parts[step][0][:40]!r}")
-        nothing: DirectionRates = {}
-        kept = told.setdefault(direction, nothing)
-        if what == "bandwidth":
-            kept["bytes_per_s"] = one["bytes_per_s"]
-        else:
-            kept["requests_per_s"] = one["requests_per_s"]
-            kept["latency_ns"] = one["latency_ns"]
+        measured[direction, what] = one
         told["tool"] = found.tool
+    for direction in ("write", "read"):
+        if (direction, "requests") in measured:
+            small = measured[direction, "requests"]
+            told[direction] = {
+                "bytes_per_s": measured[direction, "bandwidth"]["bytes_per_s"],
+                "requests_per_s": small["requests_per_s"],
+                "latency_ns": small["latency_ns"],
+            }
     return told
 
 

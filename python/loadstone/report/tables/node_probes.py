@@ -146,8 +146,8 @@ def _listed(paths: Iterable[tuple[str, str, PathProbe]]) -> Table:
 
 
 def _ping(one: PathProbe) -> str:
-    ping = one.get("ping") or {}
-    if "avg_ms" not in ping:
+    ping = one.get("ping")
+    if ping is None or "avg_ms" not in ping:
         return NOT_KNOWN
     lost = ping["sent"] - ping["received"]
     return units.format_number(ping["avg_ms"]) + (f" ({lost} lost)" if lost else "")

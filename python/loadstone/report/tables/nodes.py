@@ -57,7 +57,7 @@ def _parts_of(nodes: Nodes) -> Iterator[Table]:
             disk,
             *_words(facts, "model", "firmware", "transport"),
             "rotates" if facts.get("rotates") else "flash",
-            units.format_bytes(facts["bytes"]),
+            units.format_bytes(facts.get("bytes", 0)),
             " ".join(facts.get("mounts") or ()),
         )
         for name, node in nodes.items()
