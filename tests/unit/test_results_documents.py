@@ -73,7 +73,6 @@ def test_a_value_of_another_kind_in_the_manifest_is_named(
             "received",
         ),
         ("stores", {"ceph": {"total_bytes": 1}}, "stores.ceph", "used_bytes"),
-        ("calibration", {"host": {"name": "a", "machine": None}}, "calibration.host", "cpu_model"),
     ],
 )
 def test_what_the_manifest_lacks_is_named(

@@ -6,13 +6,13 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from loadstone import _loadgen
 from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
-from loadstone.report.options import NO_TABLE
+from loadstone.report.options import NO_TABLE, Megabyte, Spread
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
@@ -57,10 +57,15 @@ def report_options(run: "Run", report: Report, chosen: Options, *, is_terminal: 
         decimal_comma=chosen.decimal_comma or said.get("decimal_comma", False),
     )
     if chosen.spread == usual.spread:
-        options = replace(options, spread=said.get("spread", usual.spread))
+        options = replace(options, spread=_known(Spread, said.get("spread"), usual.spread))
     if chosen.megabyte == usual.megabyte:
-        options = replace(options, megabyte=said.get("megabyte", usual.megabyte))
+        options = replace(options, megabyte=_known(Megabyte, said.get("megabyte"), usual.megabyte))
     return on_screen(options, is_terminal=is_terminal)
+
+
+def _known(choices: Any, word: str | None, usual: str) -> Any:
+    """Return a choice of the campaign's, or the usual one for what a later build may know."""
+    return word if word in get_args(choices) else usual
 
 
 def on_screen(options: Options, *, is_terminal: bool) -> Options:

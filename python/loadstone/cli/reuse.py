@@ -18,7 +18,7 @@ from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.writer import RunWriter
 
 RUNS = Path("runs")
-T = TypeVar("T")
+Value = TypeVar("Value")
 DELETES = frozenset({"delete", "bulk_delete"})
 
 
@@ -124,7 +124,7 @@ def flags_of(name: str) -> DatasetFlags:
     )
 
 
-def _alike(values: Iterable[T | None]) -> T | None:
+def _alike(values: Iterable[Value | None]) -> Value | None:
     several = set(values)
     return several.pop() if len(several) == 1 else None
 

@@ -1,9 +1,10 @@
 """A run's manifest, typed: what was planned, on which hosts, and how the run stands.
 
-Values may be absent, as runs of earlier builds lack them, and null where another tool did not tell.
+Values may be absent, as runs of earlier builds lack them, and some null, as other tools tell less.
+What a manifest must have, its reader asks for (`results/layout.py`).
 """
 
-from typing import Any, Literal, Required
+from typing import Any, Required
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
@@ -74,7 +75,7 @@ class HostFacts(TypedDict, total=False):
     virtualisation: str
 
 
-class HostIdentity(TypedDict):
+class HostIdentity(TypedDict, total=False):
     """What makes a host the same one on another day."""
 
     name: str | None
@@ -144,8 +145,8 @@ class ReportDocument(TypedDict, total=False):
     head: str | None
     labels: dict[str, str]
     decimal_comma: bool
-    spread: Literal["seconds", "trials"]
-    megabyte: Literal["MB", "MiB"]
+    spread: str
+    megabyte: str
 
 
 class CampaignDocument(TypedDict, total=False):

@@ -3,10 +3,7 @@
 from typing_extensions import TypedDict
 
 from loadstone.documents.manifest import StoreDocument
-from loadstone.documents.trial import Whole
-
-Figure = int | float
-"""A number as Ceph prints it, whole or not."""
+from loadstone.documents.trial import Number, Whole
 
 PoolState = TypedDict(
     "PoolState",
@@ -22,7 +19,7 @@ PoolState = TypedDict(
         "compression": str,
         "objects": Whole,
         "stored_bytes": Whole,
-        "fill": Figure,
+        "fill": Number,
     },
     total=False,
 )
@@ -31,7 +28,7 @@ PoolState = TypedDict(
 
 OsdState = TypedDict(
     "OsdState",
-    {"class": str | None, "status": str | None, "fill": Figure | None, "groups": Whole | None},
+    {"class": str | None, "status": str | None, "fill": Number | None, "groups": Whole | None},
     total=False,
 )
 """An OSD, and its device's class."""
@@ -40,8 +37,8 @@ OsdState = TypedDict(
 class OsdLatencies(TypedDict, total=False):
     """Milliseconds of an OSD's last writes."""
 
-    commit: Figure | None
-    apply: Figure | None
+    commit: Number | None
+    apply: Number | None
 
 
 class ClusterState(TypedDict, total=False):
@@ -53,15 +50,15 @@ class ClusterState(TypedDict, total=False):
     groups: dict[str, Whole]
     objects_misplaced: Whole
     objects_degraded: Whole
-    recovery_bytes_per_s: Figure
+    recovery_bytes_per_s: Number
     total_bytes: Whole
     used_bytes: Whole
-    fill: Figure
-    fill_by_class: dict[str, Figure | None]
+    fill: Number
+    fill_by_class: dict[str, Number | None]
     osds: dict[str, OsdState]
     classes: dict[str, Whole]
     osds_up: Whole
-    fill_of_fullest_osd: Figure
+    fill_of_fullest_osd: Number
     latency_ms: dict[str, OsdLatencies]
     versions: dict[str, Whole]
     pools: dict[str, PoolState]

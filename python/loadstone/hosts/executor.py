@@ -248,12 +248,14 @@ class _TrialOnHosts:
             self._lose(host, why, keeps_agent=True)
             return
         host.heard = time.monotonic()
+        if messages.attempt_of(heard.body) not in (None, self._attempt):
+            return
         try:
             said = messages.read(heard.say, heard.body)
         except ValueError as error:
             self._lose(host, f"its agent said what is no message of a trial: {error}")
             return
-        if isinstance(said, messages.OfTrial) and said.attempt == self._attempt:
+        if isinstance(said, messages.OfTrial):
             self._take(host, said)
 
     def _take(self, host: TrialHost, said: messages.OfTrial) -> None:

@@ -5,6 +5,7 @@ JSON text, for dask makes tuples of lists. What comes in is checked here, once.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_args
 
@@ -318,6 +319,18 @@ def _sent(value: Any) -> object:
 
 
 _KINDS = {word(kind): TypeAdapter[Any](kind) for kind in get_args(Said | Asked)}
+
+
+def attempt_of(body: Mapping[str, object]) -> int | None:
+    """Return which attempt at a trial a message belongs to, of one that was not read yet."""
+    attempt = body.get("attempt")
+    return attempt if isinstance(attempt, int) else None
+
+
+def build_of(body: Mapping[str, object]) -> str | None:
+    """Return the build of who said hello, in the words of whatever build that is."""
+    build = body.get("build")
+    return build if isinstance(build, str) else None
 
 
 def read(word: str, body: object) -> Said | Asked:

@@ -116,9 +116,11 @@ class HostSession:
             try:
                 said = messages.read(heard.say, heard.body)
             except ValueError as error:
+                build = messages.build_of(heard.body)
                 raise HostError(
-                    f"host {heard.host}: its agent said what is no message: {error}",
-                    "install the same wheel on all of them",
+                    f"host {heard.host}: its agent said what is no message: {error}"
+                    + (f"; its build of the load generator is {build}" if build else ""),
+                    "install the same wheel on all hosts",
                 ) from error
             if isinstance(said, messages.Hello):
                 self.facts[heard.host] = said
@@ -140,7 +142,7 @@ class HostSession:
             told = ", ".join(f"{host} {facts.build}" for host, facts in self.facts.items())
             raise HostError(
                 f"hosts have different builds of the load generator: {told}",
-                "install the same wheel on all of them",
+                "install the same wheel on all hosts",
             )
 
 

@@ -73,7 +73,7 @@ class CaseComparison:
     labels: tuple[str, ...] = ()
 
     @property
-    def test(self) -> str:
+    def test_words(self) -> str:
         """Return what tests the ratio beside its interval, or checks it, in words."""
         return "checked by sign flips" if self.ratio.is_paired else "Mann-Whitney"
 
@@ -81,7 +81,7 @@ class CaseComparison:
     def method_words(self) -> str:
         """Return how its interval and its p were made, in words."""
         p = "" if self.ratio.is_paired else " p"
-        return f"{self.ratio.method_words}, {self.test}{p}"
+        return f"{self.ratio.method_words}, {self.test_words}{p}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

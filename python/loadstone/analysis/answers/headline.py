@@ -34,7 +34,7 @@ NOT_KNOWN = find_rule("UNDETERMINED").short
 class Tile:
     """One number of the first screen: what it is, its value in words, and what it rests on.
 
-    `key` says what it is to programs; a page has it as `data-tile`.
+    `key` says to programs what it is of, as several tiles may be; a page has it as `data-tile`.
     """
 
     key: str

@@ -112,7 +112,7 @@ class Cell:
         return system_of(self.target, self.facts)
 
     @property
-    def size(self) -> int | None:
+    def size_bytes(self) -> int | None:
         """How many bytes an object has, where a parameter says it and all have as many."""
         size = self.parameters.get("size")
         return size if isinstance(size, int) else None

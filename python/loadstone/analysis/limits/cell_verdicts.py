@@ -171,7 +171,7 @@ def _is_watched(record: Record) -> bool:
 
 
 def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
-    return cell.operation, cell.size, cell.threads
+    return cell.operation, cell.size_bytes, cell.threads
 
 
 def _ceiling_of(account: Account, cell: Cell, resource: str) -> float | None:

@@ -48,7 +48,7 @@ class Invitation:
         return json.dumps({"format": FORMAT, **asdict(self)}) + "\n"
 
 
-class InvitationMaker(TypedDict):
+class InvitationHead(TypedDict):
     """What an invitation of any version says: for which host it is, and what made it."""
 
     format: Literal[1]
@@ -108,7 +108,7 @@ def parse_invitation(text: str, origin: str) -> Invitation:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{origin}: it is no invitation to a run", hint) from error
     try:
-        made = TypeAdapter(InvitationMaker).validate_python(found, strict=True)
+        made = TypeAdapter(InvitationHead).validate_python(found, strict=True)
         if made["loadstone"] != __version__:
             raise InputError(
                 f"{origin}: the controller has loadstone {made['loadstone']}, this host "

@@ -47,6 +47,7 @@ class Jobs:
             raise HostError(
                 f"submit a job for an agent: {error}",
                 f"hosts.job holds settings of dask-jobqueue; is {self.submit_program} here?",
+                kind="program-absent" if isinstance(error, FileNotFoundError) else None,
             ) from error
         return [f"{host} is job {job.job_id}" for host, job in self._jobs.items()]
 
@@ -60,6 +61,7 @@ class Jobs:
             raise HostError(
                 "jobs of a batch system need dask-jobqueue, which is not installed",
                 "pip install 'loadstone[jobqueue]', on the controller",
+                kind="program-absent",
             ) from error
         known = [name for name in _parameters(kind) if name not in OF_DASK]
         for name in settings:

@@ -42,6 +42,7 @@ class Local:
                 raise HostError(
                     f'host {invitation.host}: start "{self._command[0]}": {error.strerror}',
                     "hosts.command says how loadstone is called",
+                    kind="program-absent" if isinstance(error, FileNotFoundError) else None,
                 ) from error
             assert agent.stdin is not None
             with contextlib.suppress(BrokenPipeError):

@@ -4,7 +4,6 @@ Each finds its invitation by its rank, in a folder that all hosts see.
 """
 
 import contextlib
-import errno
 import shlex
 import signal
 import subprocess
@@ -54,7 +53,7 @@ class Ranks:
             raise HostError(
                 f'start agents by "{self.program}": {error.strerror}',
                 f"is {self.program} installed here, and in PATH?",
-                kind="program-absent" if error.errno == errno.ENOENT else None,
+                kind="program-absent" if isinstance(error, FileNotFoundError) else None,
             ) from error
         return []
 

@@ -75,8 +75,8 @@ def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         "target": cell.target,
         "operation": operation_words(cell),
         "workload": cell.workload,
-        "size": cell.size,
-        "size_words": None if cell.size is None else describe_size(cell.size),
+        "size": cell.size_bytes,
+        "size_words": None if cell.size_bytes is None else describe_size(cell.size_bytes),
         "parameters": {
             name: value if isinstance(value, (int, float, bool)) else str(value)
             for name, value in cell.parameters.items()

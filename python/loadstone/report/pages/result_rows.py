@@ -79,7 +79,7 @@ def result_table(findings: Findings, answer: Answer, rounds: Sequence[Result]) -
         return ResultRow(
             target=one.cell.target,
             operation=operation_words(one.cell),
-            size="" if one.cell.size is None else describe_size(one.cell.size),
+            size="" if one.cell.size_bytes is None else describe_size(one.cell.size_bytes),
             round=of_round,
             cells=tuple(_cells(one, names, has_data=has_data)),
             chips=tuple(_chips(one, findings, common)),

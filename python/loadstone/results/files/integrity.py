@@ -47,7 +47,8 @@ def sealed(manifest: Manifest) -> Manifest:
 
 def is_as_sealed(manifest: Manifest) -> bool:
     """Tell whether a manifest says what it said when it was written; one without digest may."""
-    return manifest.get("manifest_sha256") in (None, _said_by(manifest))
+    digest = manifest.get("manifest_sha256")
+    return digest is None or digest == _said_by(manifest)
 
 
 def _unsealed(manifest: Manifest) -> Manifest:

@@ -60,7 +60,7 @@ def _finding(found: Comparison, without_first: float | None) -> Finding:
     raw = [one for one in tested if one.p is not None and one.p < ALPHA]
     kept = [one for one in tested if one.p_holm is not None and one.p_holm < ALPHA]
     names = ", ".join(_short(one.case) for one in kept) or "none"
-    test = tested[0].test if tested else "no test"
+    test = tested[0].test_words if tested else "no test"
     statement = (
         f"{len(kept)} of {len(tested)} cases differ between {found.a} and {found.b} after Holm's"
         f" correction: {names} ({test}, p < {ALPHA}; {len(raw)} without the correction)"

@@ -105,7 +105,7 @@ def _loads(actions: Sequence[ActionCell]) -> _Loads:
 
 def load_of(one: ActionCell) -> tuple[int, int]:
     """Return an action's threads and size; the layout has a place for no others."""
-    threads, size = one.cell.clients, one.cell.size
+    threads, size = one.cell.clients, one.cell.size_bytes
     if threads is None or size is None:
         found = one.cell.parameters.get("size")
         raise InputError(

@@ -241,7 +241,7 @@ def _phases(
 
 
 def _rounds_head(cells: Sequence[Cell], options: Options, titled: Collection[str]) -> str:
-    parameters, size = cells[0].parameters, cells[0].size
+    parameters, size = cells[0].parameters, cells[0].size_bytes
     left_out = {"size", "threads", SYSTEM, *titled}
     others = {name: value for name, value in parameters.items() if name not in left_out}
     words = [describe_size(size)] if size is not None else [cells[0].workload]
