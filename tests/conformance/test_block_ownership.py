@@ -229,7 +229,7 @@ def test_an_image_that_a_loop_device_shows_is_refused(image: Path) -> None:
         pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
     loop = made.stdout.strip()
     try:
-        assert loop.removeprefix("/dev/") in refused(image, data)
+        assert loop.removeprefix("/dev/") in refused(image, data, kind="in-use")
     finally:
         tool("losetup", "--detach", loop)
     trials.prepare(place_at(image), data)

@@ -51,6 +51,7 @@ def test_no_assertion_asks_for_prose(ids: Collection[str]) -> None:
         ('assert error.startswith("there is no bucket")', [1]),
         ('assert re.search("there is no bucket", error)', [1]),
         ('with raises(E, match=f"there is no {name} in it"):\n    pass', [1]),
+        ('with raises(E, match=re.escape("there is no bucket")):\n    pass', [1]),
         ('assert error.kind == "no-bucket"', []),
         ('assert f"{path}, line {number}: {why}" in error', []),
         ('assert "bucket 3 of 5" in error', []),
@@ -159,7 +160,7 @@ def _compared(tree: ast.AST, ids: Collection[str]) -> Iterator[int]:
                     _is_prose(text) for side in sides for text in _texts(side) if text not in ids
                 ):
                     yield node.lineno
-            case ast.keyword(arg="match", value=value) if any(map(_is_prose, _texts(value))):
+            case ast.keyword(arg="match", value=value) if any(map(_is_prose, _all_texts(value))):
                 yield value.lineno
 
 
@@ -185,6 +186,14 @@ def _texts(side: ast.expr) -> Iterator[str]:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             for part in parts:
                 yield from _texts(part)
+
+
+def _all_texts(side: ast.expr) -> Iterator[str]:
+    """Yield the texts written anywhere in it, as in `re.escape("…")`."""
+    yield from _texts(side)
+    for call in ast.walk(side):
+        if isinstance(call, ast.Call):
+            yield from (text for given in call.args for text in _texts(given))
 
 
 def _is_prose(text: str) -> bool:

@@ -279,7 +279,7 @@ def test_a_token_that_is_refused_says_how_to_log_in(home: Path, cloud: tuple[Clo
     services.refuses = 401
     with pytest.raises(_loadgen.TargetError, match="aws sso login") as told:
         heads(url)
-    assert told.value.kind == "denied"
+    assert told.value.kind == "secret-absent"
     assert SECRET not in str(told.value)
 
 

@@ -55,7 +55,7 @@ def test_a_monitor_that_does_not_answer_is_given_up(ceph_to_break: Cluster, tmp_
 
 
 def test_a_configuration_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
-    said = refusal(ceph_to_break, "target-absent", conf="/no/such/ceph.conf")
+    said = refusal(ceph_to_break, "target", conf="/no/such/ceph.conf")
     assert f" /no/such/ceph.conf: {os.strerror(errno.ENOENT)}" in said
     assert "CEPH_CONF" in said
 
@@ -80,7 +80,7 @@ def test_a_keyring_that_is_none_is_told_so(ceph_to_break: Cluster, tmp_path: Pat
     said = refusal(ceph_to_break, "denied", keyring=str(keyring))
     assert "keyring" in said
     keyring.unlink()
-    said = refusal(ceph_to_break, "target-absent", keyring=str(keyring))
+    said = refusal(ceph_to_break, "secret-absent", keyring=str(keyring))
     assert f"{keyring}: {os.strerror(errno.ENOENT)}" in said
 
 

@@ -93,7 +93,7 @@ def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
     said = loadstone(*words, environment={"K": "hush"})
     assert said.code == 1
     (error,) = said.errors
-    assert error["kind"] == "target"
+    assert error["kind"] == "unreachable"
     assert 'target "one"' in error["message"]
     assert "Traceback" not in said.err
     run = read_run(tmp_path / "run")

@@ -184,11 +184,11 @@ def test_a_run_that_goes_on_does_not_hide_an_edit_of_its_manifest(run_path: Path
 def test_a_run_that_goes_on_has_the_digests_of_its_new_end(run_path: Path) -> None:
     _interrupt(run_path)
     with RunWriter.reopen(run_path) as writer:
-        (run_path / "hooks.jsonl").write_text('{"hook": 1}\n')
+        (run_path / "hooks.jsonl").write_text('{"hook": "one"}\n')
         assert read_run(run_path).altered == ()
         writer.finish({"state": "finished"})
     assert read_run(run_path).altered == ()
-    (run_path / "hooks.jsonl").write_text('{"hook": 2}\n')
+    (run_path / "hooks.jsonl").write_text('{"hook": "two"}\n')
     assert read_run(run_path).altered == ("hooks.jsonl",)
 
 

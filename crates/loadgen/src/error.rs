@@ -5,6 +5,9 @@ use std::io;
 
 use crate::secrecy::foreign_text;
 
+/// What stands before each hint of a text.
+pub(crate) const HINT: &str = "\nhint: ";
+
 /// Why a trial cannot run or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -80,7 +83,14 @@ impl Kind {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::ResourceBusy => Self::InUse,
-            io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable => Self::Unreachable,
+            io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::StaleNetworkFileHandle => Self::Unreachable,
             io::ErrorKind::Unsupported | io::ErrorKind::FileTooLarge => Self::Unsupported,
             _ => Self::Other,
         }
@@ -88,19 +98,20 @@ impl Kind {
 }
 
 fn hint_line(hint: &Option<String>) -> String {
-    hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"))
+    hint.as_ref().map_or_else(String::new, |hint| format!("{HINT}{hint}"))
 }
 
 impl Error {
     /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
-        Self::Target {
-            kind: Kind::Other,
-            what: foreign_text(&what.into()),
-            came_back: foreign_text(&came_back.into()),
-            hint: None,
-            is_refusal: false,
-        }
+        let came_back = foreign_text(&came_back.into());
+        // What a target says to do, or what an error that this one is of does.
+        let (came_back, hint) = match came_back.split_once(HINT) {
+            Some((came_back, hint)) => (came_back.to_owned(), Some(hint.to_owned())),
+            None => (came_back, None),
+        };
+        let what = foreign_text(&what.into());
+        Self::Target { kind: Kind::Other, what, came_back, hint, is_refusal: false }
     }
 
     /// Makes the error of a target's file or device that the kernel did not do something with.
@@ -117,11 +128,12 @@ impl Error {
         self
     }
 
-    /// Adds what the user can do.
+    /// Adds what the user can do, to what else it says.
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         if let Self::Target { hint, .. } = &mut self {
-            *hint = Some(text.into());
+            let text = text.into();
+            *hint = Some(hint.take().map_or_else(|| text.clone(), |first| first + HINT + &text));
         }
         self
     }
@@ -142,6 +154,14 @@ impl Error {
             *is_refusal = is_no;
         }
         self
+    }
+
+    /// Returns what sort of error it is; only that of a target has one.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Target { kind, .. } => *kind,
+            _ => Kind::Other,
+        }
     }
 
     pub(crate) fn is_refusal(&self) -> bool {

@@ -109,6 +109,7 @@ impl Outcome {
             _ => match self.http_status() {
                 Some(401 | 403) => Kind::Denied,
                 Some(404) => Kind::TargetAbsent,
+                Some(501) => Kind::Unsupported,
                 Some(507) => Kind::NoSpace,
                 _ => Kind::Other,
             },

@@ -11,11 +11,12 @@ from loadstone.documents.trial import Number, Whole
 
 
 class ProcessorFacts(TypedDict, total=False):
-    """All processors of a node together; `cores` are of all sockets."""
+    """All processors of a node together; `cores` are of all sockets, where it says how many."""
 
     model: str
     sockets: Whole
     cores: Whole
+    cores_per_socket: Whole
     threads: Whole
     mhz: Number
     mhz_max: Number

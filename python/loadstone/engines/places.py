@@ -5,6 +5,7 @@ refused. Only files that the mark lists are deleted, and the place itself once n
 it; what an engine wrote in a format of its own lies in one folder of it, which is ours as a whole.
 """
 
+import errno
 import hashlib
 import os
 import shutil
@@ -18,12 +19,22 @@ from typing import TypeVar
 
 from loadstone.engines.engine import Bucket
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
-from loadstone.errors import TargetError
+from loadstone.errors import Kind, TargetError
 
 OWN_FORMAT = "own-format"
 """The folder in which an engine keeps tables in its own format."""
 
 _T = TypeVar("_T")
+
+
+def _unwritten(path: Path, error: OSError) -> TargetError:
+    kinds: dict[int | None, Kind] = {
+        errno.ENOSPC: "no-space",
+        errno.EDQUOT: "no-space",
+        errno.EACCES: "denied",
+        errno.EROFS: "denied",
+    }
+    return TargetError(f'cannot write "{path}": {error.strerror}', kind=kinds.get(error.errno))
 
 
 class TablePlace(ABC):
@@ -114,7 +125,9 @@ class DirectoryPlace(TablePlace):
         """Make the directory, private to this user."""
         if not self._parent.is_dir():
             raise TargetError(
-                f'no directory "{self._parent}"', "make it, or mount what it should be"
+                f'no directory "{self._parent}"',
+                "make it, or mount what it should be",
+                kind="target-absent",
             )
         with suppress(FileExistsError):
             self._path.mkdir(mode=0o700)
@@ -134,7 +147,7 @@ class DirectoryPlace(TablePlace):
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise TargetError(f'cannot write "{path}": {error.strerror}') from error
+            raise _unwritten(path, error) from error
 
     def holds(self, file: TableFile) -> bool:
         """Read a file again; what the run that stopped left to the kernel is put on the device."""
@@ -163,7 +176,7 @@ class DirectoryPlace(TablePlace):
                 os.fsync(file.fileno())
             fresh.rename(self._path / MARK)
         except OSError as error:
-            raise TargetError(f'cannot write "{fresh}": {error.strerror}') from error
+            raise _unwritten(fresh, error) from error
 
     def remove(self, mark: Mark) -> list[str]:
         """Delete the files of the mark and what an engine made of them."""

@@ -1,7 +1,7 @@
 """What the load generator raises before load starts, as errors of a target."""
 
 from loadstone import _loadgen
-from loadstone.errors import TargetError
+from loadstone.errors import LoadstoneError, TargetError
 
 Raised = (_loadgen.TargetError, ValueError, OSError)
 """What `_loadgen.run_trial` raises by itself."""
@@ -9,7 +9,7 @@ Raised = (_loadgen.TargetError, ValueError, OSError)
 
 def as_target_error(error: Exception, where: str = "") -> TargetError:
     """Return an error of the load generator's as one of ours, with a place before its words."""
-    if isinstance(error, _loadgen.TargetError):
+    if isinstance(error, _loadgen.TargetError | LoadstoneError):
         return TargetError(where + error.message, error.hint, kind=error.kind)
     return TargetError(f"{where}{error}")
 

@@ -137,6 +137,8 @@ def _cpu(text: str) -> Survey:
     cores = _number(told.get("Core(s) per socket") or told.get("Core(s) per cluster"))
     if sockets is not None and cores is not None:
         cpu["cores"] = int(sockets) * int(cores)
+    elif cores is not None:
+        cpu["cores_per_socket"] = int(cores)
     return {"cpu": cpu}
 
 

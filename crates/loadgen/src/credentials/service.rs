@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use loadstone_wire::http1::{self, Method};
 use serde_json::{Map, json};
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::outcome::Outcome;
 use crate::reactor::run_to_end;
 use crate::transport::{
@@ -73,7 +73,7 @@ impl Service {
             };
             if !reply.outcome.is_ok() {
                 let error = Error::target(what, connection.last_error(&bytes).unwrap_or_default())
-                    .of(reply.outcome.error_kind());
+                    .of(Kind::SecretAbsent);
                 return Err(match hint_unknown.filter(|_| reply.status == 401) {
                     Some(hint) => error.with_hint(hint),
                     None => error,

@@ -310,6 +310,7 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
             Err(error) => {
                 let what = format!("mark {} \"{place}\" again, which stays", P::PLACE);
                 return Err(Error::target(what, error.to_string())
+                    .of(error.kind())
                     .with_hint("clean up again: an empty one is known from the run's journal"));
             }
         },

@@ -7,6 +7,7 @@ use std::io;
 use loadstone_wire::http1::{Head, ParseError};
 use loadstone_wire::xml;
 
+use crate::error::HINT;
 use crate::outcome::Outcome;
 use crate::payload::Evidence;
 use crate::secrecy::{PART_BYTES, cut, foreign_line};
@@ -140,7 +141,7 @@ impl Refusal {
             };
             let place = foreign_line(place);
             let place = cut(&place, SHOWN_CHARACTERS);
-            let _ = write!(text, "\nhint: {told} {place}");
+            let _ = write!(text, "{HINT}{told} {place}");
         }
     }
 

@@ -117,7 +117,7 @@ class Statement:
     unit: str
     place: str
     per: str = ""
-    count: float = 1
+    count: int | float = 1
     carried_by: str = ""
 
 
@@ -126,8 +126,8 @@ class StatedRatio:
     """A ratio said in words, with the two numbers that it is of."""
 
     words: str
-    value: float
-    base: float
+    value: int | float
+    base: int | float
     unit: str
     place: str
 

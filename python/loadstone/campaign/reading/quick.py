@@ -156,7 +156,7 @@ def campaign_from_flags(
     operations = [name.strip() for name in operation.split(",") if name.strip()]
     is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
     lengths = (flags.get("count"), flags.get("duration"), flags.get("reuse"))
-    by_clock = is_usual and all(length is None for length in lengths)
+    is_by_clock = is_usual and all(length is None for length in lengths)
     data = {
         "name": "bench",
         "targets": {
@@ -169,9 +169,12 @@ def campaign_from_flags(
                 }
             )
         },
-        "dataset": {**_dataset(operations, flags, by_clock=by_clock), **_given({"prefix": bucket})},
+        "dataset": {
+            **_dataset(operations, flags, is_by_clock=is_by_clock),
+            **_given({"prefix": bucket}),
+        },
         "load": _load(flags),
-        "phases": _phases(operations, flags, by_clock=by_clock),
+        "phases": _phases(operations, flags, is_by_clock=is_by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
     }
@@ -242,7 +245,7 @@ def _load(flags: Flags) -> dict[str, Any]:
     return _given({"threads": threads, "rate": rate, **open_keys})
 
 
-def _dataset(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> dict[str, Any]:
+def _dataset(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> dict[str, Any]:
     given = flags.get("size")
     size = SIZE if given is None else given
     names = {
@@ -252,11 +255,13 @@ def _dataset(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> dict
         "encryption": flags.get("encryption"),
         "path_encryption": flags.get("path_encryption"),
     }
-    return _given({"objects": _count(operations, flags, size, by_clock), "size": size, **names})
+    return _given(
+        {"objects": _count(operations, flags, size, is_by_clock=is_by_clock), "size": size, **names}
+    )
 
 
 def _count(
-    operations: Sequence[str], flags: Flags, size: int | str, by_clock: bool
+    operations: Sequence[str], flags: Flags, size: int | str, *, is_by_clock: bool
 ) -> int | str | None:
     """Return how many objects there are: as many as were asked for, or as fit into the space."""
     if list(operations) == [SESSIONS]:
@@ -268,7 +273,7 @@ def _count(
     if flags.get("duration") is not None:
         is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
         return COUNT_OF_TIMED_PUT if is_put else COUNT
-    if not by_clock:
+    if not is_by_clock:
         return COUNT
     try:
         size_bytes = max(1, units.parse_size(str(size)))
@@ -282,8 +287,8 @@ def _count(
     return max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
 
 
-def _phases(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> list[dict[str, Any]]:
-    """Return the phases; `by_clock` gives those without a length the default one, in time.
+def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> list[dict[str, Any]]:
+    """Return the phases; `is_by_clock` gives those without a length the default one, in time.
 
     What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
     it, and what deletes, goes over its objects once: it has none left then.
@@ -307,9 +312,11 @@ def _phases(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> list[
         mix = dict(MIXED)
     elif operations and all("=" in name for name in operations):
         mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
-    timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if by_clock else shared
+    timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if is_by_clock else shared
     if mix:
-        return [{**timed, "mix": mix, **_own(list(mix), flags, is_only=True, by_clock=by_clock)}]
+        return [
+            {**timed, "mix": mix, **_own(list(mix), flags, is_only=True, is_by_clock=is_by_clock)}
+        ]
     is_only = len(operations) == 1
     is_put = list(operations) in PUTS
     return [
@@ -317,7 +324,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, by_clock: bool) -> list[
             **(timed if is_put or name in READS else shared),
             **_named(operations, place),
             "op": name,
-            **_own([name], flags, is_only=is_only, by_clock=by_clock),
+            **_own([name], flags, is_only=is_only, is_by_clock=is_by_clock),
         }
         for place, name in enumerate(operations)
     ]
@@ -330,7 +337,7 @@ def _named(operations: Sequence[str], place: int) -> dict[str, str]:
 
 
 def _own(
-    operations: Sequence[str], flags: Flags, *, is_only: bool, by_clock: bool
+    operations: Sequence[str], flags: Flags, *, is_only: bool, is_by_clock: bool
 ) -> dict[str, Any]:
     """Return the keys that only some operations read.
 
@@ -344,7 +351,7 @@ def _own(
         "part_concurrency": ("part_concurrency", flags.get("part_concurrency"), None),
     }
     keys: dict[str, Any] = {}
-    if list(operations) == ["list"] and flags.get("duration") is None and not by_clock:
+    if list(operations) == ["list"] and flags.get("duration") is None and not is_by_clock:
         # One request lists many objects: the count is of requests here, as of every phase.
         keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
     if is_only or READS.issuperset(operations):

@@ -163,7 +163,7 @@ class EngineProcess:
         self.begin(task)
         told = self.answer(timeout_ns)
         if not isinstance(told, kind):
-            raise self.refuse(f"answered {type(told).__name__}, expected {kind.__name__}")
+            raise self.end_for(f"answered {type(told).__name__}, expected {kind.__name__}")
         return told
 
     def begin(self, task: Task) -> None:
@@ -181,13 +181,13 @@ class EngineProcess:
         try:
             told = read_told(self._awaited(timeout_ns))
         except ValueError as error:
-            raise self.refuse(str(error)) from error
+            raise self.end_for(str(error)) from error
         if isinstance(told, TaskFailed):
             message = secrets.hide(told.failed, self._hidden)
             raise EngineError(outcome_of(message), message)
         return told
 
-    def refuse(self, what: str) -> EngineError:
+    def end_for(self, what: str) -> EngineError:
         """End the process for what it did, and return the error."""
         self._end()
         said = secrets.hide(what[:SAID_MAX], self._hidden)

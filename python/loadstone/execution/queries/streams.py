@@ -63,7 +63,7 @@ class QueryStreams:
                 case StreamAnswer(stream=number, query=name) if self._is_asked_for(number, name):
                     self._take(told)
                 case _:
-                    raise process.refuse(f"answered {told} to streams")
+                    raise process.end_for(f"answered {told} to streams")
 
     def _is_asked_for(self, number: int, name: str) -> bool:
         return 0 <= number < len(self._left) and name in self._left[number]

@@ -162,6 +162,7 @@ class _Trial:
             raise TargetError(
                 f'"{self._place.name}" has tables of run {there.run[:8]} that are not whole',
                 "loadstone clean with that run's folder removes them",
+                kind="of-another-run",
             )
         kept = self._kept(files) if there == mark else ()
         self._output.intent([self._place.name])

@@ -5,6 +5,7 @@ own, as the harness runs one in each thread; at the end every space is listed, a
 to. What a READ and a LIST must return stands in the fixture, and is held to what was written.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -231,11 +232,13 @@ def _read(path: Path) -> Fixture:
         regular_file.check(path)
         if path.stat().st_size > FILE_BYTES_MAX:
             raise InputError(f'"{path}" is larger than 256 MiB, which no fixture is')
-        return Fixture.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        return Fixture.model_validate_json(content.decode(json.detect_encoding(content)))
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
-    except ValidationError as error:
+    except ValueError as error:
+        what = first_mistake(error) if isinstance(error, ValidationError) else str(error)
         raise InputError(
-            f'"{path}" is no fixture: {first_mistake(error)}',
+            f'"{path}" is no fixture: {what}',
             "the harness keeps them under src/test/resources/fixture",
         ) from error

@@ -1,7 +1,7 @@
 //! How the kernel is asked for blocks: by an io_uring, or by calls that block a thread.
 
 use super::place::Place;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::settings;
 use crate::transport::ring::Ring;
 use crate::trial::Trial;
@@ -27,6 +27,7 @@ pub(super) fn choose(trial: &Trial, place: &Place) -> Result<(bool, Option<Strin
             format!("delete on target \"{}\" with io_uring", trial.target.name),
             "this device can only discard (BLKDISCARD), which is a call that blocks",
         )
+        .of(Kind::Unsupported)
         .with_hint("choose engine auto or psync"));
     }
     match Ring::refusal() {
@@ -34,6 +35,7 @@ pub(super) fn choose(trial: &Trial, place: &Place) -> Result<(bool, Option<Strin
             format!("make an io_uring for target \"{}\"", trial.target.name),
             error.to_string(),
         )
+        .of(Kind::Unsupported)
         .with_hint("choose engine psync, or allow io_uring_setup to this process")),
         Some(error) => Ok((true, Some(error.to_string()))),
         None => {

@@ -191,10 +191,11 @@ impl Place {
         file: &File,
         allow_foreign: bool,
     ) -> Result<Result<BucketState, Refusal>, Error> {
-        let refuse = |kind, why: String, hint: &str| Ok(Err(Refusal::new(kind, why, hint)));
+        let refuse = |left, why: String, hint: &str| Ok(Err(Refusal::new(left, why, hint)));
         if let Some(holder) = uses::holder(file.as_fd(), self.is_device) {
             let hint = "name another path, or take it out of that use first";
-            return refuse(LeftKind::OtherObjects, holder, hint);
+            let used = Refusal::new(LeftKind::OtherObjects, holder, hint).of(Kind::InUse);
+            return Ok(Err(used));
         }
         let found = file.metadata().map_err(|error| self.refused("look at", &error))?;
         if !self.is_device && found.nlink() != 1 {
@@ -333,6 +334,7 @@ impl Place {
             let refused = self.refused("open", &error);
             match error.raw_os_error() {
                 Some(libc::EINVAL) if self.is_direct => refused
+                    .of(Kind::Unsupported)
                     .with_hint("this file system may know no direct I/O: set direct to false"),
                 Some(libc::EBUSY) => refused.with_hint("unmount it, or take it out of its array"),
                 _ => refused,
@@ -397,7 +399,7 @@ impl Place {
         };
         let judged = |file: &File| match self.judge(file, false) {
             Ok(Ok(_)) => None,
-            Ok(Err(refusal)) => Some((refusal.kind, refusal.why)),
+            Ok(Err(refusal)) => Some((refusal.left, refusal.why)),
             Err(error) => Some((LeftKind::Error, error.to_string())),
         };
         if self.is_device {

@@ -6,25 +6,29 @@ use crate::ownership::LeftKind;
 
 /// Why a place may not be written to, and what to do.
 pub(super) struct Refusal {
-    pub(super) kind: LeftKind,
+    pub(super) left: LeftKind,
     pub(super) why: String,
-    pub(super) hint: String,
-    is_copy: bool,
+    kind: Kind,
+    hint: String,
 }
 
 impl Refusal {
-    pub(super) fn new(kind: LeftKind, why: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind, why: why.into(), hint: hint.into(), is_copy: false }
+    pub(super) fn new(left: LeftKind, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        let kind = match left {
+            LeftKind::OtherRun => Kind::OfAnotherRun,
+            _ => Kind::NotOurs,
+        };
+        Self { left, why: why.into(), kind, hint: hint.into() }
+    }
+
+    /// Says what sort of error it is, where that is not by whose the place is.
+    pub(super) fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// Makes the error of a target that is refused.
     pub(super) fn into_error(self, what: String) -> Error {
-        let kind = match self.kind {
-            _ if self.is_copy => Kind::Copied,
-            LeftKind::OtherRun => Kind::OfAnotherRun,
-            _ => Kind::NotOurs,
-        };
-        Error::target(what, self.why).of(kind).with_hint(self.hint)
+        Error::target(what, self.why).of(self.kind).with_hint(self.hint)
     }
 }
 
@@ -45,18 +49,16 @@ pub(super) fn stranger(ends: Ends) -> Refusal {
             "check what is on it; if it can go, erase it, or pass --allow-foreign for this \
              target",
         ),
-        Ends::Copied { run } => Refusal {
-            is_copy: true,
-            ..Refusal::new(
-                LeftKind::OtherObjects,
-                format!(
-                    "run {run} marked a file or device with another identity: this is a copy of \
-                     it, or its inode or serial number has changed"
-                ),
-                "check what is on it; if it can go, erase its first and last MiB, or pass \
-                 --allow-foreign for this target",
-            )
-        },
+        Ends::Copied { run } => Refusal::new(
+            LeftKind::OtherObjects,
+            format!(
+                "run {run} marked a file or device with another identity: this is a copy of it, or \
+                 its inode or serial number has changed"
+            ),
+            "check what is on it; if it can go, erase its first and last MiB, or pass \
+             --allow-foreign for this target",
+        )
+        .of(Kind::Copied),
         Ends::Old => Refusal::new(
             LeftKind::Foreign,
             "an earlier version marked it, and that mark shows neither copies nor later writes",

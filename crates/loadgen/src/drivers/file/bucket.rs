@@ -95,6 +95,7 @@ impl FileTree {
                 ),
                 error.to_string(),
             )
+            .of(Kind::Unsupported)
             .with_hint("this file system knows no O_DIRECT: set direct to false")),
             // Anything else (a directory that only may be read) is for the operation to meet.
             _ => Ok(()),

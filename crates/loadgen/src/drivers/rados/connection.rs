@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::library::{Cluster, Context, Library, Listing, library, refused, text};
 use super::settings::Access;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// How long the monitors may take to answer, unless the user's configuration says something.
 const MONITORS_ANSWER_WITHIN_S: &str = "30";
@@ -64,7 +64,7 @@ impl Connection {
         if !is_absent {
             let place = access.conf.as_deref().unwrap_or("at its default places");
             demand(result, || format!("read the Ceph configuration {place}")).map_err(|error| {
-                error.with_hint("set \"conf\", or CEPH_CONF in the environment")
+                error.of(Kind::Other).with_hint("set \"conf\", or CEPH_CONF in the environment")
             })?;
         }
         // SAFETY: a null name means CEPH_ARGS.
@@ -76,8 +76,9 @@ impl Connection {
             // Ceph takes lists and variables too; a plain path that cannot be read would only come
             // back as "permission denied".
             if !path.contains([',', '$']) {
-                std::fs::File::open(path)
-                    .map_err(|error| Error::system(format!("read the keyring {path}"), &error))?;
+                std::fs::File::open(path).map_err(|error| {
+                    Error::system(format!("read the keyring {path}"), &error).of(Kind::SecretAbsent)
+                })?;
             }
             self.set("keyring", path)?;
         }
@@ -107,6 +108,7 @@ impl Connection {
         let result =
             unsafe { (self.library.rados_conf_set)(self.cluster, name.as_ptr(), setting.as_ptr()) };
         demand(result, || format!("set Ceph's option {key} to \"{value}\"")).map_err(|error| {
+            let error = error.of(Kind::Other);
             match -result {
                 libc::ENOENT => error.with_hint("Ceph has no option of this name"),
                 _ => error.with_hint("is this a value that the option takes?"),

@@ -9,7 +9,7 @@ use loadstone_wire::xml;
 use super::S3Client;
 use super::head::HeadSpec;
 use super::objects;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
@@ -310,8 +310,14 @@ impl S3Client {
     /// Makes the error of a target that did not do what must be done before load starts.
     pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
         let text = self.connection.last_error(&self.head.bytes).unwrap_or_default();
-        let error = Error::target(what, text).of(reply.outcome.error_kind());
         let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
+        let kind = match code.as_str() {
+            "QuotaExceeded" => Kind::NoSpace,
+            "ExpiredToken" | "InvalidToken" => Kind::SecretAbsent,
+            "NotImplemented" => Kind::Unsupported,
+            _ => reply.outcome.error_kind(),
+        };
+        let error = Error::target(what, text).of(kind);
         let hint = match (code.as_str(), reply.status) {
             (
                 "SignatureDoesNotMatch"
