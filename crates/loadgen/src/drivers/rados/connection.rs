@@ -48,7 +48,14 @@ impl Connection {
         demand(result, || {
             format!("connect to cluster \"{}\" as \"{}\"", access.cluster, access.user)
         })
-        .map_err(|error| error.with_hint(why_refused(-result, is_configured)))?;
+        .map_err(|error| {
+            let kind = match -result {
+                libc::ENOENT if is_configured => Kind::SecretAbsent,
+                libc::ENOENT => Kind::Other,
+                _ => error.kind(),
+            };
+            error.of(kind).with_hint(why_refused(-result, is_configured))
+        })?;
         connection.pool = connection.look_up(&access.pool)?;
         Ok(connection)
     }
