@@ -80,6 +80,7 @@ def test_occasional_bad_trials_widen_the_interval_and_it_still_covers() -> None:
     assert 0.93 <= inside / TRIALS <= 0.995
 
 
+@pytest.mark.long(cpu_s=3)
 def test_the_geometric_mean_of_a_suite_covers() -> None:
     generator = np.random.default_rng(9)
     inside, repeats = 0, 1_500

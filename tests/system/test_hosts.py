@@ -71,7 +71,13 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     assert "Client hosts" in loadstone("report", tmp_path / "run", "--full").out
 
 
-@pytest.mark.parametrize("load", ["threads: 3", "rate: 300/s, clients_max: 60"])
+@pytest.mark.parametrize(
+    "load",
+    [
+        "threads: 3",
+        pytest.param("rate: 300/s, clients_max: 60", marks=pytest.mark.long(cpu_s=6)),
+    ],
+)
 def test_any_number_of_hosts_writes_the_same_objects(tmp_path: Path, load: str) -> None:
     written = {hosts: objects_of(tmp_path / str(hosts), hosts, load) for hosts in (1, 5)}
     assert len(written[1]) == 300

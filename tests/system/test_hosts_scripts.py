@@ -194,7 +194,9 @@ def rows_of_writers() -> Iterator[str]:
         yield f"{SESSIONS + session},AUDIT,s{audited}/,,{LENGTH_S * SECOND_NS}"
 
 
-@pytest.mark.parametrize("on_lost", ["continue", "stop"])
+@pytest.mark.parametrize(
+    "on_lost", ["continue", pytest.param("stop", marks=pytest.mark.long(cpu_s=4))]
+)
 def test_a_host_that_is_killed_leaves_no_false_finding(tmp_path: Path, on_lost: str) -> None:
     data = tmp_path / "data"
     data.mkdir()

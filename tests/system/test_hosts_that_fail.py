@@ -173,7 +173,9 @@ throttles = pytest.mark.skipif(
 
 
 @throttles
-@pytest.mark.parametrize("on_lost", ["continue", "stop"])
+@pytest.mark.parametrize(
+    "on_lost", [pytest.param("continue", marks=pytest.mark.long(cpu_s=4)), "stop"]
+)
 def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
     network: SshNetwork, tmp_path: Path, on_lost: str
 ) -> None:

@@ -292,6 +292,7 @@ def test_a_sweep_gives_the_points_that_were_measured(tmp_path):
     assert [float(row["rate"]) for row in rows] == [53, 188, 359, 425, 431, 429]
 
 
+@pytest.mark.long(cpu_s=5)
 def test_a_hundred_trials_of_an_hour_still_make_a_small_page(tmp_path):
     folder = Folder(tmp_path / "run", "long", seconds=240)
     for number in range(1, 101):
