@@ -9,10 +9,10 @@ start of the process and of the engine is not: it is before the query, and outsi
 import argparse
 import time
 
-from loadstone.engines import worker
 from loadstone.engines.engine import Row, Tables
-from loadstone.engines.messages import RunQuery
-from loadstone.engines.traffic import Route
+from loadstone.engines.process import worker
+from loadstone.engines.process.messages import RunQuery
+from loadstone.engines.process.traffic import Route
 
 ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.engines.engine import Bucket, EngineUse, Tables
-from loadstone.engines.messages import (
+from loadstone.engines.process.messages import (
     CLASS,
     EngineOpened,
     NamedQuery,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from loadstone.engines import traffic
-from loadstone.engines.traffic import Route, received_by
+from loadstone.engines.process import traffic
+from loadstone.engines.process.traffic import Route, received_by
 
 SIZE = 100_000
 SERVER = f"""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from loadstone.engines.ending import end_with_parent
+from loadstone.engines.process.ending import end_with_parent
 from loadstone.engines.settings import SparkOptions
 from loadstone.errors import InputError
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
 from loadstone.documents.mistake import first_mistake
-from loadstone.engines.messages import CLASS, Answered, Task, TaskFailed, Told, line_of
+from loadstone.engines.process.messages import CLASS, Answered, Task, TaskFailed, Told, line_of
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 
@@ -135,7 +135,7 @@ class EngineProcess:
         # What an engine writes beside the tables goes with its process, however that ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadstone.engines.worker"],
+            [sys.executable, "-m", "loadstone.engines.process.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loadstone.engines.answers import Answer
 from loadstone.engines.benchmark import text_of
 from loadstone.engines.engine import EngineUse
-from loadstone.engines.messages import NamedQuery, RunStreams, StreamAnswer, StreamsEnded
+from loadstone.engines.process.messages import NamedQuery, RunStreams, StreamAnswer, StreamsEnded
 from loadstone.execution.queries.engine_process import EngineError, EngineProcess, outcome_of
 
 

@@ -21,7 +21,8 @@ from loadstone.engines import entry_of
 from loadstone.engines.answers import Answer
 from loadstone.engines.benchmark import text_of
 from loadstone.engines.engine import EngineUse, Tables
-from loadstone.engines.messages import (
+from loadstone.engines.places import OWN_FORMAT, TablePlace
+from loadstone.engines.process.messages import (
     EngineOpened,
     OpenEngine,
     QueryAnswer,
@@ -29,7 +30,6 @@ from loadstone.engines.messages import (
     TablesWritten,
     WriteTables,
 )
-from loadstone.engines.places import OWN_FORMAT, TablePlace
 from loadstone.engines.settings import SparkOptions
 from loadstone.engines.tables import Mark, TableFile, files_by_table, generate, hash_of
 from loadstone.errors import TargetError

@@ -14,11 +14,12 @@ from dataclasses import replace
 from functools import partial
 from typing import IO, NoReturn, TypeVar
 
-from loadstone.engines import load_engine, session
+from loadstone.engines import load_engine
 from loadstone.engines.answers import plain_answer
-from loadstone.engines.ending import end_with_parent
 from loadstone.engines.engine import Engine, EngineUse, GoneError, Row, Tables
-from loadstone.engines.messages import (
+from loadstone.engines.process import session
+from loadstone.engines.process.ending import end_with_parent
+from loadstone.engines.process.messages import (
     EngineOpened,
     OpenEngine,
     QueryAnswer,
@@ -33,8 +34,8 @@ from loadstone.engines.messages import (
     line_of,
     read_task,
 )
-from loadstone.engines.mounts import server_of
-from loadstone.engines.traffic import Route, received_by
+from loadstone.engines.process.mounts import server_of
+from loadstone.engines.process.traffic import Route, received_by
 
 MESSAGE_MAX = 2000
 

@@ -1,0 +1,1 @@
+"""The process in which an engine runs: what it is told and tells, and what it counts."""
