@@ -24,7 +24,7 @@ def names(text: str | None, *facts: str) -> bool:
 
 
 def is_told(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> bool:
-    """Return whether there is one mistake, at a key, and what is told of it names these facts.
+    """Return whether there is one mistake, at a key, and its text names these facts.
 
     What was found stands before an arrow, what may stand there behind it, and a hint follows.
     """

@@ -78,6 +78,15 @@ def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
     assert len(a.reason) < 200
 
 
+def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
+    trial = standing(["a"])
+    for attempt, state in ((0, "loading"), (1, "lost")):
+        body = {"attempt": attempt, "rows": b"no table", "live": "{}"}
+        trial._carrier.heard.put(Heard(host="a", say="figures", body=body))
+        trial._turn()
+        assert trial._hosts["a"].state == state
+
+
 def test_a_message_comes_as_it_was_sent() -> None:
     told: Any = SUMMARY
     for sent in (

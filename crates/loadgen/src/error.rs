@@ -5,7 +5,7 @@ use std::io;
 
 use crate::secrecy::foreign_text;
 
-/// What stands before each hint of a text.
+/// Separates a message from its hint, and one hint from the next.
 pub(crate) const HINT: &str = "\nhint: ";
 
 /// Why a trial cannot run or go on.
@@ -62,7 +62,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Other         "target"          "Something else, or nobody knows.";
+    Other         "target"          "Any other error, or one whose cause is unknown.";
     NotOurs       "not-ours"        "Something is there that loadstone did not make.";
     OfAnotherRun  "of-another-run"  "Another run of loadstone's made it.";
     Copied        "copied"          "It is a copy of what a run of loadstone's made.";
@@ -105,7 +105,7 @@ impl Error {
     /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
         let came_back = foreign_text(&came_back.into());
-        // What a target says to do, or what an error that this one is of does.
+        // A redirect says what to do; an inner error brings its own hint.
         let (came_back, hint) = match came_back.split_once(HINT) {
             Some((came_back, hint)) => (came_back.to_owned(), Some(hint.to_owned())),
             None => (came_back, None),
@@ -166,5 +166,36 @@ impl Error {
 
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Target { is_refusal: true, .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_that_came_back_is_a_hint() {
+        let error = Error::target("log in", "HTTP 301\nhint: go elsewhere").with_hint("look at it");
+        let shown = error.to_string();
+        let (message, hint) = error.into_parts();
+        assert_eq!(message, "log in: HTTP 301");
+        assert_eq!(hint.as_deref(), Some("go elsewhere\nhint: look at it"));
+        assert_eq!(shown, format!("{message}{HINT}{}", hint.unwrap()));
+    }
+
+    #[test]
+    fn what_the_kernel_says_has_a_kind() {
+        for (number, kind) in [
+            (libc::ENOENT, Kind::TargetAbsent),
+            (libc::EACCES, Kind::Denied),
+            (libc::EDQUOT, Kind::NoSpace),
+            (libc::EBUSY, Kind::InUse),
+            (libc::ECONNREFUSED, Kind::Unreachable),
+            (libc::EFBIG, Kind::Unsupported),
+            (libc::EIO, Kind::Other),
+        ] {
+            let error = Error::system("open it", &io::Error::from_raw_os_error(number));
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-"""The parameters of a case in words: the same ones while it runs, in reports and in findings."""
+"""The parameters of a case: as numbers, and in the words of progress, reports and findings."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,6 +16,12 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
     "rate": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
 }
+
+
+def whole_parameter(parameters: Mapping[str, object], name: str) -> int | None:
+    """Return a parameter that is a whole number; None where it is absent, or anything else."""
+    value = parameters.get(name)
+    return value if isinstance(value, int) else None
 
 
 def describe_parameter(name: str, value: object) -> str:

@@ -1,4 +1,4 @@
-"""What the scraper is told to read, typed: one JSON document for each probe of exporters."""
+"""The scraper's task, typed: one JSON document for each probe of exporters."""
 
 from typing_extensions import TypedDict
 

@@ -39,7 +39,7 @@ _SECRET = re.compile(r"\b(secret|secretfile|password|pass|credentials)=[^,]*")
 
 
 class Survey(NodeDocument, total=False):
-    """What a machine said; the firmware of its disks is told apart from them."""
+    """The facts of a machine; the firmware of its disks is printed apart from them."""
 
     firmware: dict[str, str]
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.campaign.parameters import whole_parameter
 
 Parameter = str | int | float | None
 
@@ -60,14 +61,12 @@ class Measurement:
     @property
     def size_bytes(self) -> int | None:
         """How many bytes one request carries, if that is known."""
-        size = self.parameters.get("size")
-        return size if isinstance(size, int) else None
+        return whole_parameter(self.parameters, "size")
 
     @property
     def threads(self) -> int | None:
-        """How many requests were in flight, if that is known."""
-        count = self.parameters.get("threads")
-        return count if isinstance(count, int) else None
+        """How many threads a parameter asks for, if it does."""
+        return whole_parameter(self.parameters, "threads")
 
     @property
     def case(self) -> tuple[tuple[str, Parameter], ...]:

@@ -10,6 +10,7 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.days import interval_over_days
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.ratios import Interval
+from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 
@@ -114,14 +115,12 @@ class Cell:
     @property
     def size_bytes(self) -> int | None:
         """How many bytes an object has, where a parameter says it and all have as many."""
-        size = self.parameters.get("size")
-        return size if isinstance(size, int) else None
+        return whole_parameter(self.parameters, "size")
 
     @property
     def threads(self) -> int | None:
         """How many threads a parameter asks for."""
-        threads = self.parameters.get("threads")
-        return threads if isinstance(threads, int) else None
+        return whole_parameter(self.parameters, "threads")
 
     @property
     def clients(self) -> int | None:
@@ -131,8 +130,7 @@ class Cell:
     @property
     def hosts(self) -> int | None:
         """How many client hosts made the load; None where it was the controller."""
-        hosts = self.parameters.get("hosts")
-        return hosts if isinstance(hosts, int) else None
+        return whole_parameter(self.parameters, "hosts")
 
     @property
     def name(self) -> str:

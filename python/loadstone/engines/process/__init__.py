@@ -1,1 +1,1 @@
-"""The process in which an engine runs: what it is told and tells, and what it counts."""
+"""The process in which an engine runs: its messages, and what counts its CPU, memory and I/O."""

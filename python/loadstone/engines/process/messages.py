@@ -1,8 +1,8 @@
-"""What a run and the process of an engine tell each other, with a class for each message.
+"""The messages between a run and the process of an engine, with a class for each.
 
-A message is a line of JSON, in which each object says of which class it is. The process takes
-tasks as they come, from the same build and through a pipe of its own: it loads no library to check
-them, as that would count as the engine's. The run checks what is told (`engine_process.py`).
+A message is a line of JSON; each object in it names its class. The process does not check its
+tasks: they come from the same build through a private pipe, and the memory of a library that checks
+them would count as the engine's. The run checks the answers (`engine_process.py`).
 """
 
 import json
@@ -49,7 +49,7 @@ class WriteTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Run a query once; its answer is told only if it `is_kept`."""
+    """Run a query once; its answer is returned only if `is_kept`."""
 
     query: str
     is_kept: bool

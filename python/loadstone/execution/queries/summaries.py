@@ -9,7 +9,7 @@ from loadstone.engines.tables import Mark, TableFile
 
 
 def tables_summary(mark: Mark, kept: Sequence[TableFile], *, was_there: bool) -> TablesSummary:
-    """Return what is told of tables; `kept` are files that an earlier try of the run wrote."""
+    """Return the summary of tables; `kept` are files that an earlier attempt of the run wrote."""
     return {
         "benchmark": mark.benchmark,
         "scale": mark.scale,
@@ -25,7 +25,7 @@ def tables_summary(mark: Mark, kept: Sequence[TableFile], *, was_there: bool) ->
 
 
 def use_of_query(use: EngineUse) -> QuerySummary:
-    """Return what is told of a query by what its engine used."""
+    """Return the part of a summary that says what the engine used."""
     return {
         "cpu_ns": use.cpu_ns,
         "read_bytes": use.read_bytes,
