@@ -138,11 +138,15 @@ def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> 
             # All hosts have told of some seconds by then.
             campaigns.wait_for(process, "%")
         os.kill(agents[1], signal.SIGKILL)
-        campaigns.end(process)
+        _, err = campaigns.end(process)
     record, host = lost_host(tmp_path)
     assert record.summary["state"] == "finished"
     assert "ended" in host["reason"]
     assert host["requests"] > 0
+    # The loss was told when it happened, before the line of the trial's end, which names it too.
+    news, *_, last = [line for line in err.splitlines() if "local2" in line and "lost" in line]
+    assert host["reason"] in news
+    assert "requests in" in last
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     assert "HOST_LOST" in report["trials"][0]["labels"]
     assert not any(is_running(number) for number in agents)
@@ -232,6 +236,33 @@ def test_a_controller_that_slept_past_the_lease_keeps_what_was_whole(
     assert [record.is_whole for record in run.records] == [True, False]
 
 
+def test_a_host_lost_in_a_put_of_the_dataset_ends_the_run_and_resume_repeats_it(
+    tmp_path: Path,
+) -> None:
+    """A later get would find objects missing, and blame the store."""
+    (tmp_path / "data").mkdir()
+    text = CAMPAIGN.replace('"null"', f"file, path: {tmp_path / 'data'}").replace(
+        "phases: [{op: put, duration: 500ms}]", "phases: [put, get]"
+    )
+    slow = "load={rate: 250/s, clients_max: 20, cores: 1, per: total}"
+    file = campaigns.write(tmp_path, text)
+    process = start("run", file, "-o", tmp_path / "run", "--set", slow)
+    campaigns.wait_for(process, "%")
+    os.kill(agents_of(process.pid)[1], signal.SIGKILL)
+    _, err = campaigns.end(process)
+    assert process.returncode == 1
+    assert "local2" in err
+    run = read_run(tmp_path / "run")
+    assert not run.records
+    assert run.state in ("failed", "interrupted")
+    # What is planned must stay the same; the rest of it takes no time.
+    said = loadstone("run", file, "-o", tmp_path / "run", "--set", slow, "--resume")
+    assert said.code == 0, said.err
+    phases = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
+    assert [one.trial["phase"] for one in phases] == ["put", "get"]
+    assert [(one.summary["requests"], one.summary["failed"]) for one in phases] == [(1000, 0)] * 2
+
+
 def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -> None:
     with long_run(tmp_path, "hosts.on_lost=stop") as process:
         agents = agents_of(process.pid)
@@ -241,7 +272,9 @@ def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -
     assert "local1" in err
     record, host = lost_host(tmp_path)
     assert host["name"] == "local1"
-    assert record.labels == ("STOPPED",)
+    assert record.labels == ("STOPPED_ON_LOSS",)
+    report = loadstone("report", tmp_path / "run", "-f", "json").json()
+    assert "STOPPED" not in report["trials"][0]["labels"]
     assert not any(is_running(number) for number in agents)
 
 

@@ -216,7 +216,14 @@ def test_the_rate_of_a_trial_s_line_is_not_raised_by_the_requests_of_its_warm_up
 
 def test_a_trial_without_a_request_has_a_line_too() -> None:
     line = progress.ending(summary(requests=0, bytes=0, iterations=[]))
-    assert re.findall(r"[\d.]+", line) == ["0", "0.00", "0"]
+    assert re.findall(r"[\d.]+", line) == ["0"]
+
+
+def test_a_trial_whose_hosts_were_all_lost_has_no_rate_and_names_them() -> None:
+    hosts = [{"name": f"c{number}", "state": "lost"} for number in range(1, 6)]
+    line = progress.ending(summary(requests=3097, iterations=[], hosts=hosts))
+    assert "/s" not in line
+    assert re.findall(r"c\d|[\d,]+\d|\d", line)[:4] == ["3,097", "c1", "c2", "c3"]
 
 
 def test_without_rates_there_is_no_forecast() -> None:

@@ -1,6 +1,7 @@
 """A load of several hosts: divided, and added up, so that together they are the whole."""
 
 import asyncio
+import contextlib
 import importlib
 import queue
 import re
@@ -21,7 +22,7 @@ from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.documents.summary import Live
-from loadstone.errors import CampaignError, InputError
+from loadstone.errors import CampaignError, InputError, TargetError
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Exchange, estimate
 from loadstone.hosts.connection import carrier
@@ -215,6 +216,27 @@ def test_live_figures_keep_what_lost_hosts_had_done() -> None:
     assert figures.all() is None
 
 
+def test_live_figures_count_no_rate_of_hosts_that_have_ended_or_say_nothing() -> None:
+    now_s = 0.0
+    figures = LiveFigures(lambda: now_s)
+    for host, rate in (("a", 30), ("b", 20), ("c", 10)):
+        figures.note(host, live(rate), None)
+    figures.end("a")
+    assert rate_of(figures) == 30
+    now_s = 10.0
+    figures.note("c", live(10), None)
+    assert rate_of(figures) == 10
+    now_s = 20.0
+    assert rate_of(figures) == 0
+
+
+def rate_of(figures: LiveFigures) -> int:
+    told = figures.all()
+    assert told is not None
+    assert told["requests"] == 300
+    return told["requests_last_s"]
+
+
 def live(rate: int) -> Live:
     return {
         "elapsed_ns": 10, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 100,
@@ -368,6 +390,33 @@ def test_a_host_that_ends_its_load_unasked_is_lost_and_the_others_are_whole() ->
     assert found["hosts"][0]["reason"].endswith(f": {why}")
 
 
+def test_the_loss_of_a_host_is_told_when_it_happens() -> None:
+    trial = standing(["a", "b"])
+    trial._carrier.heard.put(Heard(host="b", say="gone", body={}))
+    trial._turn()
+    ((text, is_problem),) = trial._output.news
+    assert is_problem
+    assert " b " in text
+    assert trial._hosts["b"].reason in text
+
+
+def test_a_host_that_is_lost_in_what_later_trials_need_whole_ends_the_run() -> None:
+    whole_put = {"phase": "put", "measured": True, "mix": [{"operation": "put", "weight": 1}],
+                 "options": {}, "dataset": {"objects": 1000, "buckets": 1},
+                 "keys": {"order": "sequential"}}  # fmt: skip
+    for driver, stop, is_needed in [
+        ("s3", {"requests": 1000, "duration_ns": None}, True),
+        ("s3", {"requests": None, "duration_ns": 1}, False),
+        ("null", {"requests": 1000, "duration_ns": None}, False),
+    ]:
+        trial = standing(["a", "b"])
+        target = {"name": "t", "driver": driver, "settings": {}}
+        trial._document = {"id": "0001", **whole_put, "target": target, "stop": stop}
+        trial._carrier.heard.put(Heard(host="b", say="gone", body={}))
+        with pytest.raises(TargetError, match=" b ") if is_needed else contextlib.nullcontext():
+            trial._turn()
+
+
 def test_a_host_that_ends_its_load_because_all_do_is_not_lost() -> None:
     trial = standing(["a"])
     trial._stop(None)
@@ -417,10 +466,13 @@ def standing(names: list[str]) -> Any:
     """Return a trial on hosts that are loading and say nothing."""
     carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, ask=lambda *words: None)
     carrier.clock = SteadyClock()
+    news: list[tuple[str, bool]] = []
     output = SimpleNamespace(
-        progress=lambda live: None, probes=lambda: None, collector=SimpleNamespace(absent={})
-    )
-    document = whole(hosts=len(names)) | {"measured": True}
+        progress=lambda live: None, probes=lambda: None, collector=SimpleNamespace(absent={}),
+        news=news, host_news=lambda text, is_problem: news.append((text, is_problem)),
+    )  # fmt: skip
+    target = {"name": "t", "driver": "null", "settings": {}}
+    document = whole(hosts=len(names)) | {"measured": True, "target": target}
     trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
     for host in trial._hosts.values():
         host.state = "loading"

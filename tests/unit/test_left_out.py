@@ -50,6 +50,7 @@ OF_CLIENT_OR_RECORD = {
 OF_TARGET_OR_PERSON = {
     "CORRUPT": {"changes": {"mismatches": {"get": 1}}},
     "STOPPED": {"changes": {"state": "stopped"}},
+    "STOPPED_ON_LOSS": {"changes": {"state": "stopped", "stopped_on_loss": True}},
     "INTERRUPTED": {"changes": {"state": "interrupted"}},
     "RUNNING": {"labels": ["RUNNING"]},
     "errors": {"failed_per_s": 1},

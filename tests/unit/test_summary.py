@@ -401,6 +401,7 @@ def test_requests_sent_late_void_the_latency(folder):
     [
         ({"state": "interrupted"}, "INTERRUPTED"),
         ({"state": "stopped", "reason": "10 requests failed"}, "STOPPED"),
+        ({"state": "stopped", "stopped_on_loss": True}, "STOPPED_ON_LOSS"),
         ({"mismatches": {"corrupt": 1}}, "CORRUPT"),
     ],
 )

@@ -34,6 +34,15 @@ class TrialProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostNews:
+    """What has become of client hosts while a trial goes on: one was lost, or is waited for."""
+
+    document: TrialDocument
+    text: str
+    is_problem: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEnded:
     """A trial has ended and its record is on disk."""
 
@@ -109,6 +118,7 @@ Event = (
     StartPlanned
     | TrialStarted
     | TrialProgress
+    | HostNews
     | TrialEnded
     | TrialFailed
     | TrialSkipped

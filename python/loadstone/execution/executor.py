@@ -10,12 +10,12 @@ from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.events import Event, TrialProgress
+from loadstone.execution.events import Event, HostNews, TrialProgress
 from loadstone.execution.host.own_host import is_on_own_host
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
 from loadstone.results.intents import note_intent, note_unmade
-from loadstone.results.record import STOPPED
+from loadstone.results.record import STOPPED, STOPPED_ON_LOSS
 from loadstone.results.writer import RunWriter, TrialWriter
 
 
@@ -52,6 +52,10 @@ class Output:
         self._around.note(live["elapsed_ns"])
         self.probes()
         self._listen(TrialProgress(document=self._document, live=live))
+
+    def host_news(self, text: str, *, is_problem: bool) -> None:
+        """Tell of the client hosts what a person should know while the trial goes on."""
+        self._listen(HostNews(document=self._document, text=text, is_problem=is_problem))
 
     def probe_rows(self, rows: Table) -> None:
         """Keep what the probes of another host have seen."""
@@ -150,8 +154,7 @@ def run_trial(
         if summary["state"] == "interrupted":
             output.trial.interrupt(summary, absent_probes=absent)
         else:
-            labels = (STOPPED,) if summary["state"] == "stopped" else ()
-            output.trial.finish(summary, labels, absent_probes=absent)
+            output.trial.finish(summary, _stop_labels(summary), absent_probes=absent)
         writer.unwritten.note(document, summary)
         if around.problem is not None:
             raise around.problem
@@ -162,3 +165,9 @@ def run_trial(
         output.trial.close()
         raise
     return summary
+
+
+def _stop_labels(summary: Summary) -> tuple[str, ...]:
+    if summary["state"] != "stopped":
+        return ()
+    return (STOPPED_ON_LOSS if summary.get("stopped_on_loss") else STOPPED,)

@@ -34,7 +34,7 @@ from loadstone.execution.searching import Observe, Search
 from loadstone.execution.surroundings import Surroundings
 from loadstone.results.documents import RecordDocument
 from loadstone.results.layout import MANIFEST
-from loadstone.results.record import STOPPED
+from loadstone.results.record import STOPPED, STOPPED_ON_LOSS
 from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
@@ -168,7 +168,7 @@ def whole_end(records: Iterable[RecordDocument]) -> RunEnd:
         document, summary = record["trial"], record["summary"]
         if "of" not in (document.get("search") or {}):
             end.failed_requests += _failed(document, summary)
-        if STOPPED in record["labels"]:
+        if {STOPPED, STOPPED_ON_LOSS} & set(record["labels"]):
             end.problems.append(_stopped(document, summary))
     return end
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from loadstone._loadgen import Table
+from loadstone.campaign.planning.lifecycle import is_whole_only
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
@@ -125,6 +126,7 @@ class _TrialOnHosts:
         self._ready_end = 0.0
         self._failures_max = failures_max(document)
         self._reason: str | None = None
+        self._is_stopped_on_loss = False
         self._stopped_at: float | None = None
         self._is_asked = False
         self._told = 0.0
@@ -288,6 +290,7 @@ class _TrialOnHosts:
                     return
                 host.summary = said.summary
                 host.state = "finished"
+                self._live.end(host.name)
             case messages.Failed() if not self._has_left(host, said.left):
                 self._fail(host, said)
 
@@ -357,14 +360,17 @@ class _TrialOnHosts:
         self._live.lose(host.name)
         if not keeps_agent:
             self._carrier.drop(host.name)
-        if not self._document["measured"]:
-            # A dataset of which one share is missing would fail every trial after it.
+        loss = f"client host {host.name} was lost: {reason}"
+        self._output.host_news(loss, is_problem=True)
+        if not self._document["measured"] or is_whole_only(self._document):
+            # A dataset that lacks one share would fail every trial after it.
             raise TargetError(
-                f"trial {self._document['id']}: client host {host.name} was lost: {reason}",
+                f"trial {self._document['id']}: {loss}, and later trials need all that it writes",
                 "start its agent again and go on with --resume",
             )
-        if self.stops_on_loss:
-            self._stop(f"client host {host.name} was lost: {reason}")
+        if self.stops_on_loss and self._stopped_at is None:
+            self._is_stopped_on_loss = True
+            self._stop(loss)
 
     def _ask_to_stop(self) -> None:
         # Called from the thread of signals, which must not wait.
@@ -394,6 +400,7 @@ class _TrialOnHosts:
             merged["bytes"] += host.bytes
         if self._reason is not None:
             merged["state"], merged["reason"] = "stopped", self._reason
+            merged["stopped_on_loss"] = self._is_stopped_on_loss
         merged.pop("start_error_ns", None)
         why = "it was lost before this trial"
         absent = [TrialHost(name, "lost", why) for name in self.absent]

@@ -1,6 +1,7 @@
 """What hosts tell of their shares of a trial, made one: sums, extremes and lists; no means."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from loadstone._loadgen import Histogram
@@ -89,26 +90,35 @@ def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
     return merged
 
 
+FRESH_S = 2.0
+"""For how long a host's figures are those of the last second: it tells them twice a second."""
+
+
 class LiveFigures:
     """The figures of the last second over all hosts, for who watches a trial."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._lives: dict[str, Live] = {}
-        self._lost: tuple[str, ...] = ()
+        self._noted_s: dict[str, float] = {}
+        self._lost: set[str] = set()
+        self._ended: set[str] = set()
         self._times: dict[str, Histogram] = {}
 
     def note(self, host: str, live: Live, times: Histogram | None) -> None:
         """Take note of one host's figures, and of the response times of its last second."""
         self._lives[host] = live
+        self._noted_s[host] = self._now_s()
         if times is not None:
             self._times[host] = times
 
     def lose(self, host: str) -> None:
         """Leave a host out from now on, but for what it had done."""
-        self._lost = (*self._lost, host)
-        self._times.pop(host, None)
-        if host in self._lives:
-            self._lives[host] = {**self._lives[host], "requests_last_s": 0, "bytes_last_s": 0}
+        self._lost.add(host)
+
+    def end(self, host: str) -> None:
+        """Take note that a host has ended its load."""
+        self._ended.add(host)
 
     def all(self) -> Live | None:
         """Return the figures as the load generator tells those of one host; None before any."""
@@ -117,9 +127,14 @@ class LiveFigures:
         if not running:
             return None
         first = max(running.values(), key=lambda live: live["elapsed_ns"])
+        oldest_s = self._now_s() - FRESH_S
+        fresh = [
+            host for host in running if host not in self._ended and self._noted_s[host] >= oldest_s
+        ]
         times = Histogram()
-        for one in self._times.values():
-            times.merge(one)
+        for host in fresh:
+            if host in self._times:
+                times.merge(self._times[host])
         shares = [live["progress"] for live in running.values()]
         return {
             **first,
@@ -127,8 +142,8 @@ class LiveFigures:
             "failed": sum(live["failed"] for live in lives),
             "unwritten": sum(live["unwritten"] for live in lives),
             "bytes": sum(live["bytes"] for live in lives),
-            "requests_last_s": sum(live["requests_last_s"] for live in lives),
-            "bytes_last_s": sum(live["bytes_last_s"] for live in lives),
+            "requests_last_s": sum(running[host]["requests_last_s"] for host in fresh),
+            "bytes_last_s": sum(running[host]["bytes_last_s"] for host in fresh),
             "p50_ns": times.quantile(0.5) if len(times) else 0,
             "p99_ns": times.quantile(0.99) if len(times) else 0,
             # The trial is over when its slowest host is done.

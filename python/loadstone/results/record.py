@@ -25,6 +25,8 @@ RECORD_FORMAT = 1
 INTERRUPTED = "INTERRUPTED"
 # The trial ended early because the campaign told it to stop at so many failed requests.
 STOPPED = "STOPPED"
+# The same, because a client host was lost and the campaign has on_lost: stop.
+STOPPED_ON_LOSS = "STOPPED_ON_LOSS"
 # Another process is writing the trial at this moment.
 RUNNING = "RUNNING"
 

@@ -105,7 +105,12 @@ def is_interrupted(record: Record) -> bool:
 
 def is_stopped(record: Record) -> bool:
     """STOPPED."""
-    return record.summary.get("state") == "stopped"
+    return record.summary.get("state") == "stopped" and not record.summary.get("stopped_on_loss")
+
+
+def is_stopped_on_loss(record: Record) -> bool:
+    """STOPPED_ON_LOSS."""
+    return record.summary.get("state") == "stopped" and bool(record.summary.get("stopped_on_loss"))
 
 
 def is_corrupt(record: Record) -> bool:

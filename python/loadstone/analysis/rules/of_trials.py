@@ -34,6 +34,16 @@ RULES: tuple[Rule, ...] = (
         trial_check=LABELS + "is_stopped",
     ),
     _void(
+        id="STOPPED_ON_LOSS",
+        short="stopped on a lost host",
+        says="stopped by the campaign's own rule on lost client hosts (on_lost: stop)",
+        means="The load ended with the host; the rate until then is no result, and the target has "
+        "no part in it.",
+        do="Read in the table of hosts which one and why, start its agent again, and repeat the "
+        "trial.",
+        trial_check=LABELS + "is_stopped_on_loss",
+    ),
+    _void(
         id="RUNNING",
         short="still running",
         says="still running when it was read",

@@ -176,6 +176,17 @@ def state_interrupted(document: TrialDocument, state: State) -> State:
     return after
 
 
+def is_whole_only(document: TrialDocument) -> bool:
+    """Tell whether the plan counts on a trial having been carried out whole.
+
+    The trials after it do not find the dataset that they were planned for where a part is missing.
+    """
+    keeps = facts_of(document["target"]["driver"]).keeps
+    return keeps and any(
+        state_interrupted(document, state) is not state_after(document, state) for state in State
+    )
+
+
 def can_prepare(driver: Driver) -> bool:
     """Tell whether the driver can write the objects of a dataset."""
     return driver.facts.keeps and bool({"put", "write", "multipart_put"} & set(driver.operations))

@@ -22,6 +22,7 @@ from loadstone.execution.events import (
     CeilingStarted,
     Event,
     HookEnded,
+    HostNews,
     Resting,
     StartPlanned,
     TrialEnded,
@@ -32,6 +33,9 @@ from loadstone.execution.events import (
 )
 from loadstone.results.features import describe_refusal, refused
 from loadstone.results.hook_log import HookEntry
+
+LOST_NAMED = 3
+"""So many lost hosts are named in the line of a trial."""
 
 PLAIN_EVERY_S = 1.0
 # A rest may last for hours, and a log needs no countdown.
@@ -145,9 +149,12 @@ def ending(summary: Summary) -> str:
     swept = summary.get("objects_swept") or summary.get("buckets_left")
     is_sweep = not summary.get("requests") and swept
     # A clean-up finds by listing what it deletes: it makes no requests that are counted.
-    line = "" if is_sweep else f"{units.counted(good, 'request')} in {seconds:.2f} s, {rate:,.0f}/s"
-    if summary.get("bytes") and not is_sweep:
-        line += f", {units.format_byte_rate(summary['bytes'] / max(seconds, 1e-9))}"
+    line = "" if is_sweep else units.counted(good, "request")
+    if seconds > 0 and not is_sweep:
+        # Nobody told of the end of a load whose hosts were all lost: it has no rate.
+        line += f" in {seconds:.2f} s, {rate:,.0f}/s"
+        if summary.get("bytes"):
+            line += f", {units.format_byte_rate(summary['bytes'] / seconds)}"
     if summary.get("failed"):
         line += f", {summary['failed']:,} failed{_kinds(summary)}"
     if summary.get("unwritten"):
@@ -156,6 +163,7 @@ def ending(summary: Summary) -> str:
         line += f", {units.counted(summary['objects_swept'], 'object')} swept"
     if left := summary.get("buckets_left"):
         line += f", {units.counted(len(left), 'bucket')} left"
+    line += _lost_hosts(summary)
     line = line.removeprefix(", ")
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
@@ -163,6 +171,16 @@ def ending(summary: Summary) -> str:
     if is_all_wrong(summary):
         line += ALL_WRONG
     return line
+
+
+def _lost_hosts(summary: Summary) -> str:
+    """Return the client hosts that were lost, some by name."""
+    names = [host["name"] for host in summary.get("hosts") or () if host["state"] == "lost"]
+    if not names:
+        return ""
+    more = f" and {len(names) - LOST_NAMED} more" if len(names) > LOST_NAMED else ""
+    hosts = "client host" if len(names) == 1 else "client hosts"
+    return f", {hosts} {', '.join(names[:LOST_NAMED])}{more} lost"
 
 
 def did_something(document: TrialDocument, summary: Summary) -> bool:
@@ -256,6 +274,9 @@ class _PlainView:
             case TrialProgress(live=live) if live["requests"] and self._is_due(PLAIN_EVERY_S):
                 share = live.get("progress")
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
+            case HostNews(text=text, is_problem=is_problem):
+                if is_problem or not self._is_quiet:
+                    self._say(text)
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
                 is_wrong = bool(summary.get("failed") or holes)
@@ -336,6 +357,8 @@ class _TerminalView:
                 self._screen.update(
                     self._numbered(describe(document)), live, self._left(left_ns(live))
                 )
+            case HostNews(text=text, is_problem=is_problem):
+                self._keep("!" if is_problem else "-", text)
             case TrialEnded(document=document, summary=summary):
                 is_good = summary.get("state") == "finished" and not summary.get("failed")
                 holes = self._holes.note(document, summary)
