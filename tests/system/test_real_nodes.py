@@ -13,6 +13,7 @@ import pytest
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import nodes, reaching
+from tests.system.servers.processes import free_ports
 
 pytestmark = pytest.mark.real
 
@@ -28,12 +29,6 @@ UsePAM no
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture
 def sshd(tmp_path: Path) -> Iterator[int]:
     if SSHD is None:
@@ -43,7 +38,7 @@ def sshd(tmp_path: Path) -> Iterator[int]:
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True
         )
     Path("/run/sshd").mkdir(exist_ok=True)
-    port = free_port()
+    port = free_ports(1)
     configuration = tmp_path / "sshd_config"
     configuration.write_text(CONFIGURATION.format(port=port, folder=tmp_path))
     log = (tmp_path / "log").open("w")

@@ -35,6 +35,14 @@ def port() -> Iterator[int]:
         server.kill()
 
 
+@pytest.fixture
+def port_of_nobody() -> Iterator[int]:
+    """A port at which nobody listens, and which no other program gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
+
+
 def take(port: int) -> None:
     """Receive all, and close."""
     with socket.create_connection(("127.0.0.1", port)) as client:
@@ -86,10 +94,11 @@ def test_nothing_is_looked_at_while_a_query_runs(
     assert len(looks) == 2
 
 
-def test_the_kernel_tells_of_ends_at_the_endpoints_port_alone(port: int) -> None:
+def test_the_kernel_tells_of_ends_at_the_endpoints_port_alone(
+    port: int, port_of_nobody: int
+) -> None:
     """Others would wake this process for each connection of any program."""
-    other = port + 1 if port < 65535 else 1
-    with traffic._Ends(f"http://127.0.0.1:{other}") as ends:
+    with traffic._Ends(f"http://127.0.0.1:{port_of_nobody}") as ends:
         take(port)
         assert not select.select([ends._kernel], [], [], 0.2)[0]
     with traffic._Ends(f"http://127.0.0.1:{port}") as ends:
@@ -97,10 +106,8 @@ def test_the_kernel_tells_of_ends_at_the_endpoints_port_alone(port: int) -> None
         assert select.select([ends._kernel], [], [], 60)[0]
 
 
-def test_other_programs_and_their_servers_do_not_count(port: int) -> None:
+def test_other_programs_and_their_servers_do_not_count(port: int, port_of_nobody: int) -> None:
     other = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv({SIZE}, 0x100)"
-    with received_by(
-        True, Route(endpoint=f"http://127.0.0.1:{port + 1 if port < 65535 else 1}")
-    ) as received:
+    with received_by(True, Route(endpoint=f"http://127.0.0.1:{port_of_nobody}")) as received:
         subprocess.run([sys.executable, "-c", other], check=True, start_new_session=True)
     assert received[0] == 0
