@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests import cpu_times, golden_files, rotation
+from tests import cpu_times, golden_files, lost_workers, rotation
 from tests.golden_files import golden
 from tests.system.servers.fixtures import (
     ceph_server,
@@ -48,7 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure what tests cost, where that is asked for."""
+    """End with a worker that dies, and measure what tests cost where that is asked for."""
+    config.pluginmanager.register(lost_workers)
     if config.getoption("--cpu-times"):
         config.pluginmanager.register(cpu_times)
 
