@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.results.store import read_run
@@ -119,7 +120,8 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, dict[str, str]]]:
     """Run a scheduler with TLS and its workers, as a site does; give address and environment."""
     authority = Authority("site")
-    identity = authority.issue("site", "127.0.0.1")
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+    identity = authority._issue("site", uses, "127.0.0.1")
     files = {"ca.pem": authority.certificate, "pair.pem": identity.certificate + identity.key}
     for name, text in files.items():
         (folder / name).write_text(text)

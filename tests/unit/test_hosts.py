@@ -29,6 +29,7 @@ from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Carrier, Heard
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
+from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
@@ -324,42 +325,42 @@ def test_what_is_no_invitation_is_refused(tmp_path: Path, text: str) -> None:
         read_invitation(str(path))
 
 
-def test_a_certificate_is_known_to_its_own_authority_only(tmp_path: Path) -> None:
-    ours, others = Authority("a" * 32), Authority("b" * 32)
-    assert is_accepted(ours, ours, tmp_path)
-    assert not is_accepted(ours, others, tmp_path)
+OURS, OTHERS = Authority("a" * 32), Authority("b" * 32)
 
 
-def is_accepted(authority: Authority, issuer: Authority, folder: Path) -> bool:
-    """Shake hands in memory: the client has a certificate of `issuer`."""
-    server = context(ssl.PROTOCOL_TLS_SERVER, authority, authority, folder)
-    client = context(ssl.PROTOCOL_TLS_CLIENT, authority, issuer, folder)
+@pytest.mark.parametrize(
+    ("controller", "host", "is_right"),
+    [
+        (OURS.issue_controller("127.0.0.1"), OURS.issue_host("a"), True),
+        (OURS.issue_controller("127.0.0.1"), OTHERS.issue_host("a"), False),
+        (OTHERS.issue_controller("127.0.0.1"), OURS.issue_host("a"), False),
+        # No host can pose as the controller.
+        (OURS.issue_host("b"), OURS.issue_host("a"), False),
+        (OURS.issue_controller("127.0.0.2"), OURS.issue_host("a"), False),
+        (OURS.issue_controller("127.0.0.1"), OURS.issue_controller("127.0.0.1"), False),
+    ],
+)
+def test_a_certificate_is_good_for_one_run_and_one_side(
+    controller: Identity, host: Identity, is_right: bool
+) -> None:
+    """Shake hands in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context_of_controller(OURS.certificate, controller)
+    client = context_of_host(OURS.certificate, host)
     sides = [
         server.wrap_bio(to_server, to_client, server_side=True),
-        client.wrap_bio(to_client, to_server),
+        client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1"),
     ]
+    refused = []
     for _ in range(6):
         for side in sides:
             try:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-            except ssl.SSLError:
-                return False
-    return True
-
-
-def context(kind: int, authority: Authority, issuer: Authority, folder: Path) -> ssl.SSLContext:
-    made = ssl.SSLContext(kind)
-    made.check_hostname = False
-    made.verify_mode = ssl.CERT_REQUIRED
-    made.load_verify_locations(cadata=authority.certificate)
-    identity = issuer.issue("client1", "127.0.0.1")
-    path = folder / "pair.pem"
-    path.write_text(identity.certificate + identity.key)
-    made.load_cert_chain(path)
-    return made
+            except ssl.SSLError as error:
+                refused.append(error)
+    assert (not refused) is is_right, refused
 
 
 def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> None:
@@ -480,14 +481,14 @@ def standing(names: list[str]) -> Any:
 
 
 def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
-    """Host and controller say to each other what they are; an audit hook sees each program."""
+    """Dask says what its host is to a scheduler; an audit hook sees each program."""
     code = (
         "import sys; started = []\n"
         "sys.addaudithook(lambda name, what: started.append(what[1])"
         " if name == 'subprocess.Popen' else None)\n"
-        "from distributed.versions import get_versions\n"
-        "from loadstone.hosts.connection import carriage\n"
-        "carriage.settle(); assert get_versions()['host']; print(started)"
+        "from loadstone.hosts.launchers.site_dask import import_dask\n"
+        "versions = import_dask('distributed.versions', 'dask')\n"
+        "assert versions.get_versions()['host']; print(started)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
@@ -496,9 +497,8 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
 def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
     code = (
         "import sys, loadstone.cli.commands.load.agent, loadstone.hosts.agent as agent\n"
-        "agent.carriage.security('', agent.Identity(certificate='', key=''))\n"
         "agent.facts.of_host()\n"
-        "unneeded = ('asyncssh', 'cryptography', 'loadstone.campaign.planning')\n"
+        "unneeded = ('asyncssh', 'cryptography', 'dask', 'loadstone.campaign.planning')\n"
         "print([name for name in unneeded if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

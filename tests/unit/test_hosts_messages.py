@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from distributed.protocol import dumps, loads
 
 from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.documents.summary import Live
 from loadstone.errors import HostError
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.carrier import Heard
+from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.session import HostSession
 from loadstone.results.record import INTERVAL_SCHEMA
@@ -89,14 +89,18 @@ def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
 
 def test_a_message_comes_as_it_was_sent() -> None:
     told: Any = SUMMARY
+    sent: messages.Said | messages.Asked
     for sent in (
         messages.Figures(attempt=1, rows=None, live=LIVE),
-        messages.Begin(attempt=1, turn=2, doubts=b"1234", lost=[0]),
-        messages.Trial(attempt=1, trial="{}", secrets={"variables": {"A": "b"}, "files": {}}),
         messages.End(attempt=1, summary=told, left=None, clock_step_ns=0, absent_probes={}),
     ):
-        body = loads(dumps(messages.body(sent)))
-        assert messages.read(messages.word(type(sent)), body) == sent
+        assert messages.read(*unpack(pack(messages.word(type(sent)), messages.body(sent)))) == sent
+    for sent in (
+        messages.Begin(attempt=1, turn=2, doubts=b"1234", lost=[0]),
+        messages.Trial(attempt=1, trial="{}", secrets={"variables": {"A": "b"}, "files": {}}),
+    ):
+        packed = pack(messages.word(type(sent)), messages.body(sent))
+        assert messages.read_asked(*unpack(packed)) == sent
 
 
 def joining(*heard: Heard) -> HostSession:

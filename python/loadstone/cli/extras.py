@@ -15,16 +15,8 @@ def can_report() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
 
 
-AGENT_MODULES = ("distributed",)
-"""What the extra "agent" brings: a client host's part of a load."""
-
-HOST_MODULES = ("cryptography", *AGENT_MODULES)
-"""What the extra "hosts" brings: what starts agents on client hosts, knows and reaches them."""
-
-
-def can_be_agent() -> bool:
-    """Tell whether this installation can make a load for a controller elsewhere."""
-    return all(importlib.util.find_spec(name) is not None for name in AGENT_MODULES)
+HOST_MODULES = ("asyncssh", "cryptography")
+"""What the extra "hosts" brings: what starts agents on client hosts, and knows them."""
 
 
 def can_load_hosts() -> bool:
@@ -33,10 +25,10 @@ def can_load_hosts() -> bool:
 
 
 def refuse_hosts() -> LoadstoneError:
-    """Return the error for a campaign with client hosts, or an agent, without what it takes."""
+    """Return the error for a campaign with client hosts without what it takes."""
     return LoadstoneError(
         f"client hosts need packages that are not installed: {', '.join(HOST_MODULES)}",
-        "pip install 'loadstone[hosts]' on the controller, and 'loadstone[agent]' on each host",
+        "pip install 'loadstone[hosts]' on this machine; each host needs loadstone alone",
     )
 
 

@@ -13,14 +13,13 @@ import os
 import queue
 import select
 import socket
-import ssl
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
@@ -29,10 +28,9 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import facts, messages
-from loadstone.hosts.connection import carriage
-from loadstone.hosts.connection.address import split_address
-from loadstone.hosts.connection.identity import Identity
 from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.connection.joining import join
+from loadstone.hosts.connection.stream import MessageStream
 from loadstone.hosts.scratch import scratch
 from loadstone.hosts.sent_files import SentFiles, named_in
 from loadstone.probes import Collector
@@ -42,7 +40,6 @@ from loadstone.steady_clock import SteadyClock
 IN_USE = "an agent makes load here already"
 LAUNCHER_GONE = "what launched the agent has gone"
 
-CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
 HOLD_TRIES = 40
@@ -63,43 +60,22 @@ async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
 
 
 async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
-    carriage.settle()
-    identity = Identity(certificate=invitation.certificate, key=invitation.key)
-    security = carriage.security(invitation.authority, identity)
-    context = carriage.context_of(security)
-    await _try_connection(invitation, context)
     with contextlib.ExitStack() as stack:
         try:
             folder = stack.enter_context(scratch())
         except OSError as error:
             raise _unwritable(invitation, str(tempfile.gettempdir()), error, "TMPDIR") from error
-        worker = carriage.QuietWorker(
-            invitation.controller,
-            name=invitation.host, security=security, nthreads=1, memory_limit=0,
-            heartbeat_interval="5s", death_timeout=CONNECT_S, local_directory=folder,
-            dashboard=False,
-        )  # fmt: skip
+        clock = SteadyClock()
+        stream = await join(invitation, clock)
         files = SentFiles(Path(folder) / "files")
-        agent = Agent(invitation, worker, asyncio.get_running_loop(), files)
-        worker.stream_handlers[carriage.MESSAGE] = agent.on_ask
-        try:
-            await worker
-        except (OSError, RuntimeError, ValueError) as error:
-            # Dask wraps what kept a worker from starting.
-            reason = str(error.__cause__ or error)
-            taken = "name taken" in reason
-            raise HostError(
-                f"host {invitation.host}: join {invitation.controller}: "
-                + ("another agent of this name is there already" if taken else reason),
-                "start one agent on each host, with the invitation of its own" if taken else None,
-            ) from error
+        agent = Agent(invitation, stream, clock, asyncio.get_running_loop(), files)
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
         agent.say(facts.of_host())
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
-            await asyncio.wait_for(worker.close(reason="left"), END_S)
+            await asyncio.wait_for(stream.close(), END_S)
     return agent.reason
 
 
@@ -109,17 +85,18 @@ class Agent:
     def __init__(
         self,
         invitation: Invitation,
-        worker: Any,
+        stream: MessageStream,
+        clock: SteadyClock,
         loop: asyncio.AbstractEventLoop,
         files: SentFiles,
     ) -> None:
         """Use `serve`."""
         self.files = files
         self.reason = "the connection to the controller broke"
-        self.clock = SteadyClock()
+        self.clock = clock
         self._host = invitation.host
         self._lease_s = invitation.lease_s
-        self._worker = worker
+        self._stream = stream
         self._loop = loop
         self._heard = self._said = time.monotonic()
         self._is_over = asyncio.Event()
@@ -127,49 +104,49 @@ class Agent:
 
     async def run(self) -> None:
         """Serve until the controller or the connection ends it, and end the load that is left."""
-        broken = self._loop.create_task(self._worker.finished())
+        listening = self._loop.create_task(self._listen())
         over = self._loop.create_task(self._is_over.wait())
-        while not (broken.done() or over.done()):
-            await asyncio.wait({broken, over}, timeout=SAY_ALIVE_S)
+        while not (listening.done() or over.done()):
+            await asyncio.wait({listening, over}, timeout=SAY_ALIVE_S)
             if time.monotonic() - self._said >= SAY_ALIVE_S * 0.9:
                 self.say(messages.Alive())
         over.cancel()
-        broken.cancel()
+        listening.cancel()
         if self._work is not None:
             self._work.leave(self.reason)
             await asyncio.to_thread(self._work.thread.join, END_S)
 
-    def say(self, said: messages.Said | messages.ClockReading) -> None:
+    async def _listen(self) -> None:
+        """Do what the controller asks for until the connection ends."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                try:
+                    asked = messages.read_asked(*await self._stream.receive())
+                except ValueError as error:
+                    self.leave(f"the controller asked for what no agent does: {error}")
+                    return
+                self.on_ask(asked)
+
+    def say(self, said: messages.Said) -> None:
         """Tell the controller something; only from the loop's thread."""
-        word, body = messages.word(type(said)), messages.body(said)
         self._said = time.monotonic()
-        stream = self._worker.batched_stream
-        with contextlib.suppress(OSError):
-            if stream is not None and not stream.closed():
-                carriage.gather_no_longer(stream)
-                stream.send({"op": carriage.MESSAGE, "say": word, "body": body})
+        self._stream.send(messages.word(type(said)), messages.body(said))
 
     def say_from_thread(self, said: messages.Said) -> None:
         """Tell the controller something, from any thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.say, said)
 
-    def on_ask(self, ask: str, body: object) -> None:
+    def on_ask(self, asked: messages.Asked) -> None:
         """Do what the controller asks for."""
         now_ns = self.clock.unix_ns()
         self._heard = time.monotonic()
-        try:
-            asked = messages.read(ask, body)
-        except ValueError as error:
-            self.leave(f"the controller asked for what no agent does: {error}")
-            return
         work = self._work
         if work is not None:
             work.renew()
         match asked:
-            case messages.ClockReading(question=question):
-                answer = messages.ClockReading(question=question, host_ns=now_ns)
-                self.say(answer)
+            case messages.ReadClock(question=question):
+                self.say(messages.ClockReading(question=question, host_ns=now_ns))
             case messages.Trial(secrets=secrets):
                 if work is not None and work.thread.is_alive():
                     work.stop()
@@ -187,8 +164,8 @@ class Agent:
                 work.noted.set()
             case messages.StopLoad() if work is not None:
                 work.stop()
-            case messages.Leave():
-                self.leave(messages.RUN_OVER)
+            case messages.Leave(reason=reason):
+                self.leave(reason)
 
     def leave(self, why: str) -> None:
         """End; only from the loop's thread."""
@@ -423,37 +400,3 @@ def _unwritable(invitation: Invitation, path: str, error: OSError, variable: str
         f"an agent keeps some KiB there: make room, or name another folder in {variable} there",
         kind="no-space" if error.errno == errno.ENOSPC else None,
     )
-
-
-async def _try_connection(invitation: Invitation, context: ssl.SSLContext) -> None:
-    """Raise HostError with what is in the way between this host and the controller."""
-    address, port = split_address(invitation.controller.removeprefix("tls://"))
-    tried = f"host {invitation.host}: connect to the controller at {address}:{port}"
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            reader, writer = await asyncio.open_connection(address, port, ssl=context)
-            # A refused certificate of ours shows in the first byte only.
-            first = await reader.read(1)
-            writer.close()
-    except TimeoutError as error:
-        raise HostError(
-            f"{tried}: no answer within {CONNECT_S:g} s",
-            "is there a route, and does a firewall between the two let this port pass?"
-            " hosts.listen of the campaign sets address and port",
-            kind="unreachable",
-        ) from error
-    except ssl.SSLError as error:
-        raise HostError(
-            f"{tried}: the certificates do not fit: {error.reason}",
-            "the invitation is of another run; take the one that this run wrote",
-            kind="certificates",
-        ) from error
-    except OSError as error:
-        raise HostError(
-            f"{tried}: {error.strerror or error}",
-            "the run is over, or its address is not this one as seen from here"
-            " (hosts.listen of the campaign)",
-            kind="unreachable",
-        ) from error
-    if not first:
-        raise HostError(f"{tried}: it closed the connection", "does another program listen there?")

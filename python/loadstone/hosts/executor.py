@@ -257,7 +257,9 @@ class _TrialOnHosts:
         except ValueError as error:
             self._lose(host, f"its agent said what is no message of a trial: {error}")
             return
-        if isinstance(said, messages.OfTrial):
+        if others := messages.hosts_in(said) - {host.name}:
+            self._lose(host, f"its agent told figures of others: {', '.join(map(str, others))}")
+        elif isinstance(said, messages.OfTrial):
             self._take(host, said)
 
     def _take(self, host: TrialHost, said: messages.OfTrial) -> None:

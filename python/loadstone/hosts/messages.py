@@ -1,13 +1,14 @@
 """What a controller and its agents tell each other, with a class for each message.
 
 A message goes under its class's name in small letters. Tables go as their bytes and documents as
-JSON text, for dask makes tuples of lists. What comes in is checked here, once.
+JSON text. What comes in is checked here, once: the controller takes in what `Said` lists, an agent
+what `Asked` lists, and neither anything else.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -18,6 +19,8 @@ from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCa
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
 from loadstone.errors import Kind, TargetError
+
+Message = TypeVar("Message")
 
 RUN_OVER = "the run is over"
 """Why agents leave in the end."""
@@ -224,10 +227,24 @@ class Failed(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """A question for a host's time; in an answer, `host_ns` is that time since 1970."""
+    """A host's time since 1970, in answer to a question for it."""
 
     question: int
-    host_ns: int | None = None
+    host_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """The first message to a host that may take part, with the controller's time since 1970."""
+
+    unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadClock:
+    """A question for a host's time."""
+
+    question: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +298,9 @@ class Renew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """The run is over."""
+    """The run is over for this host; `reason` says why."""
+
+    reason: str
 
 
 Said = (
@@ -298,8 +317,9 @@ Said = (
     | Unmade
     | End
     | Failed
+    | ClockReading
 )
-Asked = ClockReading | Trial | Go | FilePiece | Begin | Noted | StopLoad | Renew | Leave
+Asked = Welcome | ReadClock | Trial | Go | FilePiece | Begin | Noted | StopLoad | Renew | Leave
 
 
 def word(kind: type[Said | Asked]) -> str:
@@ -318,7 +338,8 @@ def _sent(value: Any) -> object:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-_KINDS = {word(kind): TypeAdapter[Any](kind) for kind in get_args(Said | Asked)}
+_SAID = {word(kind): TypeAdapter[Said](kind) for kind in get_args(Said)}
+_ASKED = {word(kind): TypeAdapter[Asked](kind) for kind in get_args(Asked)}
 
 
 def attempt_of(body: Mapping[str, object]) -> int | None:
@@ -333,12 +354,30 @@ def build_of(body: Mapping[str, object]) -> str | None:
     return build if isinstance(build, str) else None
 
 
-def read(word: str, body: object) -> Said | Asked:
-    """Return the message that has come; raise ValueError with what is wrong with it."""
-    if word not in _KINDS:
-        raise ValueError(f'"{word}" is no message')
+def hosts_in(said: Said) -> set[str]:
+    """Return the hosts that the rows of a message are of."""
+    match said:
+        case Figures(rows=Table() as rows) | Actions(rows=rows):
+            return set(rows["agent"])
+        case Probes(rows=rows):
+            return set(rows["host"])
+    return set()
+
+
+def read(word: str, body: object) -> Said:
+    """Return what a host has said; raise ValueError with what is wrong with it."""
+    return _read(_SAID, word, body)
+
+
+def read_asked(word: str, body: object) -> Asked:
+    """Return what the controller asks for; raise ValueError with what is wrong with it."""
+    return _read(_ASKED, word, body)
+
+
+def _read(kinds: Mapping[str, TypeAdapter[Message]], word: str, body: object) -> Message:
+    if word not in kinds:
+        raise ValueError(f'"{word[:40]}" is no message')
     try:
-        message: Said | Asked = _KINDS[word].validate_python(body)
+        return kinds[word].validate_python(body)
     except ValidationError as error:
         raise ValueError(first_mistake(error, word)) from error
-    return message

@@ -103,7 +103,7 @@ class HostSession:
                     f"host {', '.join(missing)}: its agent did not join within"
                     f" {self._hosts.join_s:g} s",
                     "does the host reach hosts.listen of the campaign, "
-                    f"{self._carrier.address.removeprefix('tls://')}? hosts.join_timeout waits"
+                    f"{self._carrier.address}? hosts.join_timeout waits"
                     " longer",
                 )
             try:

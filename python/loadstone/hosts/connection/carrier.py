@@ -1,31 +1,42 @@
-"""The controller's end: it takes in agents, asks them, and hears what they say and when they go."""
+"""The controller's end: it lets invited hosts in, asks them, and hears them until they go.
+
+All that a host can do here is to send one of the messages that `messages.Said` lists. Which host it
+is follows from the certificate that its connection was opened with, never from what it says.
+"""
 
 import asyncio
 import contextlib
+import hashlib
+import os
 import queue
+import ssl
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
-
-from distributed import SchedulerPlugin
 
 from loadstone import __version__
 from loadstone.errors import HostError
 from loadstone.hosts import clock, messages
-from loadstone.hosts.connection import carriage
-from loadstone.hosts.connection.address import split_address
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.connection.stream import MessageStream, join_address, split_address
+from loadstone.hosts.connection.tls import context_of_controller
 from loadstone.steady_clock import SteadyClock
 
 LEASE_S = 10.0
-"""How long an agent goes on without a word of the controller."""
+"""How long an agent goes on without a word of the controller, and a connection without one of its
+agent, which says something every second.
+"""
 
 RENEW_S = 1.0
+HANDSHAKE_S = 20.0
 ANSWER_S = 5.0
 START_S = 60.0
 STOP_S = 10.0
+LEAVE_S = 2.0
+WAITING_MAX = 1024
+"""How many connections may wait to be accepted: all agents of a run may come at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,36 +48,41 @@ class Heard:
     body: Mapping[str, Any]
 
 
+@dataclass(slots=True)
+class _Connection:
+    """A host's connection, which takes part once its agent has said hello."""
+
+    stream: MessageStream
+    has_joined: bool = False
+    silent_s: float = 0.0
+
+
 class Carrier:
-    """A scheduler of dask in a thread of its own. Its methods may be called from any thread."""
+    """A listening socket and a loop in a thread of their own. Methods may be called from any."""
 
     def __init__(self, run: str, listen: str) -> None:
         """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on a free one."""
         self.heard: queue.Queue[Heard] = queue.Queue()
         self.clock = SteadyClock()
         self._run = run
-        host, port = split_address(listen)
+        self._host, self._port = split_address(listen)
         self._authority = Authority(run)
-        self._listen = f"tls://[{host}]:{port}" if ":" in host else f"tls://{host}:{port}"
-        self._identity = self._authority.issue("controller", host)
-        self._addresses: dict[str, str] = {}
-        self._waiting: dict[tuple[str, int], asyncio.Future[int]] = {}
+        self._invited: dict[bytes, str] = {}
+        self._connections: dict[str, _Connection] = {}
+        self._clock_answers: dict[tuple[str, int], asyncio.Future[int]] = {}
         self._question = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="carrier", daemon=True)
-        self._scheduler: carriage.QuietScheduler | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
-        carriage.settle()
         self._thread.start()
         try:
             self._wait(self._open(), START_S)
-        except (OSError, RuntimeError) as error:
+        except OSError as error:
             self._end_loop()
-            # Dask wraps what kept a scheduler from starting.
-            reason = getattr(error.__cause__, "strerror", None) or error
             raise HostError(
-                f"listen on {self._listen.removeprefix('tls://')}: {reason}",
+                f"listen on {self.address}: {os.strerror(error.errno) if error.errno else error}",
                 "hosts.listen names an address of this machine that the hosts reach",
             ) from error
         return self
@@ -79,17 +95,18 @@ class Carrier:
     @property
     def address(self) -> str:
         """The address that agents connect to."""
-        assert self._scheduler is not None, "the carrier has been entered"
-        return str(self._scheduler.address)
+        return join_address(self._host, self._port)
 
     @property
     def hosts(self) -> frozenset[str]:
         """The hosts whose agents are connected."""
-        return frozenset(self._addresses)
+        connections = self._connections.copy()
+        return frozenset(host for host, one in connections.items() if one.has_joined)
 
     def invite(self, host: str, *, is_alone: bool, is_only: bool = True) -> Invitation:
         """Return a host's way in, with a certificate of its own."""
-        identity = self._authority.issue(host)
+        identity = self._authority.issue_host(host)
+        self._invited[_digest(ssl.PEM_cert_to_DER_cert(identity.certificate))] = host
         return Invitation(
             controller=self.address, host=host, run=self._run, loadstone=__version__,
             lease_s=LEASE_S, is_alone=is_alone, is_only=is_only,
@@ -105,10 +122,10 @@ class Carrier:
 
     def read_clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
         """Return how far the clocks of hosts are from ours; who does not answer is left out."""
-        found: dict[str, clock.Clock] = {}
+        clocks: dict[str, clock.Clock] = {}
         with contextlib.suppress(TimeoutError):
-            found = self._wait(self._clocks(tuple(hosts)), ANSWER_S + STOP_S)
-        return found
+            clocks = self._wait(self._clocks(tuple(hosts)), ANSWER_S + STOP_S)
+        return clocks
 
     def forget(self) -> None:
         """Forget what was heard and not yet taken: it was about an earlier trial."""
@@ -134,75 +151,105 @@ class Carrier:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     async def _open(self) -> None:
-        security = carriage.security(self._authority.certificate, self._identity)
-        self._scheduler = carriage.QuietScheduler(
-            host=self._listen, security=security, dashboard=False, plugins=[_Watch(self._gone)]
-        )
-        self._scheduler.stream_handlers[carriage.MESSAGE] = self._hear
-        await self._scheduler
+        identity = self._authority.issue_controller(self._host)
+        self._server = await asyncio.start_server(
+            self._accept, self._host, self._port, backlog=WAITING_MAX,
+            ssl=context_of_controller(self._authority.certificate, identity),
+            ssl_handshake_timeout=HANDSHAKE_S,
+        )  # fmt: skip
+        self._port = self._server.sockets[0].getsockname()[1]
         self._renewal = self._loop.create_task(self._renew())
 
     async def _close(self) -> None:
+        self._server.close()
         self._renewal.cancel()
-        self._send(tuple(self._addresses), messages.Leave())
-        for _ in range(40):
-            if not self._addresses:
-                break
-            await asyncio.sleep(0.05)
-        assert self._scheduler is not None
-        await self._scheduler.close(reason=messages.RUN_OVER)
+        self._send(tuple(self._connections), messages.Leave(reason=messages.RUN_OVER))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=LEAVE_S)
+        for connection in self._connections.values():
+            connection.stream.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=LEAVE_S)
 
     async def _renew(self) -> None:
         while True:
-            self._send(tuple(self._addresses), messages.Renew())
+            for host, connection in list(self._connections.items()):
+                # Counted, not timed: a controller that stood still has not heard anybody meanwhile.
+                connection.silent_s += RENEW_S
+                if connection.silent_s > LEASE_S:
+                    self._drop(host)
+            self._send(tuple(self._connections), messages.Renew())
             await asyncio.sleep(RENEW_S)
 
-    def _send(self, hosts: Iterable[str], asked: messages.Asked) -> None:
-        assert self._scheduler is not None
-        body = {"ask": messages.word(type(asked)), "body": messages.body(asked)}
-        message = {"op": carriage.MESSAGE, **body}
-        for host in hosts:
-            address = self._addresses.get(host)
-            if address is not None and address in self._scheduler.stream_comms:
-                carriage.gather_no_longer(self._scheduler.stream_comms[address])
-                self._scheduler.worker_send(address, message)
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        stream = MessageStream(reader, writer)
+        try:
+            await self._admit(stream, writer.get_extra_info("ssl_object"))
+        finally:
+            stream.abort()
+            self._tasks.discard(task)
 
-    def _hear(self, say: str, body: Mapping[str, Any], worker: str) -> None:
-        assert self._scheduler is not None
-        state = self._scheduler.workers.get(worker)
-        if state is None:
+    async def _admit(self, stream: MessageStream, tls: ssl.SSLObject) -> None:
+        host = self._invited.get(_digest(tls.getpeercert(binary_form=True) or b""))
+        if host is None:
             return
-        host = str(state.name)
+        if host in self._connections:
+            _send(stream, messages.Leave(reason="another agent of this name is there already"))
+            await stream.close()
+            return
+        connection = self._connections[host] = _Connection(stream)
+        _send(stream, messages.Welcome(unix_ns=self.clock.unix_ns()))
+        try:
+            while True:
+                say, body = await stream.receive()
+                # Once dropped, whatever is left to read comes too late.
+                if self._connections.get(host) is not connection:
+                    break
+                connection.silent_s = 0.0
+                self._hear(host, connection, say, body)
+        except (EOFError, OSError, ValueError):
+            self._forget(host, connection)
+
+    def _send(self, hosts: Iterable[str], asked: messages.Asked) -> None:
+        for host in hosts:
+            connection = self._connections.get(host)
+            if connection is not None:
+                _send(connection.stream, asked)
+
+    def _hear(self, host: str, connection: _Connection, say: str, body: Mapping[str, Any]) -> None:
         if say == messages.word(messages.ClockReading):
             # An answer that is none leaves its question open: the host's clock is not read.
             with contextlib.suppress(ValueError):
-                self._take_answer(host, messages.read(say, body))
+                self._take_clock(host, messages.read(say, body))
             return
         if say == messages.word(messages.Hello):
-            self._addresses[host] = worker
-        if self._addresses.get(host) == worker:
+            connection.has_joined = True
+        if connection.has_joined:
             self.heard.put(Heard(host=host, say=say, body=body))
 
-    def _take_answer(self, host: str, answer: messages.Said | messages.Asked) -> None:
-        if isinstance(answer, messages.ClockReading) and answer.host_ns is not None:
-            waiting = self._waiting.pop((host, answer.question), None)
+    def _take_clock(self, host: str, answer: messages.Said) -> None:
+        if isinstance(answer, messages.ClockReading):
+            waiting = self._clock_answers.pop((host, answer.question), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer.host_ns)
 
-    def _gone(self, worker: str) -> None:
-        for host, address in list(self._addresses.items()):
-            if address == worker:
-                del self._addresses[host]
+    def _forget(self, host: str, connection: _Connection) -> None:
+        if self._connections.get(host) is connection:
+            del self._connections[host]
+            if connection.has_joined:
                 self.heard.put(Heard(host=host, say="gone", body={}))
 
     def _drop(self, host: str) -> None:
-        address = self._addresses.pop(host, None)
-        if address is not None and self._scheduler is not None:
-            removal = self._scheduler.remove_worker(address, stimulus_id="lost")
-            self._removal = self._loop.create_task(removal)
+        connection = self._connections.get(host)
+        if connection is not None:
+            self._forget(host, connection)
+            connection.stream.abort()
 
     async def _clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
-        async def one(host: str) -> tuple[str, clock.Clock | None]:
+        async def read(host: str) -> tuple[str, clock.Clock | None]:
             # All questions together have this time: a slow host is asked fewer.
             exchanges = []
             with contextlib.suppress(TimeoutError):
@@ -211,26 +258,22 @@ class Carrier:
                         exchanges.append(await self._exchange(host))
             return host, clock.estimate(exchanges) if exchanges else None
 
-        found = await asyncio.gather(*(one(host) for host in hosts))
-        return {host: seen for host, seen in found if seen is not None}
+        clocks = await asyncio.gather(*(read(host) for host in hosts))
+        return {host: estimate for host, estimate in clocks if estimate is not None}
 
     async def _exchange(self, host: str) -> clock.Exchange:
         self._question += 1
         number, answer = self._question, self._loop.create_future()
-        self._waiting[host, number] = answer
+        self._clock_answers[host, number] = answer
         sent_ns = self.clock.unix_ns()
-        self._send((host,), messages.ClockReading(question=number))
+        self._send((host,), messages.ReadClock(question=number))
         host_ns = await answer
         return clock.Exchange(sent_ns=sent_ns, answered_ns=self.clock.unix_ns(), host_ns=host_ns)
 
 
-class _Watch(SchedulerPlugin):
-    """Tells which worker has gone, whatever the reason."""
+def _digest(certificate: bytes) -> bytes:
+    return hashlib.sha256(certificate).digest()
 
-    name = "loadstone-watch"
 
-    def __init__(self, gone: Callable[[str], None]) -> None:
-        self._gone = gone
-
-    def remove_worker(self, scheduler: Any, worker: str, **more: Any) -> None:
-        self._gone(worker)
+def _send(stream: MessageStream, asked: messages.Asked) -> None:
+    stream.send(messages.word(type(asked)), messages.body(asked))

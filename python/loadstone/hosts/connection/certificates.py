@@ -2,16 +2,14 @@
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from loadstone.hosts.connection.identity import Identity
-
-VALID_DAYS = 90
-"""Longer than any run: an expired certificate would refuse an agent that is launched again."""
+from loadstone.hosts.connection.tls import Identity
 
 
 class Authority:
@@ -22,23 +20,31 @@ class Authority:
         self._run = run
         self._key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"loadstone run {run[:16]}", run)
-        own = _certificate(name, name, self._key.public_key())
-        own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        self._certificate = own.sign(self._key, hashes.SHA256())
+        made = _certificate(name, name, self._key.public_key())
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        self._certificate = made.sign(self._key, hashes.SHA256())
 
     @property
     def certificate(self) -> str:
         """The authority's own certificate, by which both sides know each other."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(self, name: str, address: str | None = None) -> Identity:
-        """Return a new identity for a host, or for the controller at its `address`."""
+    def issue_host(self, name: str) -> Identity:
+        """Return a new identity, by which a host connects and which cannot be connected to."""
+        return self._issue(name, [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+    def issue_controller(self, address: str) -> Identity:
+        """Return the identity of the controller that listens on an IP address."""
+        return self._issue("controller", [ExtendedKeyUsageOID.SERVER_AUTH], address)
+
+    def _issue(
+        self, name: str, uses: Sequence[x509.ObjectIdentifier], address: str = ""
+    ) -> Identity:
         key = ec.generate_private_key(ec.SECP256R1())
         made = _certificate(_name(name, self._run), self._certificate.subject, key.public_key())
         made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        if address is not None:
+        made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=True)
+        if address:
             names = [x509.IPAddress(ipaddress.ip_address(address))]
             made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
         signed = made.sign(self._key, hashes.SHA256())
@@ -64,14 +70,14 @@ def _name(common: str, run: str) -> x509.Name:
 def _certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        # Clocks of hosts differ.
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        # A certificate is worth nothing after its run, whose controller alone knows the authority.
+        # Dates would only fail a host whose clock is wrong, for a reason that TLS cannot explain.
+        .not_valid_before(datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC))
     )

@@ -10,11 +10,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dask
-
 from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.hosts.connection.invitation import Invitation
+from loadstone.hosts.launchers.site_dask import import_dask, in_one_line, settings_files
 
 CONNECT_S = 20.0
 SAID_BYTES = 2000
@@ -32,18 +31,19 @@ class DaskWorkers:
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
         """Start an agent beside as many workers as there are invitations."""
-        from distributed import Client
-
+        distributed = import_dask("distributed", "dask")
         tried = f"start agents by the scheduler at {self._scheduler}"
         _refuse_plain(self._scheduler, tried)
         try:
-            made: Any = Client
-            self._client = made(self._scheduler, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            self._client = distributed.Client(
+                self._scheduler, timeout=CONNECT_S, set_as_default=False
+            )
+        except Exception as error:
+            # Of any kind: a client also imports the modules that dask's settings name.
             raise HostError(
-                f"{tried}: {error}",
-                "its address and its TLS are as dask's own configuration has them"
-                " (distributed.comm.tls.client)",
+                f"{tried}: {in_one_line(error)}",
+                "its TLS (distributed.comm.tls.client) and what else it does are as dask's own"
+                f" settings have it: {settings_files()}",
             ) from error
         workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
         if len(workers) < len(invitations):
@@ -101,9 +101,11 @@ def _told(task: Any) -> str:
 
 def _refuse_plain(scheduler: str, tried: str) -> None:
     """An invitation holds a key, which must not cross a network in plain text."""
+    from dask import config
+
     kind, _, rest = scheduler.rpartition("://")
     if kind in ("tls", "wss"):
-        if dask.config.get("distributed.comm.tls.ca-file") is None:
+        if config.get("distributed.comm.tls.ca-file") is None:
             raise HostError(
                 f"{tried}: dask's own configuration here says nothing of its TLS",
                 "set distributed.comm.tls.ca-file, client.cert and client.key, as the site has it",

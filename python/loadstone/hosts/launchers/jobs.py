@@ -14,6 +14,7 @@ from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.errors import HostError, InputError
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder
+from loadstone.hosts.launchers.site_dask import import_dask, settings_files
 
 SAID_BYTES = 2000
 OF_DASK = (
@@ -55,14 +56,7 @@ class Jobs:
 
     def job(self, host: str, invitation: Path) -> Any:
         """Return the job that starts an agent; raise InputError for a setting it does not have."""
-        try:
-            kind, settings = self.kind(), dict(self._hosts.job)
-        except ImportError as error:
-            raise HostError(
-                "jobs of a batch system need dask-jobqueue, which is not installed",
-                "pip install 'loadstone[jobqueue]', on the controller",
-                kind="program-absent",
-            ) from error
+        kind, settings = self.kind(), dict(self._hosts.job)
         known = [name for name in _parameters(kind) if name not in OF_DASK]
         for name in settings:
             if name not in known:
@@ -72,7 +66,7 @@ class Jobs:
         except (TypeError, ValueError) as error:
             raise HostError(
                 f"host {host}: describe its job: {error}",
-                "hosts.job, or the site's configuration of dask-jobqueue, says it",
+                f"hosts.job says it, or the settings of dask-jobqueue: {settings_files()}",
             ) from error
         replace_command(job, self.command(invitation))
         return job
@@ -126,9 +120,7 @@ class Slurm(Jobs):
 
     def kind(self) -> Any:
         """Return dask-jobqueue's job of Slurm."""
-        from dask_jobqueue.slurm import SLURMJob
-
-        return SLURMJob
+        return import_dask("dask_jobqueue.slurm", "jobqueue").SLURMJob
 
     def settings(self, host: str, settings: dict[str, Any]) -> dict[str, Any]:
         """Name the node of a host that has a name."""
@@ -148,9 +140,7 @@ class HTCondor(Jobs):
 
     def kind(self) -> Any:
         """Return dask-jobqueue's job of HTCondor."""
-        from dask_jobqueue.htcondor import HTCondorJob
-
-        return HTCondorJob
+        return import_dask("dask_jobqueue.htcondor", "jobqueue").HTCondorJob
 
 
 def replace_command(job: Any, command: str) -> None:

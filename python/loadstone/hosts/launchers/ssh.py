@@ -128,7 +128,7 @@ class Ssh:
         if "no such command" in text or "No module named" in text:
             return _told(
                 host, f'"{self._command}" is no loadstone that can be an agent: {text[-200:]}',
-                "install the controller's version there: pip install 'loadstone[agent]'",
+                "install the controller's version there: pip install loadstone",
             )  # fmt: skip
         if text.startswith("error: "):
             return text.removeprefix("error: ")

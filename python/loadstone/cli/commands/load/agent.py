@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import exit_code, extras
+from loadstone.cli import exit_code
 
 
 def command(
@@ -26,13 +26,12 @@ def command(
         typer.Option("--join", help="The invitation to the run; - reads it from standard input."),
     ],
 ) -> int:
-    if not extras.can_be_agent():
-        raise extras.refuse_hosts()
     from loadstone.hosts.agent import serve
     from loadstone.hosts.connection.invitation import read_invitation
+    from loadstone.hosts.messages import RUN_OVER
 
     invitation = read_invitation(join)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     why = asyncio.run(serve(invitation, until_input_ends=join == "-"))
     print(f"host {invitation.host} has left run {invitation.run[:8]}: {why}", file=sys.stderr)
-    return 0 if why == "the run is over" else exit_code.FAILED
+    return 0 if why == RUN_OVER else exit_code.FAILED

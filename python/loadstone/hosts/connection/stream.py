@@ -1,0 +1,80 @@
+"""Messages over one connection: the length of each, then its name and body as MessagePack.
+
+MessagePack holds numbers, texts, bytes, lists and maps, so what comes in can be of no other type.
+"""
+
+import asyncio
+import struct
+from typing import Any
+
+import msgpack
+
+MESSAGE_BYTES_MAX = 64 << 20
+"""More than any message takes: the doubts of a turn are 4 MiB at most, a piece of a file is one."""
+
+_LENGTH = struct.Struct(">I")
+
+
+class MessageStream:
+    """Sends and receives messages; for the thread of one event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, name: str, body: dict[str, object]) -> None:
+        """Send a message at once; a connection that has ended takes it for nothing."""
+        if not self._writer.is_closing():
+            packed = pack(name, body)
+            self._writer.write(_LENGTH.pack(len(packed)) + packed)
+
+    async def receive(self) -> tuple[str, dict[str, Any]]:
+        """Return the next message.
+
+        Raises EOFError or OSError when the connection has ended, ValueError for what is no message.
+        """
+        (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+        if length > MESSAGE_BYTES_MAX:
+            raise ValueError(f"a message of {length} bytes, allowed {MESSAGE_BYTES_MAX}")
+        return unpack(await self._reader.readexactly(length))
+
+    async def close(self) -> None:
+        """Send what is left and end the connection."""
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """End the connection at once, whatever is left to send."""
+        self._writer.transport.abort()
+
+
+def pack(name: str, body: dict[str, object]) -> bytes:
+    """Return a message as it is sent, without its length."""
+    packed: bytes = msgpack.packb((name, body))
+    return packed
+
+
+def unpack(packed: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the name and the body of a message, or raise ValueError for what is none."""
+    match msgpack.unpackb(packed):
+        case [str(name), dict(body)]:
+            return name, body
+    raise ValueError("found no name and body of a message")
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return the address and the port, 0 without one, of "10.0.0.1:7000" or "[::1]:7000"."""
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        return host, int(port.removeprefix(":") or 0)
+    if text.count(":") > 1:
+        return text, 0
+    host, _, port = text.partition(":")
+    return host, int(port or 0)
+
+
+def join_address(host: str, port: int) -> str:
+    """Return the text that `split_address` takes apart."""
+    if not port:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,49 @@
+"""The site's dask, for the launchers that go by its settings; nothing else imports it."""
+
+import importlib
+import logging
+import platform
+from typing import Any
+
+from loadstone.errors import HostError
+
+
+def import_dask(module: str, extra: str) -> Any:
+    """Import a module of dask, which reads the settings of the user and the site.
+
+    Raises HostError when it is not installed, with the extra that brings it, and when a file of
+    settings cannot be read.
+    """
+    try:
+        imported = importlib.import_module(module)
+    except ImportError as error:
+        raise HostError(
+            f"agents by dask's means need {module.partition('.')[0]}: {error}",
+            f"pip install 'loadstone[{extra}]', on the controller",
+            kind="program-absent",
+        ) from error
+    except Exception as error:
+        # Dask names the file.
+        raise HostError(
+            f"read dask's settings: {in_one_line(error)}",
+            "mend that file, or set DASK_CONFIG to a folder of other settings",
+        ) from error
+    # Dask asks platform for it, which runs `uname -p`: a program that would inherit the secrets in
+    # our environment.
+    vars(platform.uname())["processor"] = platform.machine()
+    # Our own errors say what goes wrong, once.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+    return imported
+
+
+def in_one_line(error: Exception) -> str:
+    """Return what an error says, some of which take many lines."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def settings_files() -> str:
+    """Return the files of dask's settings that there are here, for a hint."""
+    from dask import config
+
+    files = [str(path) for path, _ in config.collect_yaml(config.paths, return_paths=True)]
+    return ", ".join(files) or "DASK_ variables, as there are no files of them"
