@@ -119,13 +119,14 @@ class Disk:
         return watched
 
     def _renaming(self, call: Any) -> Any:
-        def watched(source: Any, destination: Any) -> None:
+        def watched(source: Any, destination: Any, *, src_dir_fd: int, dst_dir_fd: int) -> None:
             with self._lock:
                 self._look()
-                call(source, destination)
+                call(source, destination, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
                 old, new = Path(source), Path(destination)
-                assert old.parent == new.parent, "a rename between folders is not modelled"
-                folder = self._nodes.get(_identity(old.parent))
+                assert src_dir_fd == dst_dir_fd, "a rename between folders is not modelled"
+                facts = os.fstat(src_dir_fd)
+                folder = self._nodes.get((facts.st_dev, facts.st_ino))
                 if folder is None:
                     return
                 names = self._named[folder]

@@ -35,7 +35,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 def written(path: Path) -> bytes:
     for entry in ENTRIES:
-        append_line(path, entry)
+        append_line(path.parent, path.name, entry)
     return path.read_bytes()
 
 
@@ -69,7 +69,7 @@ def test_no_flipped_bit_of_a_log_passes_unseen(
         assert found.is_damaged, content
         assert all(entry in ENTRIES for entry in found.entries), content
         # Nor is it made whole by what is written next, or takes it along.
-        append_line(path, {"trial": "0004"})
+        append_line(path.parent, path.name, {"trial": "0004"})
         after = read_lines(path, KIND, KEYS)
         assert after.is_damaged, content
         assert after.entries == (*found.entries, {"trial": "0004"}), content
@@ -84,7 +84,7 @@ def test_a_log_that_was_cut_off_anywhere_is_whole_up_to_there(tmp_path: Path) ->
         # A line that lacks no more than its line feed is whole.
         count = sum(size >= end - 1 for end in ends)
         assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=tuple(ENTRIES[:count]))
-        append_line(path, {"trial": "0004"})
+        append_line(path.parent, path.name, {"trial": "0004"})
         wanted = (*ENTRIES[:count], {"trial": "0004"})
         assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=wanted)
 
@@ -92,7 +92,7 @@ def test_a_log_that_was_cut_off_anywhere_is_whole_up_to_there(tmp_path: Path) ->
 def test_lines_of_earlier_builds_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in ENTRIES))
-    append_line(path, {"trial": "0004"})
+    append_line(path.parent, path.name, {"trial": "0004"})
     wanted = (*ENTRIES, {"trial": "0004"})
     assert read_lines(path, KIND, KEYS) == line_log.Lines(entries=wanted)
     path.write_text('{"trial": "0001", "nam%s": []}\n')
@@ -113,7 +113,7 @@ def interrupted_run(folder: Path, loadgen: FakeLoadgen) -> None:
     }
     writer = RunWriter.create(folder, manifest)
     note_intent(folder, plan.trials[0].document, ["loadstone"], "now")
-    append_line(folder / HOOKS, {"hook": "a", "at": "run-start"})
+    append_line(folder, HOOKS, {"hook": "a", "at": "run-start"})
     writer.close()
 
 
@@ -140,7 +140,7 @@ def test_a_line_with_a_value_of_another_kind_is_damage(
 ) -> None:
     folder = tmp_path / "run"
     interrupted_run(folder, loadgen)
-    append_line(folder / name, entry)
+    append_line(folder, name, entry)
     assert read_run(folder).altered == (name,)
 
 
@@ -172,7 +172,7 @@ def test_a_run_goes_on_without_a_damaged_line_and_says_so(
     # Its histograms are empty, which no report reads.
     monkeypatch.setattr(session, "_print_report", lambda folder, form, **options: None)
     session.measure(campaign, folder)
-    append_line(folder / HOOKS, {"hook": "a"})
+    append_line(folder, HOOKS, {"hook": "a"})
     (folder / HOOKS).write_bytes((folder / HOOKS).read_bytes().replace(b'"a"', b'"c"'))
     loadgen.behave.clear()
     capsys.readouterr()

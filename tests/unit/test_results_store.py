@@ -246,8 +246,8 @@ def test_a_run_is_never_written_over_what_is_there(
 def test_a_run_that_could_not_be_created_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fill_up(path: Path, _: object) -> None:
-        raise ResultError(f'cannot write "{path}": No space left on device')
+    def fill_up(folder: Path, name: str, _: object) -> None:
+        raise ResultError(f'cannot write "{folder / name}": No space left on device')
 
     monkeypatch.setattr("loadstone.results.writer.durable.write_json", fill_up)
     (tmp_path / "old").mkdir()

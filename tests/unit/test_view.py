@@ -168,7 +168,7 @@ def batch(number):
 def test_a_stream_is_followed_from_any_cut(tmp_path):
     """Whatever part of it has come, no batch is sent twice and none is left out."""
     whole = tmp_path / "whole"
-    stream = StreamWriter(whole, SCHEMA)
+    stream = StreamWriter(whole.parent, whole.name, SCHEMA)
     for number in range(5):
         stream.write(batch(number))
     stream.close()
@@ -208,7 +208,7 @@ def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
     unfinished = finished[-1]
     for suffix in (".json", ".parquet"):
         (run / "trials" / f"{unfinished}{suffix}").unlink()
-    stream = StreamWriter(run / "trials" / f"{unfinished}.arrows", INTERVAL_SCHEMA)
+    stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
     live = LiveRun(run)
     found = live.read()
     assert (found["done"], found["planned"]) == (1, 2)

@@ -132,7 +132,7 @@ def _remember(digest: str, known: dict[str, str]) -> None:
     try:
         os.makedirs(_path().parent, mode=0o700, exist_ok=True)
         document: AllowedCommands = {"format": 1, "allowed": {**known, digest: now}}
-        durable.write_json(_path(), document)
+        durable.write_json(_path().parent, ALLOWED, document)
         os.chmod(_path(), 0o600)
     except (OSError, ResultError) as error:
         # They run all the same: the user has just allowed it.

@@ -12,7 +12,7 @@ from loadstone.campaign.planning.scripted import PlannedScript, WantedScript
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli.messages import say
 from loadstone.documents.script import ScriptOrigin
-from loadstone.results.files.durable import make_folder, replacing
+from loadstone.results.files.durable import make_folder_in, replacing
 
 if TYPE_CHECKING:
     from loadstone.script.planned import ScriptMaker
@@ -50,11 +50,11 @@ class CampaignScripts:
         if self._maker is None:
             return
         made = self._maker.folder
-        kept = run_folder / made.name
         for file in sorted(made.iterdir()):
-            make_folder(kept)
-            if not (kept / file.name).exists():
-                with replacing(kept / file.name) as copy, open(file, "rb") as source:
+            make_folder_in(run_folder, made.name)
+            name = f"{made.name}/{file.name}"
+            if not (run_folder / name).exists():
+                with replacing(run_folder, name) as copy, open(file, "rb") as source:
                     shutil.copyfileobj(source, copy, 1 << 20)
 
 

@@ -23,9 +23,9 @@ def scratch() -> Iterator[str]:
     _remove_abandoned(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         # It gets its name when it is locked: an agent that starts now would take it for abandoned.
-        draft = Path(folder) / f"{LOCK}.tmp"
-        lock = durable.FolderLock(draft)
-        draft.rename(draft.with_name(LOCK))
+        draft = f"{LOCK}.tmp"
+        lock = durable.FolderLock(Path(folder), draft)
+        Path(folder, draft).rename(Path(folder, LOCK))
         try:
             yield folder
         finally:

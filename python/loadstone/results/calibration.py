@@ -31,7 +31,7 @@ from loadstone.documents.manifest import (
 from loadstone.documents.mistake import first_mistake
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results.files import durable
-from loadstone.results.layout import check_format, read_plain, state_folder
+from loadstone.results.layout import LOCK, check_format, read_plain, state_folder
 
 CALIBRATION_FORMAT = 1
 
@@ -251,7 +251,9 @@ def keep(host: HostFacts, build: str, session: Session) -> Path:
     path = path_of(host, build)
     with durable.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    durable.write_json(path, kept_of(host, build).with_session(session).document())
+    durable.write_json(
+        path.parent, path.name, kept_of(host, build).with_session(session).document()
+    )
     return path
 
 
@@ -286,13 +288,12 @@ def copy_for(host: HostFacts, build: str, drivers: Sequence[str]) -> KeptCalibra
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Keep two calibrations of one user from disturbing each other."""
-    path = folder() / ".lock"
-    with durable.writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with durable.writing(folder()):
+        folder().mkdir(parents=True, exist_ok=True)
     try:
-        lock = durable.FolderLock(path)
+        lock = durable.FolderLock(folder(), LOCK)
     except ResultError as error:
-        if error.__cause__ is not None:
+        if error.kind != "run-in-use":
             raise
         raise LoadstoneError(
             "another calibration is going on", "wait until it ends: each would slow the other"

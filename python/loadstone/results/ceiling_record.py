@@ -43,20 +43,20 @@ class CeilingWriter:
 
     def __init__(self, folder: Path, document: CeilingDocument) -> None:
         """Begin; what an earlier, interrupted attempt left goes away."""
-        self._folder = folder / CEILINGS
+        self._folder = folder
         self._document = document
         self._outputs = 0
-        with durable.writing(self._folder):
-            durable.make_folder(self._folder)
-            for path in self._folder.glob(f"{document['id']}*"):
-                path.unlink()
+        durable.make_folder_in(folder, CEILINGS)
+        with durable.writing(folder / CEILINGS):
+            for path in (folder / CEILINGS).glob(f"{document['id']}*"):
+                durable.remove_file(folder, f"{CEILINGS}/{path.name}")
 
     def write_output(self, content: bytes) -> Path:
         """Keep what a program printed; return where."""
         self._outputs += 1
-        path = self._folder / f"{self._document['id']}-{self._outputs}.txt"
-        durable.write_file(path, content)
-        return path
+        name = f"{CEILINGS}/{self._document['id']}-{self._outputs}.txt"
+        durable.write_file(self._folder, name, content)
+        return self._folder / name
 
     def finish(
         self,
@@ -74,7 +74,7 @@ class CeilingWriter:
             "measurements": list(measurements),
             "left_behind": list(left_behind),
         }
-        durable.write_json(self._folder / f"{self._document['id']}.json", record)
+        durable.write_json(self._folder, f"{CEILINGS}/{self._document['id']}.json", record)
 
 
 def finished_ceilings(folder: Path) -> frozenset[str]:

@@ -35,7 +35,7 @@ class HookEntry(TypedDict, total=False):
 
 def append_hook(folder: Path, entry: HookEntry) -> None:
     """Add one line, and make it durable."""
-    line_log.append_line(folder / HOOKS, entry)
+    line_log.append_line(folder, HOOKS, entry)
 
 
 def read_hooks(folder: Path) -> tuple[HookEntry, ...]:

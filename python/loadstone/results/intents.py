@@ -31,12 +31,12 @@ class IntentEntry(TypedDict, total=False):
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note that a trial is about to make places, and make the note durable."""
-    line_log.append_line(folder / INTENTS, {**_entry(document, time), "names": list(names)})
+    line_log.append_line(folder, INTENTS, {**_entry(document, time), "names": list(names)})
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places the target refused to make, and make the note durable."""
-    line_log.append_line(folder / INTENTS, {**_entry(document, time), "unmade": list(names)})
+    line_log.append_line(folder, INTENTS, {**_entry(document, time), "unmade": list(names)})
 
 
 def intended(folder: Path, trials: Iterable[str]) -> set[str]:

@@ -38,10 +38,9 @@ class NodeOutputs:
         """Write them into a run's folder; nothing where no program was started."""
         if not self._kept:
             return
-        with durable.writing(run / NODES):
-            durable.make_folder(run / NODES)
+        durable.make_folder_in(run, NODES)
         for name, content in self._kept.items():
-            durable.write_file(run / name, content)
+            durable.write_file(run, name, content)
 
 
 def _bounded(content: bytes) -> bytes:

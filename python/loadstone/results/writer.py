@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from loadstone._loadgen import Table
+from loadstone._loadgen import Schema, Table
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.target_state import TargetState
@@ -70,12 +70,11 @@ class RunWriter:
         try:
             with durable.writing(folder):
                 durable.make_folder(folder)
-            lock = durable.FolderLock(folder / LOCK)
+            lock = durable.FolderLock(folder, LOCK)
             try:
                 _refuse_what_is_there(folder)
-                with durable.writing(folder):
-                    durable.make_folder(folder / TRIALS)
-                    durable.make_folder(folder / PROBES)
+                durable.make_folder_in(folder, TRIALS)
+                durable.make_folder_in(folder, PROBES)
                 whole: Manifest = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
                 whole.pop("manifest_sha256", None)
                 run = cls(folder, whole, lock)
@@ -95,7 +94,7 @@ class RunWriter:
         """Take up a run that was interrupted; what it had finished stays as it is."""
         folder = Path(path)
         read_manifest(folder)
-        lock = durable.FolderLock(folder / LOCK)
+        lock = durable.FolderLock(folder, LOCK)
         try:
             manifest = read_manifest(folder)
             if manifest["state"] == "finished":
@@ -118,11 +117,10 @@ class RunWriter:
             # What is written from now on changes what they are the digests of.
             manifest.pop("files", None)
             # Copies of a run may lack the folders that were empty.
-            with durable.writing(folder):
-                durable.make_folder(folder / TRIALS)
-                durable.make_folder(folder / PROBES)
+            durable.make_folder_in(folder, TRIALS)
+            durable.make_folder_in(folder, PROBES)
             run._write_manifest()
-            run._remove_streams_of_finished()
+            run._remove_leftovers()
         except BaseException:
             lock.release()
             raise
@@ -133,7 +131,7 @@ class RunWriter:
         """Hold a run folder as it is, so that no other process resumes it meanwhile."""
         folder = Path(path)
         read_manifest(folder)
-        lock = durable.FolderLock(folder / LOCK)
+        lock = durable.FolderLock(folder, LOCK)
         try:
             return cls(folder, read_manifest(folder), lock)
         except BaseException:
@@ -155,12 +153,13 @@ class RunWriter:
         if run not in others:
             self.amend({"deleted_by": [*others, run]})
 
-    def _remove_streams_of_finished(self) -> None:
-        """Remove what a trial's own end would have removed, had no kill come between."""
+    def _remove_leftovers(self) -> None:
+        """Remove streams of finished trials, and drafts, which kills have left."""
         for trial in self.finished:
             for kind in (TRIALS, ACTIONS, PROBES):
                 with contextlib.suppress(OSError):
-                    (self.path / kind / (trial + tables.STREAM_SUFFIX)).unlink(missing_ok=True)
+                    durable.remove_file(self.path, f"{kind}/{trial}{tables.STREAM_SUFFIX}")
+        durable.remove_drafts(self.path)
 
     def records(self) -> Iterator[RecordDocument]:
         """Yield the records of the trials that ran to their end, as they stand in their files."""
@@ -189,7 +188,7 @@ class RunWriter:
     def _write_manifest(self) -> None:
         if self._is_sealed_anew:
             self.manifest = integrity.sealed(self.manifest)
-        durable.write_json(self.path / MANIFEST, self.manifest)
+        durable.write_json(self.path, MANIFEST, self.manifest)
 
     def finish(self, end: Manifest) -> None:
         """Write how the run ended (`state`, `ended` …) and let go of the folder."""
@@ -245,17 +244,12 @@ class TrialWriter:
         """Use `RunWriter.begin_trial`."""
         self._document = document
         self._folder = folder
-        self._trials = folder / TRIALS
-        self._probes_folder = folder / PROBES
         self._id = str(document["id"])
-        self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
+        self._operations_name = f"{OPERATIONS}/{self._id}{tables.OPERATIONS_SUFFIX}"
         self._operations: tables.StreamWriter | None = None
         self._target_state: Mapping[str, TargetState] = {}
-        self._actions_folder = folder / ACTIONS
         self._remove_leftovers()
-        self._intervals = tables.StreamWriter(
-            self._trials / (self._id + tables.STREAM_SUFFIX), INTERVAL_SCHEMA
-        )
+        self._intervals = self._stream(TRIALS, INTERVAL_SCHEMA)
         self._probes: tables.StreamWriter | None = None
         self._actions: tables.StreamWriter | None = None
 
@@ -266,26 +260,22 @@ class TrialWriter:
     def write_probes(self, rows: Table) -> None:
         """Append what the probes saw."""
         if self._probes is None:
-            path = self._probes_folder / (self._id + tables.STREAM_SUFFIX)
-            self._probes = tables.StreamWriter(path, PROBE_SCHEMA)
+            self._probes = self._stream(PROBES, PROBE_SCHEMA)
         self._probes.write(rows)
 
     def write_actions(self, rows: Table) -> None:
         """Append intervals of a script's actions."""
         if self._actions is None:
-            path = self._actions_folder / (self._id + tables.STREAM_SUFFIX)
-            with durable.writing(path):
-                durable.make_folder(path.parent)
-            self._actions = tables.StreamWriter(path, ACTION_SCHEMA)
+            durable.make_folder_in(self._folder, ACTIONS)
+            self._actions = self._stream(ACTIONS, ACTION_SCHEMA)
         self._actions.write(rows)
 
     def write_operations(self, rows: Table) -> None:
         """Append requests one by one, compressed."""
         if self._operations is None:
-            with durable.writing(self._operations_path):
-                durable.make_folder(self._operations_path.parent)
+            durable.make_folder_in(self._folder, OPERATIONS)
             self._operations = tables.StreamWriter(
-                self._operations_path, rows.schema, is_packed=True
+                self._folder, self._operations_name, rows.schema, is_packed=True
             )
         self._operations.write(rows)
 
@@ -303,26 +293,25 @@ class TrialWriter:
         written = []
         if self._operations is not None:
             self._operations.finish()
-            written.append(self._operations_path)
+            written.append(self._operations.path)
         self.close()
-        for stream, schema in (
-            (self._probes, PROBE_SCHEMA),
-            (self._actions, ACTION_SCHEMA),
-            (self._intervals, INTERVAL_SCHEMA),
+        for stream, kind, schema in (
+            (self._probes, PROBES, PROBE_SCHEMA),
+            (self._actions, ACTIONS, ACTION_SCHEMA),
+            (self._intervals, TRIALS, INTERVAL_SCHEMA),
         ):
             if stream is not None:
-                parquet = stream.path.with_suffix(tables.PARQUET_SUFFIX)
-                tables.convert_to_parquet(stream.path, parquet, schema)
-                written.append(parquet)
+                parquet = f"{kind}/{self._id}{tables.PARQUET_SUFFIX}"
+                tables.convert_to_parquet(stream.path, self._folder, parquet, schema)
+                written.append(self._folder / parquet)
         record = self._record(summary, labels, absent_probes)
         record["files"] = integrity.digests_of(self._folder, written)
-        durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
+        durable.write_json(self._folder, f"{TRIALS}/{self._id}{RECORD_SUFFIX}", record)
         # The streams have done their duty. Should they outlive a kill here, they are not read, and
         # `reopen` removes them.
         with contextlib.suppress(OSError):
-            for stream in (self._intervals, self._actions, self._probes):
-                if stream is not None:
-                    stream.path.unlink(missing_ok=True)
+            for kind in (TRIALS, ACTIONS, PROBES):
+                durable.remove_file(self._folder, f"{kind}/{self._id}{tables.STREAM_SUFFIX}")
 
     def interrupt(
         self,
@@ -333,7 +322,7 @@ class TrialWriter:
         """Keep what there is as a part of a trial, which `--resume` will run again."""
         self.close()
         record = self._record(summary, (INTERRUPTED, *labels), absent_probes)
-        durable.write_json(self._trials / (self._id + PARTIAL_SUFFIX), record)
+        durable.write_json(self._folder, f"{TRIALS}/{self._id}{PARTIAL_SUFFIX}", record)
 
     def discard(self) -> None:
         """Remove everything: the trial never began."""
@@ -361,16 +350,19 @@ class TrialWriter:
             "target_state": dict(self._target_state),
         }
 
+    def _stream(self, kind: str, schema: Schema) -> tables.StreamWriter:
+        name = f"{kind}/{self._id}{tables.STREAM_SUFFIX}"
+        return tables.StreamWriter(self._folder, name, schema)
+
     def _remove_leftovers(self) -> None:
         suffixes = (tables.STREAM_SUFFIX, tables.PARQUET_SUFFIX)
         names = [
-            folder / (self._id + end)
-            for folder in (self._trials, self._actions_folder, self._probes_folder)
-            for end in suffixes
+            f"{kind}/{self._id}{end}" for kind in (TRIALS, ACTIONS, PROBES) for end in suffixes
         ]
-        for path in (*names, self._trials / (self._id + PARTIAL_SUFFIX), self._operations_path):
-            with durable.writing(path):
-                path.unlink(missing_ok=True)
+        partial = f"{TRIALS}/{self._id}{PARTIAL_SUFFIX}"
+        for name in (*names, partial, self._operations_name):
+            with durable.writing(self._folder / name):
+                durable.remove_file(self._folder, name)
 
 
 def is_only_begun(path: str | Path) -> bool:
@@ -384,10 +376,14 @@ def is_only_begun(path: str | Path) -> bool:
 
 def _is_begun(folder: Path, names: set[str]) -> bool:
     # What `create` makes before the manifest may be there: a kill can come between the two.
-    begun = {LOCK, TRIALS, PROBES, MANIFEST + ".tmp"}
-    return not (
-        names - begun or any(any((folder / name).iterdir()) for name in names & {TRIALS, PROBES})
+    begun = {LOCK, TRIALS, PROBES, *filter(durable.is_draft, names)}
+    return names <= begun and all(
+        _is_empty_folder(folder / name) for name in names & {TRIALS, PROBES}
     )
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _remove_begun(folder: Path) -> None:
@@ -398,8 +394,8 @@ def _remove_begun(folder: Path) -> None:
         for name in (TRIALS, PROBES):
             with contextlib.suppress(FileNotFoundError):
                 (folder / name).rmdir()
-        for name in (MANIFEST + ".tmp", LOCK):
-            (folder / name).unlink(missing_ok=True)
+        durable.remove_drafts(folder)
+        durable.remove_file(folder, LOCK)
 
 
 def _remove_folders(made: Sequence[Path]) -> None:

@@ -21,6 +21,7 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, Program, run_programs
 from loadstone.probes.ceph_answers import read_groups
 from loadstone.results.ceiling_record import CeilingWriter
+from loadstone.results.files import durable
 
 if TYPE_CHECKING:
     from loadstone.formats.measurement import PrintedMeasurement
@@ -292,7 +293,7 @@ def _readable(path: Path) -> Path:
     if begin < 0 or content[begin : end + 1] == content.strip():
         return path
     alone = path.with_suffix(".json.txt")
-    alone.write_bytes(content[begin : end + 1])
+    durable.write_file(alone.parent, alone.name, content[begin : end + 1])
     return alone
 
 

@@ -10,6 +10,7 @@ from loadstone.documents.mistake import first_mistake
 from loadstone.documents.trial import QueryDocument
 from loadstone.engines.answers import Answer, answer_file, difference, like, read_answer_file
 from loadstone.errors import ResultError
+from loadstone.results.files import durable
 
 ANSWERS = "answers"
 """The folder of a run in which the expected answers are."""
@@ -47,10 +48,10 @@ def check_answer(own: QueryDocument, folder: Path, query: str, found: Answer) ->
 
 def keep_answer(folder: Path, answer: ExpectedAnswer) -> None:
     """Keep the first answer to a query as the one that is expected."""
-    path = _path(folder, answer.query)
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        path.write_text(json.dumps(asdict(answer)) + "\n", encoding="utf-8")
+    if not _path(folder, answer.query).exists():
+        durable.make_folder_in(folder, ANSWERS)
+        text = json.dumps(asdict(answer)) + "\n"
+        durable.write_file(folder, f"{ANSWERS}/{answer.query}.json", text.encode())
 
 
 def _path(folder: Path, query: str) -> Path:

@@ -1,10 +1,18 @@
-"""Files that survive a kill or a power cut at any moment, and the lock of a run folder."""
+"""Files that survive a kill or a power cut at any moment, and the lock of a run folder.
+
+A file is named by the folder that the user named, and by its name beneath it, such as
+"trials/0001.json". The folder may be a stranger's: beneath it no link is followed, nothing that is
+there is opened to be written anew, and drafts have names that nobody knows before.
+"""
 
 import contextlib
 import errno
 import fcntl
 import json
 import os
+import re
+import secrets
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +29,15 @@ SHARE = "LOADSTONE_SHARE"
 
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+_DRAFT = re.compile(r"\.[0-9a-f]{16}\.tmp")
+"""What a draft's name has behind that of its file; earlier builds had ".tmp" alone."""
+
+_HOLDER = "pid {} on {}\n"
+"""What a lock holds: who has it, or had it last."""
+_HOLDER_BYTES_MAX = 512
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
 
 def make_folder(path: Path) -> None:
     """Make a folder that is its owner's alone, unless runs are shared; it may be there already.
@@ -29,20 +46,94 @@ def make_folder(path: Path) -> None:
     """
     made = [one for one in (path, *path.parents) if not one.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(mode=0o777 if _is_shared() else 0o700, exist_ok=True)
+    path.mkdir(mode=_mode_of_folders(), exist_ok=True)
     for one in made:
         # A folder that we may write into but not read cannot be opened to be synced.
         with contextlib.suppress(PermissionError):
-            _sync_folder(one.parent)
+            _sync(one.parent)
 
 
-def open_private(path: str | Path, flags: int) -> int:
-    """Open a file that, where this makes it, is its owner's alone, unless runs are shared."""
-    return os.open(path, flags | os.O_CLOEXEC, 0o666 if _is_shared() else 0o600)
+def make_folder_in(folder: Path, name: str) -> None:
+    """Make a folder in another likewise; raise ResultError where a link or a file is there."""
+    with writing(folder / name), _holding(folder, name) as (parent, last):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(last, mode=_mode_of_folders(), dir_fd=parent)
+            with contextlib.suppress(PermissionError):
+                _sync(".", parent)
+        os.close(_open_folder(last, parent))
+
+
+def open_file(folder: Path, name: str, flags: int) -> int:
+    """Open a file beneath a folder, but no link and nothing behind one.
+
+    Where this makes it, it is its owner's alone, unless runs are shared.
+    """
+    with _holding(folder, name) as (parent, last):
+        return _open(last, parent, flags)
+
+
+def remove_file(folder: Path, name: str) -> None:
+    """Remove a file beneath a folder, if it is there; of a link, the link itself."""
+    with contextlib.suppress(FileNotFoundError), _holding(folder, name) as (parent, last):
+        os.unlink(last, dir_fd=parent)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove from a folder, and from those in it, what killed writers have left of files."""
+    with os.scandir(folder) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in names:
+        with contextlib.suppress(OSError):
+            inner = os.listdir(folder / name) if is_folder else ()
+            for draft in filter(is_draft, (name, *(f"{name}/{one}" for one in inner))):
+                remove_file(folder, draft)
+
+
+def is_draft(name: str) -> bool:
+    """Tell whether a name is that of a file which has not taken its place yet."""
+    return _DRAFT.search(name) is not None
+
+
+@contextlib.contextmanager
+def _holding(folder: Path, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the descriptor of the folder that a file lies in, and the last part of its name.
+
+    What a descriptor leads to does not change when another renames or replaces folders meanwhile.
+    """
+    *parents, last = name.split("/")
+    if ".." in (*parents, last):
+        raise OSError(errno.EINVAL, "its name leads out of the folder")
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        for parent in parents:
+            inner = _open_folder(parent, descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor, last
+    finally:
+        os.close(descriptor)
+
+
+def _open_folder(name: str, parent: int) -> int:
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+    except NotADirectoryError as error:
+        # Of a link too, which only without O_DIRECTORY would be ELOOP.
+        raise OSError(errno.ELOOP, f'"{name}" is a symbolic link, or no folder') from error
+
+
+def _open(name: str, parent: int, flags: int) -> int:
+    # Without O_NONBLOCK the open itself would wait for the other end of a pipe.
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.open(name, flags, 0o666 if _is_shared() else 0o600, dir_fd=parent)
 
 
 def _is_shared() -> bool:
     return os.environ.get(SHARE, "") not in ("", "0")
+
+
+def _mode_of_folders() -> int:
+    return 0o777 if _is_shared() else 0o700
 
 
 @contextlib.contextmanager
@@ -51,6 +142,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_ours(path, "it is a symbolic link, or lies behind one") from error
         reason = error.strerror or str(error)
         message = f'cannot write "{path}": {reason}'
         if error.errno not in _OUT_OF_SPACE:
@@ -59,76 +152,116 @@ def writing(path: Path) -> Iterator[None]:
         raise ResultError(message, hint, kind="no-space") from error
 
 
-def write_file(path: Path, content: bytes) -> None:
+def _not_ours(path: Path, why: str) -> ResultError:
+    return ResultError(
+        f'cannot write "{path}": {why}',
+        "loadstone made no such file: the folder was changed, or comes from somebody else; to write"
+        " to a copy of it, remove that file from the copy",
+        kind="not-ours",
+    )
+
+
+def write_file(folder: Path, name: str, content: bytes) -> None:
     """Put a whole file in place: its readers see the old one or the new one, never a part."""
-    with replacing(path) as stream:
+    with replacing(folder, name) as stream:
         stream.write(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(folder: Path, name: str) -> Iterator[IO[bytes]]:
     """Yield a stream whose content takes the place of the file once the block has ended well."""
-    draft = path.with_name(path.name + ".tmp")
-    with writing(path):
+    with writing(folder / name), _holding(folder, name) as (parent, last):
+        draft = f"{last}.{secrets.token_hex(8)}.tmp"
         try:
-            with open(draft, "wb", opener=open_private) as stream:
+            with open(_open(draft, parent, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(draft, path)
+            os.replace(draft, last, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
+                os.unlink(draft, dir_fd=parent)
             raise
-        sync_folder(path.parent)
+        _sync(".", parent)
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(folder: Path, name: str, document: Mapping[str, Any]) -> None:
     """Put a JSON document in place, indented for people."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
-    write_file(path, text.encode() + b"\n")
+    write_file(folder, name, text.encode() + b"\n")
 
 
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    with writing(path):
-        _sync_folder(path)
+def sync_name(folder: Path, name: str) -> None:
+    """Make the name of a file durable."""
+    with writing(folder / name), _holding(folder, name) as (parent, _):
+        _sync(".", parent)
 
 
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(folder: str | Path, parent: int | None = None) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def check_changeable(descriptor: int, path: Path) -> None:
+    """Refuse to change an open file that may be somebody's under another name.
+
+    ResultError says why. Of a file that is replaced, only the name is.
+    """
+    facts = os.fstat(descriptor)
+    # Where a server makes root nobody, files are no more root's than the folder is.
+    users = {os.geteuid(), path.parent.stat().st_uid}
+    if not stat.S_ISREG(facts.st_mode):
+        raise _not_ours(path, "it is no regular file")
+    if facts.st_nlink > 1:
+        raise _not_ours(path, f"it has {facts.st_nlink} names, of which others may be elsewhere")
+    if facts.st_uid not in users:
+        raise _not_ours(path, f"it belongs to user {facts.st_uid}")
+
+
 class FolderLock:
     """Keeps two processes from writing one folder; the kernel drops it when its holder dies."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock in the file `path`, or raise ResultError naming who holds it."""
-        self._path = path
+    def __init__(self, folder: Path, name: str) -> None:
+        """Take the lock in a file of a folder, or raise ResultError naming who holds it.
+
+        A file that cannot be a lock is refused, and stays as it is.
+        """
+        self._descriptor = -1
+        path = folder / name
         with writing(path):
-            self._descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
-        if not _lock_within(self._descriptor, LOCK_PATIENCE_S):
-            holder = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor = open_file(folder, name, os.O_RDWR | os.O_CREAT)
+        try:
+            self._take(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, path: Path) -> None:
+        with writing(path):
+            check_changeable(self._descriptor, path)
+        is_taken = _lock_within(self._descriptor, LOCK_PATIENCE_S)
+        holder = os.pread(self._descriptor, _HOLDER_BYTES_MAX, 0)
+        if not _may_be_holder(holder):
+            raise _not_ours(path, "it holds something else than a lock does")
+        if not is_taken:
+            said = holder.decode(errors="replace").strip()
             raise ResultError(
-                f'run "{path.parent}" is being written by another process ({holder or "unknown"})',
+                f'run "{path.parent}" is being written by another process ({said or "unknown"})',
                 "wait until it ends, or choose another folder with -o",
                 kind="run-in-use",
             )
         if not os.fstat(self._descriptor).st_nlink:
             # A run that left nothing behind removed its folder, and with it what is locked here.
-            self.release()
             raise ResultError(
                 f'run "{path.parent}" was removed by the process that began it', "try again"
             )
         with writing(path):
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"pid {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+            holder = _HOLDER.format(os.getpid(), os.uname().nodename).encode()
+            os.pwrite(self._descriptor, holder, 0)
 
     def release(self) -> None:
         """Let others write; the file stays, since taking it away would race with them."""
@@ -140,7 +273,8 @@ class FolderLock:
 def is_locked(path: Path) -> bool:
     """Say whether a process holds the lock in the file `path`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
     except OSError:
         return False
     try:
@@ -152,6 +286,15 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _may_be_holder(content: bytes) -> bool:
+    """Tell whether a lock may hold this, which a crash can have cut off or left as zeroes."""
+    begin = _HOLDER.partition("{")[0].encode()
+    line, _, more = content.strip(b"\0").partition(b"\n")
+    return (
+        line[: len(begin)] == begin[: len(line)] and not more and len(content) < _HOLDER_BYTES_MAX
+    )
 
 
 def _lock_within(descriptor: int, patience_s: float) -> bool:

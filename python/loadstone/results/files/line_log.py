@@ -38,18 +38,21 @@ class Lines(Generic[Entry]):
     is_damaged: bool = False
 
 
-def append_line(path: Path, entry: Mapping[str, Any]) -> None:
-    """Add one line to a log, and make it durable, the log's name too."""
+def append_line(folder: Path, name: str, entry: Mapping[str, Any]) -> None:
+    """Add one line to a log in a folder, and make it durable, the log's name too."""
+    path = folder / name
     line = _checked(json.dumps(entry, ensure_ascii=False, allow_nan=False).encode())
     is_new = not path.exists()
-    with durable.writing(path), open(path, "ab+", opener=durable.open_private) as stream:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    with durable.writing(path), open(durable.open_file(folder, name, flags), "ab+") as stream:
+        durable.check_changeable(stream.fileno(), path)
         if not _take_cut_line_away(stream):
             line = b"\n" + line
         stream.write(line)
         stream.flush()
         os.fsync(stream.fileno())
     if is_new:
-        durable.sync_folder(path.parent)
+        durable.sync_name(folder, name)
 
 
 def read_lines(path: Path, kind: TypeAdapter[Entry], keys: Collection[str]) -> Lines[Entry]:

@@ -41,13 +41,15 @@ class StreamWriter:
     rarely.
     """
 
-    def __init__(self, path: Path, schema: Schema, *, is_packed: bool = False) -> None:
-        self.path = path
+    def __init__(self, folder: Path, name: str, schema: Schema, *, is_packed: bool = False) -> None:
+        """Make the file of this name beneath a folder; it must not be there."""
+        self.path = folder / name
+        self._folder, self._name = folder, name
         self._encoder = StreamEncoder(schema, is_packed=is_packed)
         self._good_bytes = 0
-        with durable.writing(path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            self._descriptor = durable.open_private(path, flags)
+        with durable.writing(self.path):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self._descriptor = durable.open_file(folder, name, flags)
         try:
             self._append(self._encoder.begin())
         except BaseException:
@@ -68,7 +70,7 @@ class StreamWriter:
         with durable.writing(self.path):
             os.fsync(self._descriptor)
         self.close()
-        durable.sync_folder(self.path.parent)
+        durable.sync_name(self._folder, self._name)
 
     def close(self) -> None:
         """End the stream. Closing twice is harmless, and so is a disk that is full by now."""
@@ -97,10 +99,10 @@ class StreamWriter:
             self._good_bytes += len(content)
 
 
-def convert_to_parquet(source: Path, destination: Path, schema: Schema) -> None:
+def convert_to_parquet(source: Path, folder: Path, name: str, schema: Schema) -> None:
     """Write a stream's rows to a Parquet file, a row group at a time, and put it in place."""
     encoder = ParquetEncoder(schema)
-    with durable.replacing(destination) as stream:
+    with durable.replacing(folder, name) as stream:
         for table in read_stream(source):
             stream.write(encoder.encode(table))
         stream.write(encoder.end())
