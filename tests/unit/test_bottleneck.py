@@ -11,8 +11,8 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.run_account import read_account
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
+from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.rules import limit_in_words
-from loadstone.analysis.standards.plausibility.bottleneck import PASSED, TOUCHES
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.images import png_files
 from loadstone.report.charts.overview import pictures
@@ -135,7 +135,9 @@ def shares(found: Finding) -> dict[str, float]:
 
 def touched(found: Finding) -> list[str]:
     """Return the ceilings that a result comes up to without passing them."""
-    return [name for name, share in shares(found).items() if TOUCHES <= share <= PASSED]
+    return [
+        name for name, share in shares(found).items() if CEILING_TOUCHED <= share <= CEILING_PASSED
+    ]
 
 
 def rate(requests: int) -> float:

@@ -30,7 +30,25 @@ def test_processors_are_those_of_the_busiest_host() -> None:
             line('cpu="0",mode="idle"', 0.1, host="osd2"),
         ]
     )
-    assert find_utilisation(seen) == {"cpu": pytest.approx(0.9)}
+    assert find_utilisation(seen) == {"cpu": pytest.approx(0.9), "core": pytest.approx(0.9)}
+
+
+def test_one_full_core_of_eight_is_seen_beside_their_mean() -> None:
+    cores = [
+        line(f'cpu="{core}",mode="{mode}"', share if mode == "user" else 1 - share)
+        for core, share in enumerate([1.0, *[0.0] * 7])
+        for mode in ("user", "idle")
+    ]
+    found = find_utilisation(lines(node_cpu_seconds_total=cores))
+    assert found == {"cpu": pytest.approx(1 / 8), "core": pytest.approx(1.0)}
+
+
+def test_a_device_that_always_has_work_is_busy() -> None:
+    seen = lines(
+        node_disk_io_time_seconds_total=[line('device="sda"', 0.1), line('device="sdb"', 1.0)],
+        node_pressure_io_waiting_seconds_total=[line("", 0.2)],
+    )
+    assert find_utilisation(seen) == {"disk": pytest.approx(1.0)}
 
 
 def test_a_quota_counts_as_the_processor_it_withholds() -> None:
@@ -42,7 +60,7 @@ def test_a_quota_counts_as_the_processor_it_withholds() -> None:
         container_cpu_cfs_periods_total=[line('name="osd"', 10)],
         container_cpu_cfs_throttled_periods_total=[line('name="osd"', 9.5)],
     )
-    assert find_utilisation(seen) == {"cpu": pytest.approx(0.95)}
+    assert find_utilisation(seen) == {"cpu": pytest.approx(0.95), "core": pytest.approx(0.2)}
 
 
 def test_a_card_is_held_against_its_speed_and_a_disk_against_time() -> None:

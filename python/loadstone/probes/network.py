@@ -99,9 +99,11 @@ class Network:
     def _speed(self, card: str) -> float | None:
         """Return the link's speed, or what a shaper on the card leaves of it; asked for once."""
         if card not in self._speeds:
+            folder = Path(f"/sys/class/net/{card}")
             try:
-                text = Path(f"/sys/class/net/{card}/speed").read_text(encoding="ascii")
-                speed = int(text) * 1e6
+                # Without a device (veth, bridges) the speed is a constant that limits nothing.
+                is_real = (folder / "device").exists()
+                speed = int((folder / "speed").read_text("ascii")) * 1e6 if is_real else -1
             except (OSError, ValueError):
                 speed = -1
             speeds = [one for one in (speed, self._shaped.get(card, -1)) if one > 0]

@@ -86,7 +86,8 @@ class KnownCeiling:
     `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
     the extremes that were seen. `targets` and `bounds` say whose ceiling it is, for reads or for
     writes; without them it is one for all. `is_count_inferred` says that the report does not
-    state that so many side by side let so much more through.
+    state that so many side by side let so much more through. `is_steady` is False where it fell
+    while it was measured.
     """
 
     resource: Literal["network", "device", "server", "client"]
@@ -101,6 +102,7 @@ class KnownCeiling:
     targets: tuple[str, ...] = ()
     bounds: Literal["read", "write"] | None = None
     is_count_inferred: bool = False
+    is_steady: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ import numpy as np
 
 from loadstone import units
 from loadstone.analysis.cells.little import has_too_many_in_flight, little_beyond_chance
+from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME, occupied_share
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
-from loadstone.analysis.limits.verdict import INSTRUMENT_CAUTION, INSTRUMENT_MAX
+from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
 from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
@@ -209,8 +210,12 @@ def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:
     return rate_gate(offered_per_s=offered, achieved_per_s=achieved).outcome == "fail"
 
 
-def has_lag(cell: "Cell", _: Sequence[Part]) -> bool:
-    """LAG."""
+def has_lag(cell: "Cell", parts: Sequence[Part]) -> bool:
+    """LAG, unless requests left late only because all clients waited for the target's answers."""
+    shares = [occupied_share(part.record) for part in parts]
+    is_idle = all(share is not None and share < OCCUPIED_SOME for share in shares)
+    if is_idle and is_overloaded(cell, parts):
+        return False
     gate = lag_gate(
         lag_p99_ns=cell.lag.quantiles["p99"] if cell.lag else None,
         service_p99_ns=cell.service.quantiles["p99"] if cell.service else None,

@@ -8,12 +8,18 @@ from statistics import fmean
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.summary import summarise_totals
+from loadstone.analysis.instrument.client_limits import occupied_share
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
+from loadstone.analysis.judgements.validity import (
+    ACHIEVED_MIN,
+    LITTLE_INSTRUMENT,
+    Gate,
+    error_gate,
+)
 from loadstone.analysis.limits.interventions import CellKey
 from loadstone.analysis.limits.measured_ceilings import bounds_of
-from loadstone.analysis.limits.observed import LoadPoint, Observed, Tried
+from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed, Tried
 from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
@@ -27,11 +33,19 @@ NullRates = Mapping[tuple[str, int | None, int | None], float]
 
 NO_SUCH_LABEL = "no such label"
 
+SWEPT_LOADS = ("threads", "rate", "rate_per_s")
+
 THROTTLES = ("throttled", "http_429")
 """What drivers take for being asked for fewer requests, each by its own protocol; records of before
 they did have the status."""
 OWN_FAILURES = ("no_ports", "no_descriptors")
-AT_THE_CAP = 0.9
+
+CEILINGS = {
+    "network": ("NETWORK_PATH", "path"),
+    "device": ("TARGET_DISK", "device"),
+    "server": ("TARGET_SOFTWARE", "store's own benchmark"),
+}
+"""The limit that a ceiling would be, and its name, by the resource that it is of."""
 
 
 def decide_cells(
@@ -53,18 +67,16 @@ def decide_cells(
     records = {part.record.id: part.record for part in parts}
     decided = []
     for cell in totals:
-        own = tuple(records[name] for name in cell.trials if name in records)
-        seen = observe(cell, totals, own, flags)
-        seen = replace(
-            seen,
-            null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling(cell),
-            path_bytes_per_s=_ceiling_of(account, cell, "network"),
-            device_bytes_per_s=_ceiling_of(account, cell, "device"),
-            store_bytes_per_s=_ceiling_of(account, cell, "server"),
+        of_cell = tuple(records[name] for name in cell.trials if name in records)
+        observed = observe(cell, totals, of_cell, flags)
+        observed = replace(
+            observed,
+            null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling_of_client(cell),
+            ceilings=_ceilings(account, cell, totals),
             tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
-        decided.append((cell, decide(seen)))
+        decided.append((cell, decide(observed)))
     return decided
 
 
@@ -83,48 +95,45 @@ def observe(
     """Gather what a run knows about one of its cells."""
     sweep = sorted(_same_sweep(cell, cells), key=_load)
     place = sweep.index(cell)
-    own: dict[str, list[Evidence]] = {}
+    of_cell: dict[str, list[Evidence]] = {}
     for record in records:
         for flag, evidence in flags.get(record.id, {}).items():
-            own.setdefault(flag, []).extend(evidence)
-    if cell.little is not None and cell.little < LITTLE_INSTRUMENT:
-        idle = Evidence(metric="X·R/N", value=cell.little, threshold=LITTLE_INSTRUMENT)
-        own.setdefault("INSTRUMENT_CPU", []).append(idle)
-    lag = _lag(cell)
-    if lag is not None:
-        own.setdefault("INSTRUMENT_LAG", []).append(lag)
-    is_offer_met = _is_offer_met(cell)
-    if is_offer_met:
-        # Its threads may spin until a request is due, and its rate is what was asked for.
-        for flag in ("INSTRUMENT_CPU", "SHARED_HOST"):
-            own.pop(flag, None)
+            of_cell.setdefault(flag, []).extend(evidence)
     first = sweep[0]
-    best = max(one.requests_per_s for one in sweep)
+    best = max(swept.requests_per_s for swept in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
+    offered, is_offer_met = _offer(cell, records)
+    shares = [occupied_share(record) for record in records]
     return Observed(
         point=_point(cell),
         gates=tuple(_gates(cell)),
-        flags=own,
+        flags=of_cell,
+        lag=_lag(cell),
+        occupied=None
+        if None in shares
+        else max((s for s in shares if s is not None), default=None),
         lower=_point(sweep[place - 1]) if place else None,
         higher=_point(sweep[place + 1]) if place + 1 < len(sweep) else None,
+        best_below=max((swept.requests_per_s for swept in sweep[:place]), default=None),
         knee=best / first.requests_per_s
         if _load(first) == 1 and first.requests_per_s and len(sweep) > 1
         else None,
-        bytes_per_s=cell.bytes_per_s,
         throttled=throttles / cell.requests if cell.requests else 0.0,
+        offered=offered,
         is_offer_met=is_offer_met,
         is_client_watched=bool(records) and all(_is_watched(record) for record in records),
+        idle=1 - cell.little if cell.little and cell.little < LITTLE_INSTRUMENT else None,
     )
 
 
 def _gates(cell: Cell) -> Iterator[Gate]:
     # What the client could not send is its own limit, and what the target put off is its answer to
     # too much load: both say what the limit is, and leave no doubt about the rest.
-    told = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *OWN_FAILURES, NOT_SENT))
-    yield error_gate(requests=cell.good, failed=cell.failed - told)
+    explained = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *OWN_FAILURES, NOT_SENT))
+    yield error_gate(requests=cell.good, failed=cell.failed - explained)
     for label in cell.labels:
-        is_told = label == "LAG" or (label == "NOTHING" and cell.failed == told > 0)
-        if label in VOIDING and not is_told:
+        is_explained = label == "LAG" or (label == "NOTHING" and cell.failed == explained > 0)
+        if label in VOIDING and not is_explained:
             yield Gate(
                 name=label,
                 outcome="fail",
@@ -134,24 +143,15 @@ def _gates(cell: Cell) -> Iterator[Gate]:
             )
 
 
-def _ceiling(cell: Cell) -> float | None:
+def _ceiling_of_client(cell: Cell) -> float | None:
     """Return at which rate of the cell the load generator itself would be at its ceiling."""
     share = cell.instrument.share if cell.instrument is not None else 0.0
     return cell.requests_per_s / share if share and cell.requests_per_s else None
 
 
 def _lag(cell: Cell) -> Evidence | None:
-    """Return the lag of an open load as evidence against the client, if it is the client's.
-
-    Where as many requests are in flight as the campaign allows, those that are due wait for the
-    target's answers, and their lag says nothing of the client.
-    """
-    if "LAG" not in cell.labels or cell.lag is None or cell.service is None:
-        return None
-    answered = cell.good + cell.failed - cell.errors.get(NOT_SENT, 0)
-    in_flight = cell.service.mean_ns / 1e9 * answered / cell.duration_s
-    allowed = cell.load.get("clients_max")
-    if allowed is not None and in_flight >= AT_THE_CAP * allowed:
+    """Return how late requests of an open load left, where they left too late."""
+    if "LAG" not in cell.labels or cell.lag is None:
         return None
     lag_ns = cell.lag.quantiles["p99"]
     return Evidence(
@@ -159,11 +159,17 @@ def _lag(cell: Cell) -> Evidence | None:
     )
 
 
-def _is_offer_met(cell: Cell) -> bool | None:
-    """Tell whether an open load was achieved, on time; None for a closed one."""
-    if cell.load.get("kind") != "open":
-        return None
-    return not {"OVERLOAD", "LAG"} & set(cell.labels)
+def _offer(cell: Cell, records: Sequence[Record]) -> tuple[float | None, bool | None]:
+    """Return the rate that was asked for, and whether it was achieved; None without one."""
+    if cell.load.get("kind") == "open":
+        return cell.load.get("rate_per_s"), "OVERLOAD" not in cell.labels
+    limits = {record.trial.get("rate_limit_per_s") for record in records}
+    limit = limits.pop() if len(limits) == 1 else None
+    if not limit:
+        return None, None
+    # A limit that is not reached limits nothing: the load is then as any closed one.
+    is_met = cell.requests_per_s >= ACHIEVED_MIN * limit
+    return (limit, True) if is_met else (None, None)
 
 
 def _is_watched(record: Record) -> bool:
@@ -174,32 +180,50 @@ def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
     return cell.operation, cell.size_bytes, cell.threads
 
 
-def _ceiling_of(account: Account, cell: Cell, resource: str) -> float | None:
-    """Return the lowest ceiling of one resource that holds for a cell, in bytes per second."""
+def _ceilings(account: Account, cell: Cell, cells: Sequence[Cell]) -> dict[str, CeilingUse]:
+    """Return the lowest ceiling of each resource that holds for a cell, by the limit it would be.
+
+    A ceiling that any load of the same target and direction went beyond is none for all of them.
+    """
     bounds = bounds_of(cell.operation)
-    found = [
-        one.bytes_per_s * one.count
-        for one in account.ceilings
-        if one.resource == resource
-        and one.bounds in (None, bounds)
-        and (not one.targets or cell.target in one.targets)
+    alike = [
+        other.bytes_per_s
+        for other in cells
+        if other.target == cell.target and bounds_of(other.operation) == bounds
     ]
-    return min(found, default=None)
+    lowest: dict[str, CeilingUse] = {}
+    for known in account.ceilings:
+        if known.resource not in CEILINGS or known.bounds not in (None, bounds):
+            continue
+        if known.targets and cell.target not in known.targets:
+            continue
+        limit, name = CEILINGS[known.resource]
+        bytes_per_s = known.bytes_per_s * known.count
+        ceiling = CeilingUse(
+            name=name,
+            share=cell.bytes_per_s / bytes_per_s,
+            share_max=max(alike, default=0.0) / bytes_per_s,
+            is_steady=known.is_steady,
+        )
+        if limit not in lowest or ceiling.share > lowest[limit].share:
+            lowest[limit] = ceiling
+    return lowest
 
 
 def _same_sweep(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:
-    def key(one: Cell) -> tuple[object, ...]:
-        rest = {name: value for name, value in one.parameters.items() if name != "threads"}
+    def key(swept: Cell) -> tuple[object, ...]:
+        rest = {name: value for name, value in swept.parameters.items() if name not in SWEPT_LOADS}
         return (
-            one.target,
-            one.workload,
-            one.phase,
-            one.operation,
+            swept.target,
+            swept.workload,
+            swept.phase,
+            swept.operation,
+            swept.load.get("kind"),
             str(sorted(rest.items())),
-            one.round,
+            swept.round,
         )
 
-    return [one for one in cells if key(one) == key(cell)]
+    return [swept for swept in cells if key(swept) == key(cell)]
 
 
 def _load(cell: Cell) -> float:
@@ -215,9 +239,19 @@ def _point(cell: Cell) -> LoadPoint:
     )
 
 
-def _error(cell: Cell) -> float | None:
-    """Return the relative standard error of a rate, from its seconds; at best a lower bound."""
-    spread = cell.spread_of_seconds
-    if spread is None or not cell.requests_per_s:
-        return None
-    return spread.requests_per_s / math.sqrt(spread.n) / cell.requests_per_s
+def _error(cell: Cell) -> float:
+    """Return the relative standard error of a rate: from its trials or its seconds, the larger.
+
+    Seconds of one trial share what that trial met, so that their error is a lower bound.
+    """
+    if not cell.requests_per_s:
+        return 0.0
+    spreads = (cell.spread_of_seconds, cell.spread_of_trials)
+    return max(
+        (
+            spread.requests_per_s / math.sqrt(spread.n) / cell.requests_per_s
+            for spread in spreads
+            if spread is not None and spread.n > 1
+        ),
+        default=0.0,
+    )

@@ -8,6 +8,7 @@ import base64
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from loadstone.analysis.accounts.account import KnownCeiling
@@ -15,6 +16,9 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.results.record import Run
+
+FALLEN = 0.8
+"""A ceiling whose last third is slower than this share of its first third moved."""
 
 Resource = Literal["network", "device", "server"]
 Bounds = Literal["read", "write"]
@@ -141,11 +145,17 @@ def _ceiling(
     lows = [one.low for one in members if one.low is not None]
     highs = [one.high for one in members if one.high is not None]
     usual = first.name == first.kind
+    sustained = [_sustained(one.seconds) for one in members]
     return KnownCeiling(
         resource=RESOURCES[first.kind],
         name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
         + (f" ÷ {copies:g} for its copies" if copies != 1 else ""),
-        bytes_per_s=sum(one.bytes_per_s for one in members) / len(members) / copies,
+        bytes_per_s=fmean(
+            one.bytes_per_s if share is None else share * one.bytes_per_s
+            for one, share in zip(members, sustained, strict=True)
+        )
+        / copies,
+        is_steady=all(share is None for share in sustained),
         low=min(lows) / copies if lows else None,
         high=max(highs) / copies if highs else None,
         count=first.count,
@@ -154,6 +164,19 @@ def _ceiling(
         targets=targets,
         bounds="read" if first.bounds == "read" else "write",
     )
+
+
+def _sustained(seconds: Sequence[float]) -> float | None:
+    """Return the last third of a ceiling's seconds over all of them, where they fell; else None.
+
+    A path or device with burst credit is fast until the credit is spent: what it sustains are its
+    last seconds.
+    """
+    third = len(seconds) // 3
+    if not third or not sum(seconds):
+        return None
+    first, last = fmean(seconds[:third]), fmean(seconds[-third:])
+    return last / fmean(seconds) if last < FALLEN * first else None
 
 
 def _by_bounds(

@@ -1,5 +1,6 @@
-"""What a verdict rests on: a load and its rate, what was changed to see whether its limit moves."""
+"""The facts that a verdict rests on: loads and their rates, resources, and what was changed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,19 +21,83 @@ Intervention = Literal[
 
 RISES = 1.05
 SURELY_RISES = 1.02
+SURELY_FLAT = 1.15
+STANDARD_ERRORS = 2.0
+LOAD_STEP = "step of the load"
+CEILING_TOUCHED = 0.90
+CEILING_PASSED = 1.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPoint:
-    """One load and what came of it: N in flight, X requests a second, R seconds each.
+    """One load and its result: N in flight, X requests a second, R seconds each.
 
-    `error` is the standard error of the rate, relatively, as its seconds show it.
+    `error` is the relative standard error of the rate, 0 where it is not known.
     """
 
     load: float
     rate: float
     time_s: float | None = None
-    error: float | None = None
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStep:
+    """From one load to a higher one: did the rate change by more than chance explains?"""
+
+    low: LoadPoint
+    high: LoadPoint
+
+    @property
+    def ratio(self) -> float:
+        """The rate at the higher load over that at the lower one."""
+        return self.high.rate / self.low.rate
+
+    @property
+    def _interval(self) -> tuple[float, float]:
+        noise = STANDARD_ERRORS * math.hypot(self.low.error, self.high.error)
+        return self.ratio * math.exp(-noise), self.ratio * math.exp(noise)
+
+    @property
+    def is_rise(self) -> bool:
+        """Whether more load brings more."""
+        return self.ratio > RISES and self._interval[0] > SURELY_RISES
+
+    @property
+    def is_fall(self) -> bool:
+        """Whether more load brings less."""
+        return self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether more load brings no more: a rise of any size that matters is excluded."""
+        return not self.is_rise and not self.is_fall and self._interval[1] < SURELY_FLAT
+
+    @property
+    def is_proportional(self) -> bool:
+        """Whether the rate grows as the load does."""
+        return self.is_rise and self.ratio >= self.high.load / self.low.load / RISES
+
+    @property
+    def is_slower(self) -> bool | None:
+        """Whether a request takes longer at the higher load; None where times are not known."""
+        if not self.low.time_s or not self.high.time_s:
+            return None
+        return self.high.time_s > RISES * self.low.time_s
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether more load takes longer at no higher rate: requests queue beyond the client."""
+        return (self.is_flat or self.is_fall) and self.is_slower is True
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The change of the rate and of the time."""
+        loads = f"at {self.high.load:g} / at {self.low.load:g}"
+        rate = Evidence(metric=f"rate {loads}", value=self.ratio, threshold=RISES, source=LOAD_STEP)
+        if not self.low.time_s or not self.high.time_s:
+            return (rate,)
+        times = self.high.time_s / self.low.time_s
+        return rate, Evidence(metric=f"time {loads}", value=times, source=LOAD_STEP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +105,8 @@ class Tried:
     """Something that was changed to see whether the limit moves.
 
     `ratio` is the changed rate over the other, `low` and `high` the ends of its 95 % interval,
-    absent where nothing was repeated. `point` is what half the clients did; `hosts` are the hosts
-    of the other and of the changed load.
+    absent where nothing was repeated. `point` is the result of half the clients; `hosts` are the
+    hosts of the other and of the changed load.
     """
 
     kind: Intervention
@@ -64,33 +129,100 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingUse:
+    """A limit that was measured apart from the load, in bytes per second, and the share of it used.
+
+    `share_max` is the largest share that any load of the same sweep used: above 1 the ceiling is
+    none. `is_steady` says that it held the same value while it was measured.
+    """
+
+    name: str
+    share: float
+    share_max: float
+    is_steady: bool = True
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the load went faster than the ceiling, which therefore limits nothing."""
+        return self.share_max > CEILING_PASSED
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether the load came up to the ceiling."""
+        return not self.is_passed and self.share >= CEILING_TOUCHED
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the ceiling proves that its resource could carry more."""
+        return self.is_steady and not self.is_passed and not self.is_touched
+
+    def evidence(self) -> Evidence:
+        """The share that was used."""
+        return Evidence(
+            metric=f"share of the {self.name}", value=self.share, threshold=CEILING_TOUCHED
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything a verdict may rest on; what was not observed is absent, and never zero.
+    """Everything that a verdict may rest on; what was not observed is absent, and never zero.
 
     `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
-    INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `null_rate` is what the
-    same client reaches against a target that does nothing. `server` holds the utilisation of each
-    resource of the target, 0 to 1; None when it was not probed. `is_client_watched` says that
-    the client's resources were looked at, so that no flag means that none was at its limit.
-    `is_offer_met` says of an open load that its rate was achieved and left on time.
-    The ceilings of the path, of the target's devices and of the store by its own benchmark are
-    measured apart, in the bytes per second of `bytes_per_s`.
+    INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `lag` is how late
+    requests of an open load left, where that was too late; `occupied` is the share of the time in
+    which the busiest load thread ran or waited for a core. `null_rate` is the rate of the same
+    client against a target that does nothing. `server` holds the utilisation of each resource of
+    the target, 0 to 1; None when it was not probed. `is_client_watched` says that the client's
+    resources were looked at, so that no flag means that none was at its limit. `lower` and
+    `higher` are the next loads of the sweep, and `best_below` the highest rate of all lower ones.
+    `ceilings` are those measured apart, by the limit that each would be (NETWORK_PATH, …).
+    `offered` is the rate that was asked for (of an open load, or a limit of a closed one), and
+    `is_offer_met` says whether it was achieved. `idle` is the share of their time that clients
+    spent outside requests, where that is much.
     """
 
     point: LoadPoint
     gates: Sequence[Gate] = ()
-    is_steady: bool | None = None
     null_rate: float | None = None
     flags: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
+    lag: Evidence | None = None
+    occupied: float | None = None
     lower: LoadPoint | None = None
     higher: LoadPoint | None = None
+    best_below: float | None = None
     knee: float | None = None
-    bytes_per_s: float | None = None
-    path_bytes_per_s: float | None = None
-    device_bytes_per_s: float | None = None
-    store_bytes_per_s: float | None = None
+    ceilings: Mapping[str, CeilingUse] = field(default_factory=dict)
     throttled: float = 0.0
     server: Mapping[str, float] | None = None
     is_client_watched: bool = False
+    offered: float | None = None
     is_offer_met: bool | None = None
+    idle: float | None = None
     tried: Sequence[Tried] = ()
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether an open load asked for more than was answered."""
+        return self.offered is not None and self.is_offer_met is False
+
+    @property
+    def step_up(self) -> LoadStep | None:
+        """From this load to the next higher one."""
+        return _step(self.point, self.higher)
+
+    @property
+    def step_here(self) -> LoadStep | None:
+        """From half the clients, or the next lower load, to this one."""
+        halved = next((tried.point for tried in self.tried if tried.point is not None), None)
+        return _step(halved or self.lower, self.point)
+
+    @property
+    def step(self) -> LoadStep | None:
+        """The step that shows whether the target is saturated: up, or else to here."""
+        return self.step_up or self.step_here
+
+
+def _step(low: LoadPoint | None, high: LoadPoint | None) -> LoadStep | None:
+    if low is None or high is None or not low.rate or not low.load:
+        return None
+    return LoadStep(low=low, high=high)

@@ -18,25 +18,36 @@ def find_utilisation(lines: Lines) -> Mapping[str, float]:
     """Return the share of each resource that was used, 0 to 1; nothing when it was not probed.
 
     cpu: time of all cores that was not idle, or the share of periods in which a quota held a
-    container back; disk: time in which something waited for it; network: of the card's speed.
+    container back; core: the busiest single core; disk: time in which something waited for it, or
+    in which the busiest device had work; network: of the card's speed.
     """
     series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
     used = {
-        "cpu": max([*_cpu(series), *_quota(series)], default=None),
-        "disk": max(_rates(series, "node_pressure_io_waiting_seconds_total"), default=None),
+        "cpu": max([*_cpu(series, by_core=False), *_quota(series)], default=None),
+        "core": max(_cpu(series, by_core=True), default=None),
+        "disk": max(
+            [
+                *_rates(series, "node_pressure_io_waiting_seconds_total"),
+                *_rates(series, "node_disk_io_time_seconds_total"),
+            ],
+            default=None,
+        ),
         "network": max(_network(series), default=None),
     }
     return {name: value for name, value in used.items() if value is not None}
 
 
-def _cpu(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:
-    busy: dict[str, float] = {}
-    whole: dict[str, float] = {}
+def _cpu(series: Mapping[str, Sequence[Line]], *, by_core: bool) -> Iterable[float]:
+    """Return the busy share of each host's processors together, or of each of its cores."""
+    busy: dict[tuple[str, str], float] = {}
+    whole: dict[tuple[str, str], float] = {}
     for line in series.get("node_cpu_seconds_total", ()):
-        whole[line.host] = whole.get(line.host, 0.0) + line.growth
-        if _labels(line).get("mode") not in IDLE_MODES:
-            busy[line.host] = busy.get(line.host, 0.0) + line.growth
-    return [busy.get(host, 0.0) / total for host, total in whole.items() if total > 0]
+        labels = _labels(line)
+        processor = line.host, labels.get("cpu", "") if by_core else ""
+        whole[processor] = whole.get(processor, 0.0) + line.growth
+        if labels.get("mode") not in IDLE_MODES:
+            busy[processor] = busy.get(processor, 0.0) + line.growth
+    return [busy.get(processor, 0.0) / total for processor, total in whole.items() if total > 0]
 
 
 def _quota(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:

@@ -271,7 +271,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _limit(
         id="UNDETERMINED",
-        says="nothing that was looked at limits it",
+        says="no limit follows from what was observed",
         means="The number stands, and why it is not higher is not known.",
         do="Measure at other loads, calibrate, and watch the target.",
         short="not known",

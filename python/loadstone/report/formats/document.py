@@ -245,6 +245,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "grade": verdict.grade,
         "reason": verdict.reason,
         "void_for_ratios": verdict.is_void_for_ratios,
+        "also": list(verdict.also),
+        "not_observed": list(verdict.not_observed),
+        "next": verdict.next,
         "evidence": [evidence_json(one) for one in verdict.evidence],
     }
 

@@ -13,9 +13,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
-
-TOUCHES = 0.90
-PASSED = 1.05
+from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 
 
 def bottlenecks(account: Account) -> Iterator[Finding]:
@@ -54,10 +52,10 @@ def _finding(
     best = means[top.case]
     case = describe_case(top, leave_out=() if top.threads is not None else ("threads",))
     # A result above a ceiling was not held up by it: its data came from somewhere else.
-    passed = [one for one in ceilings if best > PASSED * limit_of(one)]
+    passed = [one for one in ceilings if best > CEILING_PASSED * limit_of(one)]
     left = sorted((one for one in ceilings if one not in passed), key=limit_of)
     lowest = left[0] if left else None
-    reached = lowest is not None and best >= TOUCHES * limit_of(lowest)
+    reached = lowest is not None and best >= CEILING_TOUCHED * limit_of(lowest)
     said = f"{case}: {in_mebibytes(best)}"
     words = [_sentence(said, best, lowest, bounds, top.target, reached=reached)]
     words += _others(left[1:])
@@ -71,7 +69,7 @@ def _finding(
             Evidence(
                 metric=f"share of {one.name}",
                 value=best / limit_of(one),
-                threshold=TOUCHES,
+                threshold=CEILING_TOUCHED,
                 place=one.place,
             )
             for one in sorted(ceilings, key=limit_of)

@@ -1,0 +1,356 @@
+"""The facts that speak for or against each limit: one table of resources and what was observed.
+
+Each look reads one resource from `Observed` and yields facts. A fact supports a limit or refutes
+it; a resource that was not observed yields none. No look decides anything: `verdict.decide` does.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from loadstone import units
+from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.limits.observed import (
+    RISES,
+    SURELY_RISES,
+    Intervention,
+    Observed,
+    Tried,
+)
+from loadstone.analysis.rules import limit_in_words
+
+INSTRUMENT_CAUTION = 0.5
+INSTRUMENT_MAX = 0.8
+RESOURCE_BUSY = 0.80
+RESOURCE_FULL = 0.95
+THROTTLED = 0.001
+THROTTLED_MUCH = 0.05
+
+CONFIRMS: dict[str, tuple[Intervention, ...]] = {
+    "CLIENT_NIC": ("second client", "more hosts", "half the size"),
+    "INSTRUMENT_CPU": ("second client", "more hosts", "half the verification"),
+    "NETWORK_PATH": ("half the size",),
+}
+"""The changes that bring more where a limit is the right one; for other client limits, hosts."""
+
+TARGET_RESOURCES = (
+    ("TARGET_CPU", ("cpu", "core")),
+    ("TARGET_DISK", ("disk",)),
+    ("TARGET_NETWORK", ("network",)),
+)
+
+
+class Rank(IntEnum):
+    """Which supported limit is named first where several stand.
+
+    A target that refuses comes first, for refused clients ask again at once and are busy by that.
+    A resource of the target that is full outranks "more load brings more": more clients may take
+    its share from another client. One that is merely busy does not.
+    """
+
+    REFUSED = 0
+    MET = 1
+    CLIENT = 2
+    FULL = 3
+    LOAD = 4
+    CEILING = 5
+    BUSY = 6
+    REST = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One observation, with the limit that it supports or refutes and why.
+
+    `is_intervention` marks a change that moved the rate, which is proof by itself.
+    """
+
+    limit: str
+    bearing: Literal["supports", "refutes"]
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    rank: Rank = Rank.REST
+    is_intervention: bool = False
+
+
+def facts_of(observed: Observed) -> tuple[Fact, ...]:
+    """Return all facts, in the order of the table."""
+    return tuple(fact for look in LOOKS for fact in look(observed))
+
+
+def instrument_share(observed: Observed) -> float | None:
+    """Return X / X_null: below 0.5 clear, up to 0.8 caution, above that the instrument's limit."""
+    return observed.point.rate / observed.null_rate if observed.null_rate else None
+
+
+def _throttling(observed: Observed) -> Iterator[Fact]:
+    if observed.throttled <= THROTTLED:
+        return
+    is_much = observed.throttled > THROTTLED_MUCH
+    yield Fact(
+        limit="TARGET_THROTTLED",
+        bearing="supports",
+        reason=f"the target told {observed.throttled:.2%} of the requests to slow down",
+        evidence=(
+            Evidence(metric="throttled requests", value=observed.throttled, threshold=THROTTLED),
+        ),
+        rank=Rank.REFUSED if is_much else Rank.REST,
+    )
+
+
+def _client_resources(observed: Observed) -> Iterator[Fact]:
+    for limit, evidence in observed.flags.items():
+        for item in evidence:
+            yield Fact(
+                limit=limit,
+                bearing="supports",
+                reason=f"{limit_in_words(limit)}: {_evidence_in_words(item)}",
+                evidence=(item,),
+                rank=Rank.CLIENT,
+            )
+        kinds = CONFIRMS.get(limit, ("second client", "more hosts"))
+        yield from (_confirmation(limit, tried) for tried in _rises(observed, *kinds))
+        yield from (_confirmation(limit, tried) for tried in _slower_with_fewer_hosts(observed))
+
+
+def _null_target(observed: Observed) -> Iterator[Fact]:
+    share = instrument_share(observed)
+    if share is None or share < INSTRUMENT_MAX:
+        return
+    yield Fact(
+        limit="INSTRUMENT_LIMITED",
+        bearing="supports",
+        reason=f"the client reaches {share:.0%} of its rate against a null target",
+        evidence=(
+            Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX),
+        ),
+        rank=Rank.CLIENT,
+    )
+
+
+def _schedule(observed: Observed) -> Iterator[Fact]:
+    if observed.lag is None:
+        return
+    occupied = observed.occupied
+    is_busy = "INSTRUMENT_CPU" in observed.flags or (occupied or 0.0) >= OCCUPIED_SOME
+    if is_busy:
+        yield Fact(
+            limit="INSTRUMENT_LAG",
+            bearing="supports",
+            reason="requests left late, and the load threads were busy",
+            evidence=(observed.lag,),
+            rank=Rank.CLIENT,
+        )
+    elif occupied is not None:
+        yield Fact(
+            limit="INSTRUMENT_LAG",
+            bearing="refutes",
+            reason=f"requests left late, but the busiest load thread was idle"
+            f" {1 - occupied:.0%} of the time: they waited for answers to others",
+            evidence=(
+                Evidence(metric="load thread busy", value=occupied, threshold=OCCUPIED_SOME),
+            ),
+        )
+
+
+def _changes(observed: Observed) -> Iterator[Fact]:
+    """Yield changes of the clients alone that moved the rate, where no counter was full."""
+    if observed.flags:
+        return
+    for tried in (*_rises(observed, "more hosts"), *_slower_with_fewer_hosts(observed)):
+        assert tried.hosts is not None, "a change of hosts names them"
+        yield Fact(
+            limit="INSTRUMENT_HOSTS",
+            bearing="supports",
+            reason=f"the same load from {tried.hosts[1]} instead of {tried.hosts[0]} hosts brings"
+            f" {tried.ratio - 1:+.0%}",
+            evidence=(tried.evidence(),),
+            rank=Rank.CLIENT,
+            is_intervention=True,
+        )
+    for tried in _rises(observed, "half the verification"):
+        yield Fact(
+            limit="INSTRUMENT_CPU",
+            bearing="supports",
+            reason=f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
+            evidence=(tried.evidence(),),
+            rank=Rank.CLIENT,
+            is_intervention=True,
+        )
+
+
+def _offer(observed: Observed) -> Iterator[Fact]:
+    if observed.is_offer_met and observed.offered:
+        yield Fact(
+            limit="NOT_SATURATED",
+            bearing="supports",
+            reason=f"all of the {observed.offered:g}/s that were asked for were achieved",
+            evidence=(
+                Evidence(
+                    metric="rate achieved / offered", value=observed.point.rate / observed.offered
+                ),
+            ),
+            rank=Rank.MET,
+        )
+
+
+def _loads(observed: Observed) -> Iterator[Fact]:
+    here, up, below = observed.point, observed.step_up, observed.step_here
+    if observed.knee is not None and here.load < observed.knee / 2:
+        yield Fact(
+            limit="LATENCY_BOUND",
+            bearing="supports",
+            reason=f"{here.load:g} in flight are too few: the rate is load over time up to half of"
+            f" the knee at {observed.knee:.3g}",
+            evidence=(Evidence(metric="load", value=here.load, threshold=observed.knee / 2),),
+            rank=Rank.LOAD,
+        )
+    if up is not None and up.is_rise and not is_out_of_line(observed):
+        yield Fact(
+            limit="NOT_SATURATED",
+            bearing="supports",
+            reason=f"{up.high.load:g} in flight bring {up.ratio - 1:+.0%}",
+            evidence=up.evidence(),
+            rank=Rank.LOAD,
+        )
+    elif up is None and below is not None and below.is_proportional:
+        halved = next((tried for tried in observed.tried if tried.point is not None), None)
+        yield Fact(
+            limit="NOT_SATURATED",
+            bearing="supports",
+            reason=f"{below.high.load / below.low.load:.3g} times the load brought"
+            f" {below.ratio:.3g} times the rate",
+            evidence=below.evidence(),
+            rank=Rank.LOAD,
+            is_intervention=halved is not None and halved.low is not None,
+        )
+
+
+def is_out_of_line(observed: Observed) -> bool:
+    """Tell whether a lower load reached the rate of the next higher one, and this one did not.
+
+    A rise from here is then this trial's own slowness, and no sign that the load was too small.
+    """
+    return (
+        observed.higher is not None
+        and observed.best_below is not None
+        and observed.best_below * RISES >= observed.higher.rate
+    )
+
+
+def _ceilings(observed: Observed) -> Iterator[Fact]:
+    up = observed.step_up
+    rises = up is not None and up.is_rise and not is_out_of_line(observed)
+    for limit, ceiling in observed.ceilings.items():
+        share = f"{ceiling.share:.0%} of the measured ceiling of the {ceiling.name}"
+        if ceiling.is_touched and not rises:
+            changed = _rises(observed, *CONFIRMS.get(limit, ()))
+            yield Fact(
+                limit=limit,
+                bearing="supports",
+                reason=share if ceiling.is_steady else f"{share}, which fell while it was measured",
+                evidence=(ceiling.evidence(),),
+                rank=Rank.CEILING,
+            )
+            yield from (_confirmation(limit, tried) for tried in changed)
+        elif ceiling.has_room and limit != "TARGET_SOFTWARE":
+            # A store that does less than by its own benchmark may still be held up by itself.
+            yield Fact(limit=limit, bearing="refutes", reason=share, evidence=(ceiling.evidence(),))
+
+
+def _target_resources(observed: Observed) -> Iterator[Fact]:
+    used = observed.server or {}
+    up = observed.step_up
+    rises = up is not None and up.is_rise and not is_out_of_line(observed)
+    for limit, names in TARGET_RESOURCES:
+        watched = {name: used[name] for name in names if name in used}
+        if not watched:
+            continue
+        evidence = {
+            name: Evidence(
+                metric=f"utilisation of {_resource_in_words(name)}",
+                value=value,
+                threshold=RESOURCE_BUSY,
+            )
+            for name, value in watched.items()
+        }
+        busiest = max(watched, key=lambda name: watched[name])
+        share = watched[busiest]
+        reason = f"the target's {_resource_in_words(busiest)} is {share:.0%} busy"
+        # One core of many is full by chance now and then; only one that stays full is a limit.
+        threshold = RESOURCE_FULL if busiest == "core" else RESOURCE_BUSY
+        if share < threshold or (rises and share < RESOURCE_FULL):
+            yield Fact(
+                limit=limit,
+                bearing="refutes",
+                reason=reason,
+                evidence=tuple(evidence.values()),
+            )
+            continue
+        yield Fact(
+            limit=limit,
+            bearing="supports",
+            reason=reason,
+            evidence=(evidence[busiest],),
+            rank=Rank.FULL if share >= RESOURCE_FULL and busiest != "core" else Rank.BUSY,
+        )
+        for tried in observed.tried:
+            if tried.kind == "operator" and tried.ratio > RISES:
+                yield _confirmation(limit, tried)
+
+
+LOOKS: tuple[Callable[[Observed], Iterator[Fact]], ...] = (
+    _throttling,
+    _client_resources,
+    _null_target,
+    _schedule,
+    _changes,
+    _offer,
+    _loads,
+    _ceilings,
+    _target_resources,
+)
+
+
+def _rises(observed: Observed, *kinds: Intervention) -> list[Tried]:
+    return [tried for tried in observed.tried if tried.kind in kinds and tried.is_rise]
+
+
+def _slower_with_fewer_hosts(observed: Observed) -> list[Tried]:
+    """Return where the same load from fewer hosts lost their whole share, as sure as intervals are.
+
+    A rate that falls less may be limited by something else as soon as all hosts take part.
+    """
+    return [
+        tried
+        for tried in observed.tried
+        if tried.kind == "half the hosts"
+        and tried.hosts is not None
+        and tried.ratio < RISES * tried.hosts[1] / tried.hosts[0]
+        and tried.high is not None
+        and tried.high < 1 / SURELY_RISES
+    ]
+
+
+def _confirmation(limit: str, tried: Tried) -> Fact:
+    return Fact(
+        limit=limit,
+        bearing="supports",
+        reason=f"{tried.kind}: {tried.ratio - 1:+.0%}",
+        evidence=(tried.evidence(),),
+        is_intervention=True,
+    )
+
+
+def _resource_in_words(name: str) -> str:
+    return {"core": "busiest core"}.get(name, name)
+
+
+def _evidence_in_words(evidence: Evidence) -> str:
+    place = f" on {evidence.place}" if evidence.place else ""
+    value, unit = evidence.value, f" {evidence.unit}" if evidence.unit else ""
+    if isinstance(value, str):
+        return f"{evidence.metric}{place}: {value}"
+    return f"{evidence.metric}{place}: {units.format_number(value)}{unit}"
