@@ -297,7 +297,7 @@ def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software()
     assert limit(**{**clear, "higher": None}) == "UNDETERMINED"
     found = decide(Observed(point=HERE, **clear))  # type: ignore[arg-type]
     assert (found.limit, found.grade) == ("TARGET_SOFTWARE", "B")
-    assert {"utilisation of cpu", "utilisation of disk"} <= {one.metric for one in found.evidence}
+    assert {0.5, 0.3} <= {evidence.value for evidence in found.evidence}
 
 
 def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
