@@ -27,7 +27,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import IO
 
-READ_AT_START = ("DASK_", "LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
+READ_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
 """What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
 
 IMPORTED = (

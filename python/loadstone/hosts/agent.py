@@ -76,6 +76,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(stream.close(), END_S)
+        agent.has_left.set()
     return agent.reason
 
 
@@ -92,6 +93,7 @@ class Agent:
     ) -> None:
         """Use `serve`."""
         self.files = files
+        self.has_left = threading.Event()
         self.reason = "the connection to the controller broke"
         self.clock = clock
         self._host = invitation.host
@@ -186,14 +188,15 @@ class Agent:
     def watch_lease(self) -> None:
         """End all load when nothing is heard of the controller, whatever the loop does."""
         while time.monotonic() - self._heard < self._lease_s:
-            time.sleep(LEASE_CHECK_S)
+            if self.has_left.wait(LEASE_CHECK_S):
+                return
         why = f"nothing was heard of the controller for {self._lease_s:g} s"
         if self._work is not None:
             self._work.leave(why)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.leave, why)
-        time.sleep(2 * END_S)
-        os._exit(1)
+        if not self.has_left.wait(2 * END_S):
+            os._exit(1)
 
 
 class _Work:
