@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -351,66 +351,6 @@ def test_a_clock_that_is_a_day_off_is_named_with_by_how_much(
     assert caught.value.kind == "clock"
     # It takes some time to join.
     assert re.search(rf"host client1: .*\b{words}", caught.value.message)
-
-
-@pytest.fixture
-def home_of_dask(tmp_path: Path) -> Callable[[str], dict[str, str]]:
-    """Return the environment of a user who has settings of dask."""
-
-    def write(settings: str) -> dict[str, str]:
-        file = tmp_path / "home" / ".config" / "dask" / "distributed.yaml"
-        file.parent.mkdir(parents=True)
-        file.write_text(settings)
-        return {"HOME": str(tmp_path / "home"), "DASK_DISTRIBUTED__WORKER__PRELOAD": '["not.here"]'}
-
-    return write
-
-
-MALFORMED = "distributed:\n\tcomm:\n  broken: [\n"
-PRELOAD = """\
-distributed:
-  worker: {preload: [site_only_module]}
-  scheduler: {preload: [site_only_module]}
-  client: {preload: [site_only_module]}
-"""
-
-
-@pytest.mark.parametrize("settings", [MALFORMED, PRELOAD])
-def test_settings_of_dask_are_of_no_concern(
-    tmp_path: Path, home_of_dask: Callable[[str], dict[str, str]], settings: str
-) -> None:
-    environment = home_of_dask(settings)
-    file = campaigns.write(tmp_path, CAMPAIGN.replace("count: 2", "count: 1"))
-    for words in (
-        ("run", file, "-o", tmp_path / "run"),
-        ("hosts", "check", file),
-        ("bench", "put", "null", "-n", "10", "-o", tmp_path / "bench"),
-    ):
-        said = loadstone(*words, environment=environment)
-        assert said.code == 0, said.err
-
-
-@pytest.mark.parametrize(
-    ("launch", "settings"),
-    [
-        ("launch: dask, scheduler: 'tcp://127.0.0.1:1'", MALFORMED),
-        ("launch: dask, scheduler: 'tcp://127.0.0.1:1'", PRELOAD),
-        ("launch: slurm, job: {cores: 1, memory: 1MiB}", MALFORMED),
-    ],
-)
-def test_a_mistake_in_settings_of_dask_is_named_with_its_file_where_they_hold(
-    tmp_path: Path, home_of_dask: Callable[[str], dict[str, str]], launch: str, settings: str
-) -> None:
-    pytest.importorskip("dask_jobqueue")
-    environment = home_of_dask(settings)
-    text = CAMPAIGN.replace("launch: local, count: 2", f"{launch}, count: 1, listen: 127.0.0.1")
-    file = campaigns.write(tmp_path, text)
-    said = loadstone("hosts", "check", file, environment=environment)
-    assert said.code == 1
-    error, _, hint = said.err.strip().partition("\nhint: ")
-    assert error.startswith("error: ")
-    assert "\n" not in error + hint
-    assert str(tmp_path / "home" / ".config" / "dask" / "distributed.yaml") in error + hint
 
 
 def test_an_address_of_another_machine_cannot_be_listened_on() -> None:

@@ -5,11 +5,7 @@ import contextlib
 import importlib
 import queue
 import re
-import ssl
-import subprocess
-import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,14 +18,11 @@ from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.documents.summary import Live
-from loadstone.errors import CampaignError, InputError, TargetError
+from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Exchange, estimate
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Carrier, Heard
-from loadstone.hosts.connection.certificates import Authority
-from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
-from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
@@ -280,89 +273,6 @@ def test_a_clock_is_never_further_off_than_its_bound(
     assert clock.round_trip_ns == min(out + back for out, back in trips)
 
 
-def invitation(**values: str) -> Invitation:
-    known: dict[str, Any] = {
-        "controller": "tls://10.0.0.1:7000", "host": "client1", "run": "0" * 32,
-        "lease_s": 10.0, "is_alone": True, "is_only": True,
-        "authority": "A", "certificate": "C", "key": "SECRET",
-    }  # fmt: skip
-    from loadstone import __version__
-
-    return Invitation(**{"loadstone": __version__, **known, **values})
-
-
-def test_an_invitation_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "client1.invitation"
-    write_invitation(path, invitation())
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert read_invitation(str(path)) == invitation()
-    path.chmod(0o644)
-    with pytest.raises(InputError, match="may read"):
-        read_invitation(str(path))
-    assert "SECRET" not in repr(invitation())
-
-
-def test_another_version_is_named_on_both_sides(tmp_path: Path) -> None:
-    path = tmp_path / "client1.invitation"
-    write_invitation(path, invitation(loadstone="0.0.1"))
-    with pytest.raises(InputError, match=r"0\.0\.1.*client1"):
-        read_invitation(str(path))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "{", "[]", "[" * 60_000, '{"format": 7}', '{"format": 1, "loadstone": 1}',
-        invitation().text().replace("10.0", '"soon"'),
-        invitation().text().replace('"run"', '"ran"'),
-    ],
-)  # fmt: skip
-def test_what_is_no_invitation_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "x"
-    path.write_text(text)
-    path.chmod(0o600)
-    with pytest.raises(InputError):
-        read_invitation(str(path))
-
-
-OURS, OTHERS = Authority("a" * 32), Authority("b" * 32)
-
-
-@pytest.mark.parametrize(
-    ("controller", "host", "is_right"),
-    [
-        (OURS.issue_controller("127.0.0.1"), OURS.issue_host("a"), True),
-        (OURS.issue_controller("127.0.0.1"), OTHERS.issue_host("a"), False),
-        (OTHERS.issue_controller("127.0.0.1"), OURS.issue_host("a"), False),
-        # No host can pose as the controller.
-        (OURS.issue_host("b"), OURS.issue_host("a"), False),
-        (OURS.issue_controller("127.0.0.2"), OURS.issue_host("a"), False),
-        (OURS.issue_controller("127.0.0.1"), OURS.issue_controller("127.0.0.1"), False),
-    ],
-)
-def test_a_certificate_is_good_for_one_run_and_one_side(
-    controller: Identity, host: Identity, is_right: bool
-) -> None:
-    """Shake hands in memory."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    server = context_of_controller(OURS.certificate, controller)
-    client = context_of_host(OURS.certificate, host)
-    sides = [
-        server.wrap_bio(to_server, to_client, server_side=True),
-        client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1"),
-    ]
-    refused = []
-    for _ in range(6):
-        for side in sides:
-            try:
-                side.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            except ssl.SSLError as error:
-                refused.append(error)
-    assert (not refused) is is_right, refused
-
-
 def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> None:
     trial = standing(["a", "b"])
     trial._turned -= 60
@@ -478,31 +388,6 @@ def standing(names: list[str]) -> Any:
     for host in trial._hosts.values():
         host.state = "loading"
     return trial
-
-
-def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
-    """Dask says what its host is to a scheduler; an audit hook sees each program."""
-    code = (
-        "import sys; started = []\n"
-        "sys.addaudithook(lambda name, what: started.append(what[1])"
-        " if name == 'subprocess.Popen' else None)\n"
-        "from loadstone.hosts.launchers.site_dask import import_dask\n"
-        "versions = import_dask('distributed.versions', 'dask')\n"
-        "assert versions.get_versions()['host']; print(started)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
-
-
-def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
-    code = (
-        "import sys, loadstone.cli.commands.load.agent, loadstone.hosts.agent as agent\n"
-        "agent.facts.of_host()\n"
-        "unneeded = ('asyncssh', 'cryptography', 'dask', 'loadstone.campaign.planning')\n"
-        "print([name for name in unneeded if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
 
 
 def test_a_clock_that_is_set_moves_no_time_but_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

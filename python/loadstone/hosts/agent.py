@@ -39,6 +39,7 @@ from loadstone.steady_clock import SteadyClock
 
 IN_USE = "an agent makes load here already"
 LAUNCHER_GONE = "what launched the agent has gone"
+INVALID_MESSAGE = "the controller sent an invalid message"
 
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
@@ -125,7 +126,7 @@ class Agent:
                 try:
                     asked = messages.read_asked(*await self._stream.receive())
                 except ValueError as error:
-                    self.leave(f"the controller asked for what no agent does: {error}")
+                    self.leave(f"{INVALID_MESSAGE}: {error}")
                     return
                 self.on_ask(asked)
 
