@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ SSH_CONFIG = """\
 Host client*
   User root
   IdentityFile {folder}/user
+  IdentitiesOnly yes
+  UserKnownHostsFile {folder}/known_hosts
 """
 
 
@@ -50,22 +52,28 @@ class SshNetwork:
 
     @property
     def ssh_folder(self) -> Path:
-        """Where the controller's user has the configuration of ssh."""
-        return self.folder / "home" / ".ssh"
+        """What the controller has as /etc/ssh, and the hosts do not."""
+        return self.folder / "etc-ssh"
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         """Start `loadstone` on the controller."""
         space = ["ip", "netns", "exec", f"{self.prefix}-c"]
+        # A namespace is entered with mounts of its own.
+        mounts = ["sh", "-c", f'mount --bind {self.ssh_folder} /etc/ssh && exec "$0" "$@"']
         return subprocess.Popen(
-            [*space, sys.executable, "-m", "loadstone", *map(str, arguments)],
+            [*space, *mounts, sys.executable, "-m", "loadstone", *map(str, arguments)],
             env={**os.environ, "HOME": str(self.folder / "home"), "NO_COLOR": "1",
-                 "XDG_STATE_HOME": str(self.folder / "controller.state")},
+                 "XDG_STATE_HOME": str(self.folder / "controller.state"), **(environment or {})},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def loadstone(self, *arguments: str | Path) -> Said:
+    def loadstone(
+        self, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    ) -> Said:
         """Run `loadstone` on the controller to its end."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, environment=environment)
         out, err = process.communicate(timeout=HANGS_AFTER_S)
         return Said(process.returncode, out, err)
 
@@ -108,7 +116,7 @@ def ssh_network(folder: Path, hosts: int) -> Iterator[SshNetwork]:
     """Have client1 and so on, which the controller's user may log in to."""
     names = tuple(f"client{number}" for number in range(1, hosts + 1))
     network = SshNetwork(prefix=f"ls{os.getpid()}", folder=folder, names=names)
-    network.ssh_folder.mkdir(parents=True, mode=0o700)
+    network.ssh_folder.mkdir(parents=True)
     (folder / "authorized").write_text(_make_key(folder / "user") + "\n")
     known = []
     with contextlib.ExitStack() as stack:
@@ -129,11 +137,11 @@ def ssh_network(folder: Path, hosts: int) -> Iterator[SshNetwork]:
             key = _make_key(folder / f"{name}.host")
             known.append(f"{name},{address} {key}")
             _start_sshd(stack, network, name, space, address)
-        (network.ssh_folder / "known_hosts").write_text("\n".join(known) + "\n")
+        (network.ssh_folder / "ssh_known_hosts").write_text("\n".join(known) + "\n")
         config = SSH_CONFIG.format(folder=folder)
         for number, name in enumerate(names):
             config += f"Host {name}\n  HostName 10.231.9.{11 + number}\n"
-        (network.ssh_folder / "config").write_text(config)
+        (network.ssh_folder / "ssh_config").write_text(config)
         yield network
 
 

@@ -154,30 +154,22 @@ def test_a_refused_key_is_named(network: SshNetwork, tmp_path: Path) -> None:
     assert "Permission denied" in said
 
 
-def test_a_key_that_is_no_pair_is_named(network: SshNetwork, tmp_path: Path) -> None:
-    other = (network.folder / "client1.host.pub").read_text()
-    with holding(network.folder / "user.pub", other):
-        said = refused(network, tmp_path)
-    assert "host client1: " in said
-    assert "~/.ssh" in said
-
-
 def test_a_host_with_another_key_than_the_known_one_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    known = network.ssh_folder / "known_hosts"
+    known = network.ssh_folder / "ssh_known_hosts"
     with holding(known, known.read_text().splitlines()[0] + "\n"):
         said = refused(network, tmp_path)
     assert "host client2: " in said
     assert "known_hosts" in said
-    assert "client1" not in said
+    assert "host client1" not in said
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
         ("/nowhere/loadstone", '"/nowhere/loadstone" '),
-        ("{lonely} -m loadstone", "no loadstone"),
+        ("{lonely} -m loadstone", "No module named"),  # others' words: Python's
         ("{other}", " 9.9.9"),
         ("{shy}", "exit code 3"),
     ],
@@ -194,6 +186,66 @@ def test_what_is_no_agent_is_named(
                    f"hosts.command={command.format(**programs)}")  # fmt: skip
     assert "client1" in said
     assert told in said
+
+
+def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    """Its configuration says where: the names resolve nowhere."""
+    file = campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
+    said = network.loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    (record,) = read_run(tmp_path / "run").records
+    assert [host["state"] for host in record.summary["hosts"]] == ["finished"] * 2
+
+
+def test_a_host_behind_another_is_reached_as_ssh_is_set_up(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    config = network.ssh_folder / "ssh_config"
+    jump = "Host client2\n  ProxyJump client1\n"
+    with holding(config, jump + config.read_text()):
+        file = campaigns.write(tmp_path, CAMPAIGN)
+        said = network.loadstone("hosts", "check", file, "-f", "json")
+        assert said.code == 0, said.err
+        assert [host["name"] for host in said.json()] == ["client1", "client2"]
+        # Where this machine's address is not known from there, it has to be named.
+        campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
+        said = network.loadstone("hosts", "check", file)
+    assert said.code == 1
+    assert "host client2: " in said.err
+    assert "hosts.listen" in said.err
+
+
+def test_a_new_host_is_accepted_where_ssh_is_set_up_so(network: SshNetwork, tmp_path: Path) -> None:
+    config, known = network.ssh_folder / "ssh_config", network.ssh_folder / "ssh_known_hosts"
+    accept = "StrictHostKeyChecking accept-new\n"
+    with holding(config, accept + config.read_text()), holding(known, ""):
+        file = campaigns.write(tmp_path, CAMPAIGN)
+        said = network.loadstone("hosts", "check", file, "-f", "json")
+    assert said.code == 0, said.err
+    accepted = network.folder / "known_hosts"
+    assert "client1" in accepted.read_text() or "10.231.9.11" in accepted.read_text()
+    accepted.unlink()
+
+
+def test_all_hosts_that_fail_are_named_however_long_each_takes(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    """One fails at once, and the other when ssh has waited long enough."""
+    said = refused(network, tmp_path, "hosts.names=[nowhere.invalid, 10.231.9.77]")
+    assert "host nowhere.invalid: " in said
+    assert "host 10.231.9.77: " in said
+
+
+def test_a_missing_file_of_an_agent_is_no_missing_loadstone(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    words = "cannot open: No such file or directory"
+    command = script(tmp_path / "strange", f"#!/bin/sh\necho '{words}' >&2\nexit 4\n")
+    said = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.command={command}")
+    assert words in said
+    assert "exit code 4" in said
 
 
 def test_a_host_without_a_way_back_is_named(network: SshNetwork, tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ hosts:
   launch: ssh
   names: {json.dumps(hosts.names)}
   command: {command}
-  listen: 127.0.0.1
 dataset: {{objects: 1000, size: 4KiB}}
 load: {{threads: 2, cores: 1}}
 phases: [{{op: put, duration: 500ms}}]
@@ -47,7 +46,7 @@ phases: [{{op: put, duration: 500ms}}]
 
 
 def run(hosts: ssh.Hosts, *words: str | Path) -> Said:
-    return loadstone(*words, environment={"HOME": str(hosts.home)})
+    return loadstone(*words, environment=hosts.environment)
 
 
 def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> None:

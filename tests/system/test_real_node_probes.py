@@ -47,9 +47,9 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshNetwork]:
         # ssh asks the system for its user's home, and not the environment.
         wrapper = folder / "bin" / "ssh"
         wrapper.parent.mkdir()
-        known = made.ssh_folder / "known_hosts"
+        known = made.ssh_folder / "ssh_known_hosts"
         wrapper.write_text(
-            f"#!/bin/sh\nexec {shutil.which('ssh')} -F {made.ssh_folder}/config"
+            f"#!/bin/sh\nexec {shutil.which('ssh')} -F {made.ssh_folder}/ssh_config"
             f' -oUserKnownHostsFile={known} "$@"\n'
         )
         wrapper.chmod(0o755)

@@ -5,8 +5,10 @@ HTCondor is not to be had here: its job is checked as text.
 
 import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.results.store import read_run
 from tests.system import campaigns
-from tests.system.command import TOLD_AS_JSON, loadstone
+from tests.system.command import TOLD_AS_JSON, loadstone, start
 from tests.system.servers import slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("schedulers")]
@@ -65,6 +67,56 @@ def test_ranks_of_mpirun_make_one_load(tmp_path: Path) -> None:
     assert shutil.which("mpirun"), "install openmpi: python -m tests.system.servers install slurm"
     hosts = "launch: mpirun, count: 3, options: [--oversubscribe]"
     assert_one_load(tmp_path, hosts, ["rank1", "rank2", "rank3"], **AS_ROOT)
+
+
+def of_mpirun(folder: Path, command: str) -> Path:
+    hosts = f"launch: mpirun, count: 2, options: [--oversubscribe], folder: {folder}"
+    text = CAMPAIGN.replace("HOSTS", hosts).replace(f"{sys.executable} -m loadstone", command)
+    return campaigns.write(folder, text)
+
+
+def test_a_command_that_mpirun_cannot_start_is_told_in_its_own_words(tmp_path: Path) -> None:
+    file = of_mpirun(tmp_path, "/nowhere/loadstone")
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=AS_ROOT)
+    assert said.code == 1
+    # Told while it was waited for, and as what ended it.
+    assert re.search(r"^mpirun: .*/nowhere/loadstone", said.err, re.MULTILINE)
+    assert re.search(r"^error: .*/nowhere/loadstone", said.err, re.MULTILINE)
+    assert not list(tmp_path.glob("invitations-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_ranks_are_waited_for_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    mute = tmp_path / "mute"
+    mute.write_text("#!/bin/sh\ntrap '' HUP\nsleep 600\n")
+    mute.chmod(0o755)
+    process = start("run", of_mpirun(tmp_path, str(mute)), "-o", tmp_path / "run",
+                    environment={**os.environ, **AS_ROOT})  # fmt: skip
+    end = time.monotonic() + WAIT_S
+    while len(running(str(mute))) < 2:
+        assert time.monotonic() < end, "the ranks never began"
+        time.sleep(0.1)
+    assert list(tmp_path.glob("invitations-*"))
+    process.send_signal(number)
+    campaigns.end(process)
+    assert process.returncode == 130
+    assert not list(tmp_path.glob("invitations-*"))
+    while left := running(str(mute)):
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+def running(program: str) -> list[str]:
+    """Return the processes, but mpirun itself, that have a program on their command line."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if program in words and words[0] != "mpirun":
+                lines.append(" ".join(words))
+    return lines
 
 
 def test_tasks_of_srun_make_one_load(tmp_path: Path, cluster: Mapping[str, str]) -> None:

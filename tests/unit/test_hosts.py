@@ -17,6 +17,7 @@ from loadstone.analysis.rules.of_trials import RULES
 from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.systems.hosts import SshName
 from loadstone.documents.summary import Live
 from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
@@ -90,7 +91,7 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
     [
         ("hosts={launch: ssh, names: [a, a], listen: 10.0.0.1}", '"a" twice'),
         ('hosts={launch: ssh, names: ["c{1...3}", c2], listen: 10.0.0.1}', '"c2" twice'),
-        ("hosts={launch: ssh, names: [a]}", "hosts.listen: found nothing"),
+        ("hosts={launch: join, names: [a]}", "hosts.listen: found nothing"),
         ("hosts={launch: ssh, count: 3, listen: 10.0.0.1}", "hosts.count"),
         ("hosts={launch: local}", "hosts: found"),
         ("hosts={launch: local, count: 2, names: [a]}", "hosts.count: "),
@@ -98,6 +99,8 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ('hosts={launch: local, count: 2, listen: "[::]:7000"}', 'hosts.listen: found "[::]:7000"'),
         ("hosts={launch: local, count: 2, listen: here}", 'hosts.listen: found "here"'),
         ('hosts={launch: ssh, names: ["a b"], listen: 10.0.0.1}', "hosts.names.0: "),
+        ('hosts={launch: ssh, names: ["-oProxyCommand=x"]}', "hosts.names.0: "),
+        ('hosts={launch: ssh, names: ["u@2001:db8::7]:22"]}', "hosts.names.0: "),
         ("hosts={launch: teleport, count: 2}", 'or "dask"'),
         ("hosts={launch: dask, count: 2, listen: 10.0.0.1}", "hosts.scheduler: found nothing"),
         ("hosts={launch: htcondor, names: [a], listen: 10.0.0.1}", "hosts.names"),
@@ -110,6 +113,41 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
 )
 def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> None:
     assert said in mistakes(change)
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "host", "port"),
+    [
+        ("client1", None, "client1", None),
+        ("me@client1:2222", "me", "client1", 2222),
+        ("::1", None, "::1", None),
+        ("2001:db8::7", None, "2001:db8::7", None),
+        ("me@2001:db8::7", "me", "2001:db8::7", None),
+        ("[2001:db8::7]:2222", None, "2001:db8::7", 2222),
+        ("me@[fe80::7%eth0]:22", "me", "fe80::7%eth0", 22),
+        ("10.0.0.1:22", None, "10.0.0.1", 22),
+    ],
+)
+def test_a_host_s_name_may_have_a_user_and_a_port(
+    text: str, user: str | None, host: str, port: int | None
+) -> None:
+    hosts = parse_campaign(
+        CAMPAIGN, [f'hosts={{launch: ssh, names: ["{text}"]}}'], environ={}
+    ).hosts
+    assert hosts is not None
+    assert hosts.all_names == (text,)
+    assert SshName.parse(text) == SshName(host=host, user=user, port=port)
+
+
+def test_the_time_to_join_grows_with_the_hosts() -> None:
+    few, many = (
+        parse_campaign(CAMPAIGN, [f"hosts.count={count}"], environ={}).hosts for count in (1, 100)
+    )
+    assert few is not None
+    assert many is not None
+    # A hundred agents on two cores took 52 s.
+    assert many.join_s >= 2 * 52
+    assert few.join_s < 90
 
 
 def test_hosts_of_a_load_need_a_campaign_that_names_them() -> None:

@@ -15,7 +15,7 @@ def can_report() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
 
 
-HOST_MODULES = ("asyncssh", "cryptography")
+HOST_MODULES = ("cryptography",)
 """What the extra "hosts" brings: what starts agents on client hosts, and knows them."""
 
 

@@ -1,7 +1,9 @@
 """The hosts that a campaign names, for the time of a run: none, or agents that join it."""
 
 import contextlib
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +12,7 @@ from loadstone.cli import extras
 from loadstone.documents.manifest import JoinedHost
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
+from loadstone.execution.interrupt import SIGNALS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +33,32 @@ def joined(campaign: Campaign, run: str) -> Iterator[Joined]:
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
-    with HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session:
+    with (
+        ending_in_order(),
+        HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session,
+    ):
         names = ", ".join(session.names)
         print(f"client hosts joined: {names}", file=sys.stderr, flush=True)
         yield Joined(table=session.executors(), documents=session.documents())
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let the signals that end this process end it as Ctrl-C does.
+
+    Agents, what started them, and invitations must not be left behind. A signal that was turned
+    off when we started, as nohup does, stays off.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    unset = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+    numbers = unset if is_main else []
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def secrets_of(campaign: Campaign) -> set[str]:

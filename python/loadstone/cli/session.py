@@ -193,7 +193,8 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
         raise extras.refuse("a search for a capacity")
     check_documents(plan)
     # Client hosts have their own environment, and say by themselves what they lack.
-    for absent in absent_secrets(plan) if campaign.hosts is None else ():
+    is_looked_up_here = campaign.hosts is None or campaign.hosts.sends_secrets
+    for absent in absent_secrets(plan) if is_looked_up_here else ():
         raise absent
     check_programs(plan.ceilings, plan.hooks)
     consent.ask(plan, is_allowed=allow_commands)

@@ -353,7 +353,11 @@ class _TrialOnHosts:
             return
         name = self._document["target"]["name"]
         what = f'target "{name}": host {host.name}: {said.error}'
-        raise TargetError(what, said.hint, kind=said.kind)
+        hint = said.hint
+        if said.kind == "secret-absent" and self.secrets is None:
+            send = "have the controller look it up and send it: hosts.secrets: send"
+            hint = f"{hint}; or {send}" if hint else send
+        raise TargetError(what, hint, kind=said.kind)
 
     def _lose(self, host: TrialHost, reason: str, *, keeps_agent: bool = False) -> None:
         host.state, host.reason = "lost", reason

@@ -3,7 +3,7 @@
 import queue
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
 from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
@@ -14,12 +14,13 @@ from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages
 from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.executor import OnHosts
-from loadstone.hosts.launchers import make_launcher
+from loadstone.hosts.launchers import listen_address, make_launcher
 
 LOOK_S = 0.1
-MORE_S = 1.0
-"""How long to wait for the other hosts after the first that failed: often all have one reason."""
+MORE_S = 20.0
+"""How long to wait for the other hosts after the first that failed, so that all are named."""
 
+TELL_S = 5.0
 NAMED_MAX = 8
 
 
@@ -41,8 +42,8 @@ class HostSession:
         self.facts: dict[str, messages.Hello] = {}
         self.joined_s: dict[str, float] = {}
         self._hosts = hosts
-        self._carrier = Carrier(run, hosts.listen_address)
-        self._launcher = make_launcher(hosts, secrets if hosts.secrets == "send" else ())
+        self._carrier = Carrier(run, listen_address(hosts))
+        self._launcher = make_launcher(hosts, secrets if hosts.sends_secrets else ())
         self._tell = tell
         self._ended_at: float | None = None
 
@@ -78,7 +79,7 @@ class HostSession:
             self.names,
             EXECUTORS["operations"],
             stops_on_loss=self._hosts.on_lost == "stop",
-            sends_secrets=self._hosts.secrets == "send",
+            sends_secrets=self._hosts.sends_secrets,
         )
         return {"operations": operations}
 
@@ -96,11 +97,22 @@ class HostSession:
         ]
         for line in self._launcher.start(invitations):
             self._tell(line)
+        next_told = began + TELL_S
         while missing := [name for name in self.names if name not in self.facts]:
+            for line in self._launcher.news():
+                self._tell(line)
             self._refuse_ended(missing)
-            if time.monotonic() - began > self._hosts.join_s:
+            now = time.monotonic()
+            if now >= next_told:
+                next_told = now + TELL_S
+                self._tell(
+                    f"{len(self.facts)} of {len(self.names)} client hosts have joined, after"
+                    f" {now - began:.0f} s of at most {self._hosts.join_s:.0f}: waiting for"
+                    f" {_some(missing)}"
+                )
+            if now - began > self._hosts.join_s:
                 raise HostError(
-                    f"host {', '.join(missing)}: its agent did not join within"
+                    f"host {_some(missing)}: its agent did not join within"
                     f" {self._hosts.join_s:g} s",
                     "does the host reach hosts.listen of the campaign, "
                     f"{self._carrier.address}? hosts.join_timeout waits"
@@ -134,6 +146,9 @@ class HostSession:
         now = time.monotonic()
         self._ended_at = self._ended_at or now
         if len(ended) == len(missing) or now - self._ended_at >= MORE_S:
+            # What was printed last may be the reason.
+            for line in self._launcher.news():
+                self._tell(line)
             raise refusal(ended)
 
     def _refuse_other_builds(self) -> None:
@@ -144,6 +159,11 @@ class HostSession:
                 f"hosts have different builds of the load generator: {told}",
                 "install the same wheel on all hosts",
             )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
 
 
 def refusal(ended: Mapping[str, str]) -> HostError:

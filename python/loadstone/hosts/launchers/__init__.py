@@ -32,6 +32,9 @@ class Launcher(Protocol):
     def ended(self) -> Mapping[str, str]:
         """Return the hosts whose agents have ended, or never began, with what they said."""
 
+    def news(self) -> list[str]:
+        """Return lines that what was started has printed since the last call."""
+
     def stop(self) -> None:
         """End what was started and has not ended by itself."""
 
@@ -46,6 +49,15 @@ def make_launcher(hosts: Hosts, secrets: Collection[str] = ()) -> Launcher:
         hosts, environment_without(secrets)
     )
     return made
+
+
+def listen_address(hosts: Hosts) -> str:
+    """Return where agents connect to; raise HostError where the campaign has to say it."""
+    if hosts.listen is None and hosts.launch == "ssh":
+        from loadstone.hosts.launchers.ssh import own_address
+
+        return own_address(hosts)
+    return hosts.listen or "127.0.0.1"
 
 
 def environment_without(secrets: Collection[str]) -> dict[str, str]:

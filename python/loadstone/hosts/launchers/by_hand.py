@@ -33,6 +33,10 @@ class ByHand:
         """Return nothing: only the user who started an agent sees what became of it."""
         return {}
 
+    def news(self) -> list[str]:
+        """Return nothing: what agents say is on their hosts."""
+        return []
+
     def stop(self) -> None:
         """Remove the invitations; agents leave with the run by themselves."""
         if self._folder is not None:

@@ -62,6 +62,10 @@ class DaskWorkers:
         """Return the hosts whose agents have ended, with what they said."""
         return {host: _told(task) for host, task in self._tasks.items() if task.done()}
 
+    def news(self) -> list[str]:
+        """Return nothing: what agents say is on their hosts."""
+        return []
+
     def stop(self) -> None:
         """Leave the scheduler: agents leave with the run, and their tasks end with them."""
         if self._client is not None:

@@ -96,6 +96,10 @@ class Jobs:
                 found[host] = told or f"its agent ended with exit code {code}"
         return found
 
+    def news(self) -> list[str]:
+        """Return nothing: what agents say is on their hosts."""
+        return []
+
     def stop(self) -> None:
         """Take back the jobs that are left; agents leave with the run by themselves."""
         asyncio.run(self._cancel())

@@ -4,6 +4,7 @@ Each finds its invitation by its rank, in a folder that all hosts see.
 """
 
 import contextlib
+import os
 import shlex
 import signal
 import subprocess
@@ -17,13 +18,15 @@ from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder
 
 END_S = 10.0
-SAID_BYTES = 2000
+TEXT_BYTES = 2000
 
 
 class Ranks:
     """One process that starts all agents, and is gone when the last of them is."""
 
     program = ""
+    shell: tuple[str, ...] = ()
+    """What a rank begins with, before the agent's own command."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._hosts = hosts
@@ -31,7 +34,8 @@ class Ranks:
         self._names: tuple[str, ...] = ()
         self._folder: SharedFolder | None = None
         self._started: subprocess.Popen[bytes] | None = None
-        self._said: IO[Any] | None = None
+        self._output: IO[Any] | None = None
+        self._output_told = 0
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
         """Start the program with a rank for each invitation."""
@@ -39,12 +43,13 @@ class Ranks:
         self._folder = SharedFolder(self._hosts, invitations[0].run)
         self._folder.write(invitations)
         agent = [*shlex.split(self._hosts.command or "loadstone"), "agent", "--join"]
-        words = [*self.words(len(invitations)), *self._hosts.options, *agent, self._folder.path]
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115, read when the program has ended
+        agent = [*self.shell, *agent, str(self._folder.path)]
+        words = [*self.words(len(invitations)), *self._hosts.options, *agent]
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115, read while the program writes
         try:
             self._started = subprocess.Popen(
-                list(map(str, words)),
-                stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said,
+                words,
+                stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 env={**self.settings(), **self._environment},
                 # Ctrl-C is for the controller, which ends its agents in order.
                 start_new_session=True,
@@ -69,37 +74,63 @@ class Ranks:
         """Return all hosts when the program has ended: it tells no rank from another."""
         if self._started is None or self._started.poll() is None:
             return {}
-        assert self._said is not None
-        self._said.seek(0)
-        text = self._said.read().decode(errors="replace").strip()[-SAID_BYTES:]
+        text = self._read(0).strip()[-TEXT_BYTES:]
         how = f"{self.program} ended with exit code {self._started.returncode}"
-        told = text.removeprefix("error: ") or how
-        if "\nhint: " not in told:
-            told += f"\nhint: try it by hand: {self.program} with the words of hosts.options"
-        return dict.fromkeys(self._names, told)
+        why = text.removeprefix("error: ") or how
+        if "\nhint: " not in why:
+            why += f"\nhint: try it by hand: {self.program} with the words of hosts.options"
+        return dict.fromkeys(self._names, why)
+
+    def news(self) -> list[str]:
+        """Return the whole lines that the program and its ranks have printed since the last call.
+
+        The program may go on, and say nothing more, when a rank could not be started.
+        """
+        text = self._read(self._output_told)
+        whole = text[: text.rfind("\n") + 1]
+        self._output_told += len(whole.encode(errors="surrogateescape"))
+        return [f"{self.program}: {line}" for line in whole.splitlines() if line.strip()]
 
     def stop(self) -> None:
         """Wait until the agents have left and the program with them, or end it."""
-        if self._started is not None:
-            try:
-                self._started.wait(END_S)
-            except subprocess.TimeoutExpired:
-                self._started.send_signal(signal.SIGTERM)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._started.wait(END_S)
-                if self._started.poll() is None:
-                    self._started.kill()
-                    self._started.wait()
-        if self._said is not None:
-            self._said.close()
-        if self._folder is not None:
-            self._folder.remove()
+        try:
+            if self._started is not None:
+                self._end(self._started)
+        finally:
+            # Also where a second signal has ended the wait.
+            if self._started is not None and self._started.poll() is None:
+                self._started.kill()
+                self._started.wait()
+            if self._output is not None:
+                self._output.close()
+                self._output = None
+            if self._folder is not None:
+                self._folder.remove()
+
+    def _end(self, started: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(END_S)
+            return
+        started.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(END_S)
+
+    def _read(self, offset: int) -> str:
+        """Return the output from a place on; reading must not move the place of the writers."""
+        if self._output is None:
+            return ""
+        size = os.fstat(self._output.fileno()).st_size
+        text = os.pread(self._output.fileno(), size - offset, offset)
+        return text.decode(errors="surrogateescape")
 
 
 class Mpirun(Ranks):
     """Ranks of Open MPI: no processor bound, and none ended because another has."""
 
     program = "mpirun"
+    # An mpirun that lets lost ranks be says nothing of a program that it cannot start, and never
+    # ends: a shell says so, and ends.
+    shell = ("sh", "-c", 'exec "$0" "$@"')
 
     def words(self, number: int) -> list[str]:
         """Return mpirun with so many ranks, on the hosts that the campaign names."""

@@ -1,160 +1,154 @@
-"""Agents over SSH, with the keys, the known hosts and the configuration that ssh has.
+"""Agents by the system's own ssh: its configuration, keys, known hosts and jumps hold.
 
 The invitation goes through the encrypted session into the agent's standard input: it is on no
 command line and in no file. The agent leaves when its session ends.
 """
 
-import asyncio
 import contextlib
-import os
 import re
-import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+import socket
+import subprocess
 
-import asyncssh
+from loadstone.campaign.schema.systems.hosts import Hosts, SshName
+from loadstone.errors import HostError
+from loadstone.execution.programs.reaching import SSH
+from loadstone.hosts.launchers.processes import Processes
 
-from loadstone.campaign.schema.systems.hosts import Hosts
-from loadstone.hosts.connection.invitation import Invitation
+OPTIONS = (
+    "-T",
+    "-oServerAliveInterval=2",
+    "-oServerAliveCountMax=3",
+    "-oLogLevel=ERROR",
+    # A connection that is kept for others must neither begin here nor be ended with the agent.
+    "-oControlMaster=no",
+    "-oClearAllForwardings=yes",
+    "-oRemoteCommand=none",
+    "-oEscapeChar=none",
+)
+"""ssh takes the first value of a setting: these go before those that reach a node."""
 
-CONNECT_S = 20.0
-ALIVE_S = 2
-ALIVE_MISSED_MAX = 3
-SAID_BYTES = 2000
-STOP_S = 8.0
+CONFIGURATION_S = 10.0
+ANY_PORT = 9
+
+SSH_FAILED = 255
+NOT_FOUND = 127
+
+# others' words: OpenSSH's, in which any failure of its own is exit code 255.
+HINTS = (
+    ("Permission denied", "log in once by hand, with the same user: ssh must need no password"),
+    ("Host key verification failed",
+     "log in once by hand and compare the key, which known_hosts keeps; or have"
+     " StrictHostKeyChecking accept-new in ssh's configuration"),
+    ("timed out", "is the host up, and does a firewall let ssh's port pass?"),
+)  # fmt: skip
 
 
-class Ssh:
-    """One session for each host, in a thread with a loop of its own."""
+class Ssh(Processes):
+    """A session for each host, which the program ssh keeps."""
 
-    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
-        self._command = hosts.command or "loadstone"
-        self._ended: dict[str, str] = {}
-        self._sessions: dict[str, asyncio.Task[None]] = {}
-        self._is_over: asyncio.Event | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
+    absent_hint = "install OpenSSH's client here"
 
-    def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Open a session to each host, all at once, and start an agent in it."""
-        asyncssh.set_log_level("CRITICAL")
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(invitations), self._loop).result()
-        return []
+    def words(self, host: str) -> list[str]:
+        """Return the command that logs in to a host and starts an agent there."""
+        return [*_login(host), f"{self._command} agent --join -"]
 
-    def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose sessions have ended, or never began, with the reason."""
-        return dict(self._ended)
-
-    def stop(self) -> None:
-        """Close all sessions: the agents' input ends, and so do they."""
-        if self._thread.is_alive():
-            with contextlib.suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(STOP_S)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_S)
-
-    async def _start(self, invitations: Sequence[Invitation]) -> None:
-        self._is_over = asyncio.Event()
-        for invitation in invitations:
-            self._sessions[invitation.host] = asyncio.create_task(self._serve(invitation))
-
-    async def _stop(self) -> None:
-        assert self._is_over is not None
-        self._is_over.set()
-        if self._sessions:
-            _, late = await asyncio.wait(self._sessions.values(), timeout=STOP_S * 0.7)
-            for session in late:
-                session.cancel()
-
-    async def _serve(self, invitation: Invitation) -> None:
-        host = invitation.host
-        try:
-            self._ended[host] = await self._session(invitation)
-        except TimeoutError:
-            self._ended[host] = _told(
-                host, f"no answer within {CONNECT_S:g} s",
-                "is the host up, and does a firewall let port 22 pass?",
-            )  # fmt: skip
-        except asyncssh.PermissionDenied as error:
-            self._ended[host] = _told(
-                host, f"the key or the user was refused: {error.reason}",
-                "log in once by hand, with the same user: ssh must need no password",
-            )  # fmt: skip
-        except asyncssh.HostKeyNotVerifiable as error:
-            self._ended[host] = _told(
-                host, f"its key is not a known one: {error.reason}",
-                "log in once by hand and compare the key: known_hosts keeps it",
-            )  # fmt: skip
-        except ValueError as error:
-            # What asyncssh says of files: a key, its public half, known_hosts, the configuration.
-            self._ended[host] = _told(
-                host, f"a file of ssh cannot be used: {error}",
-                "look into ~/.ssh: each key and its .pub must belong together",
-            )  # fmt: skip
-        except (asyncssh.Error, OSError) as error:
-            self._ended[host] = _told(host, _reason(error), f"does this log in: ssh {host}")
-
-    async def _session(self, invitation: Invitation) -> str:
-        async with asyncio.timeout(CONNECT_S):
-            connection = await asyncssh.connect(
-                **_address(invitation.host),
-                keepalive_interval=ALIVE_S,
-                keepalive_count_max=ALIVE_MISSED_MAX,
+    def why(self, host: str, code: int, text: str) -> str:
+        """Return why a session has ended: ssh's own words, the shell's, or the agent's."""
+        if code == SSH_FAILED:
+            by_hand = f"does this log in: {' '.join(['ssh', *_destination(host)])}"
+            hint = next((hint for words, hint in HINTS if words in text), by_hand)
+            return (
+                f"host {host}: start an agent by ssh: {text or 'its session broke'}\nhint: {hint}"
             )
-        assert self._is_over is not None
-        over = asyncio.create_task(self._is_over.wait())
-        async with connection:
-            agent: Any = await connection.create_process(f"{self._command} agent --join -")
-            agent.stdin.write(invitation.text())
-            said = asyncio.create_task(agent.stderr.read())
-            ended = asyncio.create_task(agent.wait_closed())
-            await asyncio.wait({over, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                agent.stdin.write_eof()
-                await asyncio.wait({ended}, timeout=STOP_S * 0.6)
-            over.cancel()
-            text = str(await said).strip() if ended.done() else ""
-            said.cancel()
-            code = agent.exit_status
-        return self._reason(invitation.host, code, text)
-
-    def _reason(self, host: str, code: int | None, text: str) -> str:
-        if code == 127 or "No such file" in text:
-            return _told(
-                host, f'"{self._command}" was not found there',
-                "hosts.command says how loadstone is called on the hosts: give its whole path",
-            )  # fmt: skip
-        if "no such command" in text or "No module named" in text:
-            return _told(
-                host, f'"{self._command}" is no loadstone that can be an agent: {text[-200:]}',
-                "install the controller's version there: pip install loadstone",
-            )  # fmt: skip
+        if code == NOT_FOUND:
+            return (
+                f'host {host}: start an agent by ssh: "{self._command}" was not found there: {text}'
+                "\nhint: hosts.command says how loadstone is called on the hosts: give its whole"
+                " path"
+            )
+        if re.search(r"No module named '?loadstone|no such command", text):
+            return (
+                f'host {host}: start an agent by ssh: "{self._command}" is no loadstone that can be'
+                f" an agent: {text[-200:]}\nhint: install the controller's version there:"
+                " pip install loadstone"
+            )
         if text.startswith("error: "):
             return text.removeprefix("error: ")
-        how = f"exit code {code}" if code is not None else "its session broke"
-        return f"host {host}: its agent ended: {how}{': ' if text else ''}{text[-SAID_BYTES:]}"
+        return f"host {host}: its agent ended: exit code {code}{': ' if text else ''}{text}"
+
+    @property
+    def _command(self) -> str:
+        return self.hosts.command or "loadstone"
 
 
-def _reason(error: Exception) -> str:
-    number = getattr(error, "errno", None)
-    if isinstance(error, OSError) and isinstance(number, int) and number > 0:
-        return os.strerror(number)
-    return str(getattr(error, "reason", None) or error)
+def own_address(hosts: Hosts) -> str:
+    """Return the address from which this machine reaches the hosts, as ssh is set up for them.
+
+    Raises HostError where there is not one for all of them.
+    """
+    hint = "name the one address of this machine that the hosts reach: hosts.listen"
+    addresses: dict[str, str] = {}
+    for host in hosts.all_names:
+        settings = _configuration(host)
+        jumps = {settings.get(name, "none") for name in ("proxyjump", "proxycommand")}
+        if jumps != {"none"}:
+            raise HostError(
+                f"host {host}: ssh reaches it by {', '.join(sorted(jumps - {'none'}))}, so this"
+                " machine's own address is not known from it",
+                hint,
+            )
+        address = _address_towards(settings.get("hostname", host))
+        if address is not None:
+            addresses.setdefault(address, host)
+    if len(addresses) > 1:
+        ways = ", ".join(f"{host} from {address}" for address, host in addresses.items())
+        raise HostError(f"this machine reaches its hosts from several addresses: {ways}", hint)
+    # Where no host is reached, ssh says of each what is in the way.
+    return next(iter(addresses), "127.0.0.1")
 
 
-def _told(host: str, what: str, hint: str) -> str:
-    return f"host {host}: start an agent by ssh: {what}\nhint: {hint}"
+def _login(host: str) -> list[str]:
+    program, *usual = SSH
+    return [program, *OPTIONS, *usual, *_destination(host)]
 
 
-def _address(name: str) -> dict[str, Any]:
-    """Return what "user@host:port" says, each part but the host as far as it is there."""
-    found = re.fullmatch(r"(?:([^@]+)@)?([^:]+)(?::(\d+))?", name)
-    if found is None:
-        return {"host": name}
-    parts: dict[str, Any] = {"host": found[2]}
-    if found[1]:
-        parts["username"] = found[1]
-    if found[3]:
-        parts["port"] = int(found[3])
-    return parts
+def _destination(host: str) -> list[str]:
+    name = SshName.parse(host)
+    words = ["-l", name.user] if name.user else []
+    words += ["-p", str(name.port)] if name.port else []
+    return [*words, "--", name.host]
+
+
+def _configuration(host: str) -> dict[str, str]:
+    """Return ssh's settings for a host, by their names in small letters."""
+    words = [SSH[0], "-G", *_destination(host)]
+    try:
+        told = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+            timeout=CONFIGURATION_S,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise HostError(
+            f'host {host}: start "{SSH[0]}": {error.strerror}', Ssh.absent_hint,
+            kind="program-absent",
+        ) from error  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        text = str(getattr(error, "stderr", None) or error).strip()
+        raise HostError(
+            f"host {host}: read ssh's configuration: {text}", f"try it by hand: ssh -G {host}"
+        ) from error
+    pairs = (line.split(maxsplit=1) for line in told.stdout.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _address_towards(name: str) -> str | None:
+    """Return which address of this machine leads to a name; no packet is sent."""
+    try:
+        ways = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    for family, kind, protocol, _, (address, _, *scope) in ways:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as way:
+            way.connect((address, ANY_PORT, *scope))
+            return str(way.getsockname()[0]).partition("%")[0]
+    return None

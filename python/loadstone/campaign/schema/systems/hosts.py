@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -13,6 +14,8 @@ from loadstone.campaign.schema.values import PositiveCount, PositiveDuration
 from loadstone.errors import InputError, shown
 
 HOSTS_MAX = 10_000
+JOIN_EACH_S = 1.0
+"""So much longer each host may take all of them: 100 agents on two cores took 52 s to join."""
 NAMED_ONLY = ("ssh", "join")
 COUNTED_ONLY = ("htcondor", "dask")
 OPTIONS_OF = ("mpirun", "srun")
@@ -21,14 +24,39 @@ FOLDER_OF = (*OPTIONS_OF, *JOBS_OF)
 _COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
 """What agents are called that are counted and not named; "rank" for the rest."""
 
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:@-]*[A-Za-z0-9_])?")
-_PORT = r"(?::\d{1,5})?"
+_PORT = r"(?::(\d{1,5}))?"
+_IPV6 = r"[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%\w+)?"
+_NAME = re.compile(
+    r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?"
+    rf"(?:\[({_IPV6})\]{_PORT}|({_IPV6})|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?){_PORT})"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshName:
+    """What "user@host:port" says, each part but the host as far as it is there.
+
+    An IPv6 address with a port stands in brackets, as in "user@[2001:db8::7]:2222".
+    """
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "SshName":
+        """Read a name; raise InputError if it is none."""
+        parts = _NAME.fullmatch(text)
+        if parts is None:
+            raise InputError.of_value(text, "a host as user@host:port, or several as client{1...8}")
+        user, bracketed, bracketed_port, bare, plain, plain_port = parts.groups()
+        port = bracketed_port or plain_port
+        return cls(host=bracketed or bare or plain, user=user, port=int(port) if port else None)
 
 
 def _read_names(value: str) -> str:
     for name in units.expand_hosts(value):
-        if not _HOST.fullmatch(name):
-            raise InputError.of_value(value, "a host name or address, or several as client{1...8}")
+        SshName.parse(name)
     return value
 
 
@@ -71,16 +99,18 @@ class Hosts(BaseModel):
     )
     listen: Annotated[str, AfterValidator(_read_listen)] | None = Field(
         default=None,
-        description="The one address of this machine that agents connect to; a port may follow.",
+        description="The one address of this machine that agents connect to; a port may follow."
+        " With ssh it is the one from which ssh reaches the hosts when absent.",
     )
     on_lost: Literal["continue", "stop"] = Field(
         default="continue",
         description="What a trial does that loses a host: end degraded with the others, or stop.",
     )
-    secrets: Literal["resolve", "send"] = Field(
-        default="resolve",
+    secrets: Literal["resolve", "send"] | None = Field(
+        default=None,
         description="Who looks up {env: NAME} and {file: PATH}: each host for itself (resolve), or"
-        " the controller, which sends the values over TLS; they are kept in memory only (send).",
+        " the controller, which sends the values over TLS; they are kept in memory only (send)."
+        " When absent: send with ssh, whose sessions have no variables of yours, else resolve.",
     )
     options: tuple[str, ...] = Field(
         default=(), description="With mpirun and srun: more words of its command line."
@@ -103,7 +133,7 @@ class Hosts(BaseModel):
         default=None,
         alias="join_timeout",
         description="How long to wait until all agents have joined: a minute, or ten with join,"
-        " slurm and htcondor.",
+        " slurm and htcondor, and a second more for each host.",
     )
 
     @property
@@ -111,7 +141,13 @@ class Hosts(BaseModel):
         """How long to wait until all agents have joined."""
         if self.join_timeout_ns is not None:
             return self.join_timeout_ns / 1e9
-        return 600.0 if self.launch in ("join", *JOBS_OF) else 60.0
+        usual_s = 600.0 if self.launch in ("join", *JOBS_OF) else 60.0
+        return usual_s + JOIN_EACH_S * len(self.all_names)
+
+    @property
+    def sends_secrets(self) -> bool:
+        """Say whether the controller looks up secrets, and sends them."""
+        return self.secrets == "send" or (self.secrets is None and self.launch == "ssh")
 
     @property
     def all_names(self) -> tuple[str, ...]:
@@ -120,11 +156,6 @@ class Hosts(BaseModel):
             name = _COUNTED.get(self.launch, "rank")
             return tuple(f"{name}{number}" for number in range(1, self.count + 1))
         return tuple(name for text in self.names for name in units.expand_hosts(text))
-
-    @property
-    def listen_address(self) -> str:
-        """Where agents connect to."""
-        return self.listen or "127.0.0.1"
 
     def _misplaced(self) -> Iterator[KeyMistake]:
         """Yield the keys that other launchers have, and what this one lacks."""
@@ -161,7 +192,7 @@ class Hosts(BaseModel):
                 KeyMistake(path=("names",), found=f"it with {self.launch}", allowed="count")
             )
         mistakes += self._misplaced()
-        if self.launch != "local" and self.listen is None:
+        if self.launch not in ("local", "ssh") and self.listen is None:
             mistakes.append(
                 KeyMistake(
                     path=("listen",),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadstone.cli import extras, plain
-from loadstone.cli.load_hosts import secrets_of, tell
+from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.documents.manifest import HostCard
 from loadstone.errors import InputError
@@ -66,7 +66,10 @@ def command(
     from loadstone.hosts.session import HostSession
 
     secrets = secrets_of(campaign)
-    with HostSession(campaign.hosts, uuid.uuid4().hex, tell, secrets=secrets) as session:
+    with (
+        ending_in_order(),
+        HostSession(campaign.hosts, uuid.uuid4().hex, tell, secrets=secrets) as session,
+    ):
         clocks = session.carrier.read_clocks(session.names)
         hosts = [
             AnsweringHost(

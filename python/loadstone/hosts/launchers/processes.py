@@ -1,0 +1,104 @@
+"""A process here for each agent, which gets its invitation through a pipe and ends with it."""
+
+import contextlib
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.errors import HostError
+from loadstone.hosts.connection.invitation import Invitation
+
+END_S = 8.0
+TEXT_BYTES = 2000
+
+
+class Processes:
+    """What launchers share that start a program for each host: the agent, or what leads to it."""
+
+    absent_hint = ""
+    """What to do where the program cannot be started."""
+
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
+        self.hosts = hosts
+        self._environment = environment
+        self._agents: dict[str, tuple[subprocess.Popen[bytes], IO[Any]]] = {}
+
+    def words(self, host: str) -> list[str]:
+        """Return the command line that starts the agent of a host."""
+        raise NotImplementedError
+
+    def why(self, host: str, code: int, text: str) -> str:
+        """Return why an agent has ended, from its exit code and the end of its standard error."""
+        raise NotImplementedError
+
+    def start(self, invitations: Sequence[Invitation]) -> list[str]:
+        """Start an agent for each invitation, in the place of one that has ended."""
+        for invitation in invitations:
+            words = self.words(invitation.host)
+            errors = tempfile.TemporaryFile()  # noqa: SIM115, read when the agent has ended
+            try:
+                agent = subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
+                    env=self._environment,
+                    # Ctrl-C is for the controller, which ends its agents in order.
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                errors.close()
+                raise HostError(
+                    f'host {invitation.host}: start "{words[0]}": {error.strerror}',
+                    self.absent_hint,
+                    kind="program-absent" if isinstance(error, FileNotFoundError) else None,
+                ) from error
+            assert agent.stdin is not None
+            # The pipe stays open: its end ends the agent.
+            with contextlib.suppress(BrokenPipeError):
+                agent.stdin.write(invitation.text().encode())
+                agent.stdin.flush()
+            if invitation.host in self._agents:
+                _close(*self._agents[invitation.host])
+            self._agents[invitation.host] = agent, errors
+        return []
+
+    def ended(self) -> Mapping[str, str]:
+        """Return the hosts whose agents have ended, with the reason."""
+        return {
+            host: self.why(host, agent.returncode, _last_text(errors))
+            for host, (agent, errors) in self._agents.items()
+            if agent.poll() is not None
+        }
+
+    def news(self) -> list[str]:
+        """Return nothing: an agent's words are the reason of its end."""
+        return []
+
+    def stop(self) -> None:
+        """Close the agents' input, and end those that do not go."""
+        for agent, _ in self._agents.values():
+            if agent.stdin is not None:
+                with contextlib.suppress(OSError):
+                    agent.stdin.close()
+        end = time.monotonic() + END_S
+        for agent, errors in self._agents.values():
+            try:
+                agent.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                agent.kill()
+            _close(agent, errors)
+        self._agents.clear()
+
+
+def _close(agent: subprocess.Popen[bytes], errors: IO[Any]) -> None:
+    agent.wait()
+    errors.close()
+    if agent.stdin is not None:
+        with contextlib.suppress(OSError):
+            agent.stdin.close()
+
+
+def _last_text(errors: IO[Any]) -> str:
+    errors.seek(0)
+    return str(errors.read().decode(errors="replace").strip()[-TEXT_BYTES:])
