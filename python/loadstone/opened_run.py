@@ -202,7 +202,7 @@ def _row(cell: Cell) -> dict[str, object]:
         "round": cell.round,
         **{name: value for name, value in cell.parameters.items() if name not in _OWN},
         "requests": cell.requests,
-        "failed": cell.failed,
+        "failed": cell.failed_if_stated,
         "bytes": cell.bytes,
         "duration_s": cell.duration_s,
         "requests_per_s": cell.requests_per_s,

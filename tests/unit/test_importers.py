@@ -362,7 +362,12 @@ def without_line(number: int) -> Change:
             swap("    3      16        92        76", "    3      16        92        16"),
             ["line 8", "goes back"],
         ),
-        ("rados-bench", ("elbencho.csv",), swap("ISO", "ISO"), ["line 1", "not from rados bench"]),
+        (
+            "rados-bench",
+            ("elbencho.csv",),
+            swap("ISO", "ISO"),
+            ["line 1", "not the output of rados bench"],
+        ),
         ("elbencho", ("elbencho.csv",), cut(0.9), ["line 3", "cut off"]),
         ("elbencho", ("elbencho.csv",), swap("227691", "327691"), ["line 2", "IOPS [last]"]),
         ("elbencho", ("elbencho.csv",), swap(",71,", ",x,"), ["line 2", "time ms [last]", '"x"']),
@@ -402,7 +407,7 @@ def rewritten(tmp_path: Path, change: Change) -> Path:
         (swap("\t20118660\t", "\t80118660\t0118660\t"), ["line 3", "has 16 fields"]),
         (swap("\t20118660\t", "\t920118660\t"), ["line 3", "duration_ns", "edited"]),
         (swap("03:41:03.083107057Z", "yesterday"), ["line 3", '"start"', "yesterday"]),
-        (swap("idx\t", "index\t"), ["line 1", "unknown head"]),
+        (swap("thread\t", "threads\t"), ["line 1", '"thread"']),
         (cut(0.3), ["without the end of a line"]),
     ],
 )

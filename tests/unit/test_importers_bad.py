@@ -120,7 +120,7 @@ def test_the_value_that_is_wrong_is_named_by_its_way_through_the_document(
 @pytest.mark.parametrize("key", ["bw_bytes", "iops"])
 def test_a_rate_that_fio_does_not_print_is_no_measurement(key: str, tmp_path: Path) -> None:
     document = json.loads(SAMPLES["fio"].read_text())
-    document["jobs"][0]["read"] |= {"runtime": 0, key: None}
+    document["jobs"][0]["read"] |= {"runtime": 0, key: None, "bw": None}
     path = tmp_path / "fio.json"
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match="bw_bytes"):

@@ -1,6 +1,7 @@
 """Files of several rounds, and the JSON of elbencho and of newer warps."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.standards.standard import declare
 from loadstone.cli import main
 from loadstone.errors import InputError
-from loadstone.formats.imported import Imported, repetitions
+from loadstone.formats.imported import Imported, workloads_of
 from loadstone.report.opening import opening
 from loadstone.results.store import read_run
 from tests.unit.test_importers import DATA, NOTHING, findings
@@ -224,10 +225,8 @@ def test_warps_json_that_contradicts_itself_is_refused(
 def nectar_files(folder: Path, stem: str, threads: int, size: int) -> list[Path]:
     """Write a table of four puts and the console of another load than its neighbours'."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [
-        f"{1_795_228_058_000_000_000 + n * 10**9},b/o-{n},tx{n},201,{500_000_000 + n}\n"
-        for n in range(4)
-    ]
+    begin_s = 1_795_228_058 + 60 * sum(map(int, re.findall(r"\d+", stem)))
+    rows = [f"{(begin_s + n) * 10**9},b/o-{n},tx{n},201,{500_000_000 + n}\n" for n in range(4)]
     head = "completion_time_unix_nano,object_name,transaction_id,status,elapsed_nanoseconds\n"
     table, console = folder / f"{stem}.csv", folder / f"{stem}.txt"
     table.write_text(head + "".join(rows))
@@ -274,15 +273,14 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["put-1.csv", "put-2.csv"], [("put", 1), ("put", 2)]),
-        (["r0.csv", "r1.csv", "r2.csv"], [("r", 1), ("r", 2), ("r", 3)]),
-        (["put-4096.csv", "put-65536.csv"], [("put-4096", 1), ("put-65536", 1)]),
-        (["put-1.csv"], [("put-1", 1)]),
-        (["1/get.csv", "2/get.csv"], [("get", 1), ("get", 2)]),
-        (["ceph/get.csv", "swift/get.csv"], [("ceph/get", 1), ("swift/get", 1)]),
+        (["put-1.csv", "put-2.csv"], ["put", "put"]),
+        (["r0.csv.zst", "r1.csv.zst", "r2.csv.zst"], ["r", "r", "r"]),
+        (["put-4096.csv", "put-65536.csv"], ["put-4096", "put-65536"]),
+        (["put-1.csv"], ["put-1"]),
+        (["fio-3.36.json"], ["fio-3.36"]),
+        (["1/get.csv", "2/get.csv"], ["get", "get"]),
+        (["ceph/get.csv", "swift/get.csv"], ["ceph/get", "swift/get"]),
     ],
 )
-def test_only_what_counts_up_is_a_repetition(
-    names: list[str], expected: list[tuple[str, int]]
-) -> None:
-    assert repetitions([Path(name) for name in names]) == expected
+def test_only_what_counts_up_is_a_repetition(names: list[str], expected: list[str]) -> None:
+    assert workloads_of([Path(name) for name in names]) == expected

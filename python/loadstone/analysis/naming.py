@@ -31,6 +31,8 @@ def describe_load(load: LoadDocument) -> str:
         shown = f"{rate:,g}" if rate is not None else str(rate)
         return f"open loop, {shown}/s, {load.get('arrivals', 'poisson')} arrivals"
     clients = load.get("clients")
+    if clients is None:
+        return "closed loop, clients not stated"
     return f"closed loop, {clients} client{'' if clients == 1 else 's'}"
 
 

@@ -154,7 +154,11 @@ class StatedLatency(TypedDict):
 
 
 class Summary(TypedDict, total=False):
-    """What was observed of a whole trial. The keys of an import follow those of a load."""
+    """What was observed of a whole trial. The keys of an import follow those of a load.
+
+    What another tool does not state is absent: `failed`, `clients`, `started_unix_ns`. `paced_by`
+    is the other tool's option that held the load back.
+    """
 
     state: str | None
     reason: str | None
@@ -203,6 +207,7 @@ class Summary(TypedDict, total=False):
     start_error_ns: Whole | None
     stated_latency: dict[str, StatedLatency] | None
     source: Object | None
+    paced_by: str | None
     query: QuerySummary
     streams: StreamsSummary
     data: TablesSummary

@@ -3,43 +3,68 @@
 Of a job fio keeps totals, so a trial has no seconds: its requests stand where they were complete,
 at the end. Latency is fio's completion latency (clat), from submission to completion; of a job
 that distributes its total latency alone (`lat_percentiles`, `disable_clat`), that one (lat).
+
+Which unit a number has is told by the names that fio has given it, not by a version: times are
+`clat` in microseconds up to 2.21 and `clat_ns` from 2.99 on, and `io_bytes` are KiB unless
+`io_kbytes` stands beside them, from 2.21 on. Bytes are checked against `bw`, always KiB/s.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
-from loadstone import units
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, Stated
+from loadstone.formats.imported import (
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Row,
+    Stated,
+    join_parts,
+    load_parameters,
+    settle,
+    stem_of,
+)
 from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
 DIRECTIONS = ("read", "write", "trim")
-TIMES = ("clat_ns", "lat_ns")
+UNIFIED = "mixed"
+"""What `unified_rw_reporting` writes in the place of all directions."""
+
+TIMES: Mapping[str, int] = {"clat_ns": 1, "clat": 1000, "lat_ns": 1, "lat": 1000}
+"""Which times a job may have, each with its unit in nanoseconds; completion's come first."""
+
+PACED = ("rate_iops", "rate", "thinktime")
+ALL_CLIENTS = "All clients"
 TOLERANCE = 0.02
 NS_PER_MS = 1_000_000
+KIBIBYTE = 1024
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read documents of fio; every job is a trial, whose directions are its mix."""
-    trials = []
+    """Read documents of fio; jobs of one name and group are a trial, whose directions are a mix."""
+    files = []
     version = None
+    notes: list[str] = []
     for path in paths:
         version, jobs = read_jobs(path, hints)
-        trials += [job.trial for job in jobs]
-    totals = [one.workload for one in trials if any("lat_ns" in own for own in one.source.values())]
+        files.append([job.trial for job in jobs])
+        notes += (note for job in jobs for note in job.notes)
+        notes += _side_by_side(jobs)
     return Imported(
         tool="fio",
-        name=paths[0].stem,
-        trials=tuple(trials),
+        name=stem_of(paths[0]),
+        trials=settle(files, hints),
         tool_version=version,
-        notes=tuple(f"{job}: times are fio's lat, which holds submission too" for job in totals),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -55,98 +80,296 @@ class JobOptions(TypedDict, total=False):
     direct: str
     filename: str
     rw: str
+    rate: str
+    rate_iops: str
+    thinktime: str
+    continue_on_error: str
+    group_reporting: str
 
 
 _OPTIONS = TypeAdapter(JobOptions)
+_ALIASES = {"blocksize": "bs", "readwrite": "rw"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioRates:
-    """What fio says of one direction; its own samples, the slowest and the fastest, are in KiB."""
+    """What fio says of one direction; its own samples, the slowest and the fastest, are in KiB.
+
+    `jobs` is None where it is not known how many jobs the numbers are of.
+    """
 
     iops: float | None
     bw_bytes: float | None
     bw_min: float | None
     bw_max: float | None
-    jobs: int
+    jobs: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioJob:
-    """A job, or jobs that were reported as a group, with the rates of each direction."""
+    """Jobs of one name that ran at the same time, with the rates of each direction."""
 
     trial: ImportedTrial
     rates: Mapping[str, FioRates]
+    group: int | None
+    notes: tuple[str, ...]
 
 
 def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
-    """Return fio's version, and the jobs of one document."""
+    """Return fio's version, and the jobs of the last document of a file.
+
+    Entries of one name and group are of jobs that ran at the same time, and so are one job of
+    several hosts (`--client`).
+    """
     document = read_document(path)
     version = str(document.at("fio version").value)
-    jobs = document.find("jobs")
-    if jobs is None or not jobs.items():
-        hint = "give the file of --output-format=json, of one host"
-        document.place.refuse('has no "jobs"', hint)
-    stamp = document.find("timestamp_ms")
-    timestamp_ns = stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if stamp else 0
-    return version, [_job(job, timestamp_ns, hints) for job in jobs.items()]
+    entries = document.find("jobs") or document.find("client_stats")
+    if entries is None or not entries.items():
+        document.place.refuse('has no "jobs"', "give the file of --output-format=json")
+    groups: dict[tuple[str, int | None], list[JsonNode]] = {}
+    for entry in entries.items():
+        name = str(entry.at("jobname").value)
+        # The sum over all hosts, beside each of them.
+        if name != ALL_CLIENTS or entry.find("hostname") is None:
+            group = entry.find("groupid")
+            number = group.whole() if group is not None else None
+            groups.setdefault((name, number), []).append(entry)
+    last = max((number for _, number in groups if number is not None), default=None)
+    jobs = []
+    for (name, number), members in groups.items():
+        done = [one for one in members if _directions(one)]
+        for one in members:
+            _refuse_error(one, name)
+        if not done:
+            members[0].place.refuse(f'job "{name}" did nothing', "was it cut short?")
+        # The time stamp is that of the report, written when the last group was over.
+        ended_ns = _ended_ns(document) if number == last else None
+        jobs.append(_job(name, number, done, document, ended_ns, hints))
+    return version, jobs
 
 
-def _job(job: JsonNode, timestamp_ns: int, hints: Hints) -> FioJob:
-    name = str(job.at("jobname").value)
-    error = job.find("error")
+def _refuse_error(entry: JsonNode, name: str) -> None:
+    error = entry.find("error")
     if error is not None and error.value:
-        raise InputError(f'"{job.place.path}": job "{name}" ended with error {error.value}')
-    stated = job.find("job options")
-    options = stated.read_as(_OPTIONS) if stated is not None else JobOptions()
-    done = [
-        (direction, one)
-        for direction in DIRECTIONS
-        if (one := job.find(direction)) is not None and one.at("total_ios").whole()
-    ]
-    if not done:
-        job.place.refuse(f'job "{name}" did nothing', "was it cut short?")
+        raise InputError(f'"{entry.place.path}": job "{name}" ended with error {error.value}')
+
+
+def _ended_ns(document: JsonNode) -> int | None:
+    """Return when the report was written: to the second until 2.12, and absent until 2.2.5."""
+    stamp = document.find("timestamp_ms")
+    if stamp is not None:
+        return stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS
+    seconds = document.find("timestamp")
+    return None if seconds is None else seconds.whole(largest=LARGEST // SECOND_NS) * SECOND_NS
+
+
+def _directions(entry: JsonNode) -> list[tuple[str, JsonNode]]:
+    """Return the directions in which a job did something."""
+    found = [(name, one) for name in DIRECTIONS if (one := entry.find(name)) and _has_done(one)]
+    unified = entry.find(UNIFIED)
+    # `unified_rw_reporting=both` writes the sum beside its parts.
+    return found or [(UNIFIED, unified)] if unified and _has_done(unified) else found
+
+
+def _has_done(one: JsonNode) -> bool:
+    total = one.find("total_ios")
+    return bool(total.whole() if total is not None else one.at("io_bytes").whole())
+
+
+def _options(document: JsonNode, entry: JsonNode) -> JobOptions | None:
+    """Return the options of a job, its own over those of all; None where fio wrote none of them."""
+    shared, own = document.find("global options"), entry.find("job options")
+    host = entry.find("hostname")
+    sections: list[Mapping[str, Any]] = []
+    if shared is not None and isinstance(shared.value, list):
+        # Of several hosts each has its own (3.39).
+        for one in shared.items():
+            of_host = one.find("hostname")
+            if host is None or of_host is None or of_host.value == host.value:
+                sections.append(one.mapping())
+    elif shared is not None:
+        sections.append(shared.mapping())
+    sections += [own.mapping()] if own is not None else []
+    if not any(sections):
+        return None
+    merged = {_ALIASES.get(name, name): v for one in sections for name, v in one.items()}
+    return JsonNode(entry.place, merged, (*entry.path, "job options")).read_as(_OPTIONS)
+
+
+def _job(
+    name: str,
+    group: int | None,
+    entries: Sequence[JsonNode],
+    document: JsonNode,
+    ended_ns: int | None,
+    hints: Hints,
+) -> FioJob:
+    parts = []
+    notes: list[str] = []
+    for entry in entries:
+        options = _options(document, entry)
+        jobs = _count_jobs(options, len(entries))
+        parts.append((_entry(name, entry, options, jobs, ended_ns, hints), jobs))
+        notes += _notes(name, entry)
+    trial = join_parts([one for one, _ in parts])
+    if len(parts) > 1:
+        notes.append(
+            f"{name}: {len(parts)} jobs ran at the same time, and are one trial"
+            + ("" if _has_all_bins(entries) else "; their percentiles do not add up")
+        )
+    targets = {one.target for one, _ in parts}
+    trial = replace(
+        trial,
+        target=targets.pop() if len(targets) == 1 else "fio",
+        clients=hints.threads or trial.clients,
+        parameters={**trial.parameters, **load_parameters(hints.threads, None)},
+    )
+    counts = [jobs for _, jobs in parts]
+    count = sum(one for one in counts if one is not None) if None not in counts else None
+    directions = dict.fromkeys(row.operation for row in trial.rows)
+    return FioJob(
+        trial=trial,
+        rates={one: _rates(one, entries, count) for one in directions},
+        group=group,
+        notes=tuple(notes),
+    )
+
+
+def _count_jobs(options: JobOptions | None, entries: int) -> int | None:
+    """Return how many jobs one entry is of; None where the file does not say.
+
+    Jobs that are not reported as a group have an entry each. One entry alone may be of many.
+    """
+    if entries > 1 and not (options or {}).get("group_reporting"):
+        return 1
+    if options is None:
+        return None
+    if "numjobs" in options:
+        return _whole(options["numjobs"])
+    return None if "group_reporting" in options else 1
+
+
+def _entry(
+    name: str,
+    entry: JsonNode,
+    stated: JobOptions | None,
+    jobs: int | None,
+    ended_ns: int | None,
+    hints: Hints,
+) -> ImportedTrial:
+    options = stated or JobOptions()
+    done = _directions(entry)
     runtime_ns = max(_runtime_ms(one) for _, one in done) * NS_PER_MS
-    rows = tuple(row for direction, one in done for row in _rows(name, direction, one))
+    failed = entry.find("total_err")
+    failures = failed.whole() if failed is not None else 0
+    rows = [row for direction, one in done for row in _rows(name, direction, one)]
+    if failures and len(rows) == 1:
+        # fio counts requests as it submits them.
+        (row,) = rows
+        good = replace(row, requests=max(0, row.requests - failures))
+        bad = replace(row, outcome="unknown", requests=failures, bytes=0, service=None)
+        rows = [one for one in (good, bad) if one.requests]
     block = options.get("bs")
     size = hints.size_bytes or (_size(block) if block else None)
-    jobs = _whole(options.get("numjobs"), 1)
-    threads = hints.threads or _whole(options.get("iodepth"), 1) * jobs
-    parameters: dict[str, str | int | float] = {"threads": threads}
-    parameters |= {"size": size} if size else {}
+    depth = _depth(entry, options)
+    threads = depth * jobs if depth is not None and jobs is not None else None
+    parameters = load_parameters(threads, size)
     parameters |= {"ioengine": options["ioengine"]} if "ioengine" in options else {}
     parameters |= {"direct": options["direct"]} if "direct" in options else {}
-    rates = {direction: _rates(one, jobs) for direction, one in done}
-    trial = ImportedTrial(
+    begun = entry.find("job_start")
+    start_ns = begun.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if begun else None
+    if not start_ns and ended_ns is not None:
+        start_ns = max(0, ended_ns - runtime_ns)
+    return ImportedTrial(
         target=hints.target or options.get("filename", "fio"),
         workload=name,
         phase=options.get("rw", done[0][0]),
         parameters=parameters,
         clients=threads,
-        rows=rows,
+        rows=tuple(rows),
         window_ns=(0, runtime_ns),
-        # The time stamp is that of the report, written when the job was over.
-        started_unix_ns=max(0, timestamp_ns - runtime_ns),
+        started_unix_ns=start_ns or None,
+        counts_failures=_counts_failures(entry, options, failures, len(done)),
         size_bytes=size,
         stated={
             direction: times
             for direction, one in done
-            if (times := _stated(one)) is not None and not _has(_times(one), "bins")
+            if not _has(_times(one), "bins") and (times := _stated(one, _total(one)[0])) is not None
         },
-        source={
-            direction: {**asdict(rates[direction]), **_source_of_times(one)}
-            for direction, one in done
-        },
+        source={direction: {**one.mapping(), **_source_of_times(one)} for direction, one in done},
+        **_pace(options, jobs, size, [direction for direction, _ in done]),
     )
-    return FioJob(trial=trial, rates=rates)
 
 
-def _rates(one: JsonNode, jobs: int) -> FioRates:
+def _counts_failures(entry: JsonNode, options: JobOptions, failures: int, directions: int) -> bool:
+    """Tell whether failed requests are known: without `continue_on_error` the first ends the job.
+
+    Of several directions fio does not say which of them failed.
+    """
+    if entry.find("error") is None or (failures and directions > 1):
+        return False
+    goes_on = options.get("continue_on_error", "none") not in ("none", "0")
+    return entry.find("total_err") is not None or not goes_on
+
+
+def _depth(entry: JsonNode, options: JobOptions) -> int | None:
+    """Return how many requests one job has in flight, as it was asked for or as fio saw it."""
+    if "iodepth" in options:
+        return _whole(options["iodepth"])
+    levels = entry.find("iodepth_level")
+    alone = levels.find("1") if levels is not None else None
+    # fio prints a tenth of a percent at the least: none had company.
+    return 1 if alone is not None and alone.number() >= 100 else None
+
+
+def _pace(
+    options: JobOptions, jobs: int | None, size: int | None, directions: Sequence[str]
+) -> dict[str, Any]:
+    """Return which option held the load back, and how many requests a second it allows."""
+    words = [f"{name}={options[name]}" for name in PACED if options.get(name, "0") != "0"]  # type: ignore[literal-required]
+    if not words:
+        return {}
+    limits = []
+    for text, unit in ((options.get("rate_iops"), 1), (options.get("rate"), size)):
+        rates = _of_directions(text or "", directions)
+        if rates and unit and jobs is not None:
+            limits.append(sum(rates) / unit * jobs)
+    return {"paced_by": ", ".join(words), "rate_limit_per_s": min(limits, default=None)}
+
+
+def _of_directions(text: str, directions: Sequence[str]) -> list[int] | None:
+    """Return a rate of each direction, None where one is unlimited.
+
+    "r,w,t": what is left out behind is as the first, and an empty place has no limit.
+    """
+    values = [_size(word) for word in text.split(",")] if text else []
+    if not values or values[0] is None or UNIFIED in directions:
+        return None
+    first = values[0]
+    rates = [
+        values[place] if place < len(values) else first
+        for place, name in enumerate(DIRECTIONS)
+        if name in directions
+    ]
+    return [rate for rate in rates if rate] if all(rates) else None
+
+
+def _rates(direction: str, entries: Sequence[JsonNode], jobs: int | None) -> FioRates:
+    found = [one for entry in entries for name, one in _directions(entry) if name == direction]
+
+    def total(name: str) -> float | None:
+        values = [one.number() for each in found if (one := each.find(name)) is not None]
+        return sum(values) if len(values) == len(found) else None
+
+    kibibytes = total("bw")
+    in_bytes = total("bw_bytes")
+    alone = found[0] if len(found) == 1 else None
     return FioRates(
-        iops=_number(one, "iops"),
-        bw_bytes=_number(one, "bw_bytes"),
-        bw_min=_number(one, "bw_min"),
-        bw_max=_number(one, "bw_max"),
+        iops=total("iops"),
+        # Until 3.2 in KiB alone.
+        bw_bytes=kibibytes * KIBIBYTE if in_bytes is None and kibibytes is not None else in_bytes,
+        bw_min=_number(alone, "bw_min") if alone is not None else None,
+        bw_max=_number(alone, "bw_max") if alone is not None else None,
         jobs=jobs,
     )
 
@@ -162,8 +385,8 @@ def _number(one: JsonNode, name: str) -> float | None:
 
 def _times(one: JsonNode) -> JsonNode | None:
     """Return the times that a job distributes: completion's, else those of the whole."""
-    found = [own for name in TIMES if (own := one.find(name)) is not None]
-    counted = [own for own in found if own.at("N").whole()]
+    named = [own for name in TIMES if (own := one.find(name)) is not None]
+    counted = [own for own in named if (own.find("N") or own.at("max")).number()]
     spread = [own for own in counted if _has(own, "percentile") or _has(own, "bins")]
     return next(iter([*spread, *counted]), None)
 
@@ -173,51 +396,103 @@ def _has(node: JsonNode | None, name: str) -> bool:
     return found is not None and bool(found.mapping())
 
 
+def _has_all_bins(entries: Sequence[JsonNode]) -> bool:
+    return all(_has(_times(one), "bins") for entry in entries for _, one in _directions(entry))
+
+
 def _source_of_times(one: JsonNode) -> Mapping[str, Any]:
-    found = _times(one)
-    if found is None:
-        return {}
-    return {found.path[-1]: {key: own for key, own in found.mapping().items() if key != "bins"}}
-
-
-def _stated(one: JsonNode) -> Stated | None:
-    """Return the times that plain JSON states: percentiles, and no distribution."""
-    found = _times(one)
-    if found is None:
-        return None
-    listed = found.find("percentile")
-    quantiles = {
-        round(reading.number(one.place, "percentile", share) / 100, 9): ns.whole()
-        for share, ns in (listed.entries() if listed is not None else ())
+    """Return the times without their distribution, which the record has as a histogram."""
+    return {
+        name: {key: value for key, value in times.mapping().items() if key != "bins"}
+        for name in TIMES
+        if (times := one.find(name)) is not None
     }
+
+
+def _stated(one: JsonNode, requests: int) -> Stated | None:
+    """Return the times that plain JSON states: percentiles, and no distribution."""
+    times = _times(one)
+    if times is None:
+        return None
+    unit = TIMES[times.path[-1]]
+    listed = times.find("percentile")
+    quantiles = {
+        round(reading.number(one.place, "percentile", share) / 100, 9): ns.whole() * unit
+        for share, ns in (listed.entries() if listed is not None else ())
+        # Until 2.2 fio fills its list of percentiles up with these.
+        if not (share == "0.00" and ns.value == 0)
+    }
+    # Until 3.18 the number of times is not stated; each completed request has one.
+    counted = times.find("N")
     return Stated(
-        count=found.at("N").whole(),
-        mean_ns=found.at("mean").number(),
-        min_ns=found.at("min").whole(),
-        max_ns=found.at("max").whole(),
+        count=counted.whole() if counted is not None else requests,
+        mean_ns=times.at("mean").number() * unit,
+        min_ns=times.at("min").whole() * unit,
+        max_ns=times.at("max").whole() * unit,
         quantiles_ns=quantiles,
     )
 
 
-def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
-    from loadstone._loadgen import Histogram
+def _total(one: JsonNode) -> tuple[int, bool]:
+    """Return the number of requests, and whether fio states it: from 2.1.14 on.
 
-    requests = one.at("total_ios").whole()
+    Before, it follows from the rate, of which fio cuts off what is behind the point.
+    """
+    total = one.find("total_ios")
+    if total is not None:
+        return total.whole(), True
+    return round(one.at("iops").number() * _runtime_ms(one) / 1000), False
+
+
+def _notes(name: str, entry: JsonNode) -> Iterator[str]:
+    for direction, one in _directions(entry):
+        times = _times(one)
+        if times is not None and times.path[-1].startswith("lat"):
+            yield f"{name}: times are fio's lat, which holds submission too"
+        if not _total(one)[1]:
+            yield (
+                f"{name}, {direction}: this version of fio does not count requests; they follow"
+                " from its rate, which it cuts to a whole number"
+            )
+
+
+def _side_by_side(jobs: Sequence[FioJob]) -> Iterator[str]:
+    """Say which jobs of different names ran at the same time, each a part of one load."""
+    groups: dict[int | None, list[str]] = {}
+    for job in jobs:
+        groups.setdefault(job.group, []).append(job.trial.workload)
+    for group, names in groups.items():
+        if group is not None and len(names) > 1:
+            yield f"{', '.join(names)} ran at the same time: each had only a part of the target"
+
+
+def _bytes(one: JsonNode, what: str) -> int:
+    """Return the bytes moved, which are KiB where no `io_kbytes` stands beside them."""
     moved = one.at("io_bytes").whole()
-    runtime_ms = _runtime_ms(one)
+    if one.find("io_kbytes") is None:
+        moved *= KIBIBYTE
+    rate, runtime_ms = one.find("bw"), _runtime_ms(one)
+    if rate is not None and runtime_ms:
+        expected = moved / KIBIBYTE * 1000 / runtime_ms
+        # Both are cut to whole KiB.
+        if abs(rate.number() - expected) > 2 + TOLERANCE * expected:
+            one.place.refuse(
+                f"{what}: bw {rate.number():g} KiB/s does not fit {moved} bytes in {runtime_ms} ms",
+                reading.EDITED,
+            )
+    return moved
+
+
+def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
+    requests, is_counted = _total(one)
     what = f'job "{name}", {direction}'
-    if runtime_ms:
-        rate = one.at("iops").number()
-        reading.agree(one.place, f"{what}: iops", rate, requests / runtime_ms * 1000, TOLERANCE)
-    service = None
-    times = _times(one)
-    if times is not None and _has(times, "bins"):
-        histogram = Histogram()
-        for value, count in times.at("bins").entries():
-            histogram.record(max(1, reading.whole(one.place, "bins", value)), count.whole())
-        counted = times.at("N").whole()
-        reading.agree(one.place, f"{what}: latencies counted", histogram.count, counted, 0.0)
-        service = histogram.encode()
+    moved = _bytes(one, what)
+    runtime_ms = _runtime_ms(one)
+    if runtime_ms and is_counted:
+        rate, expected = one.at("iops").number(), requests / runtime_ms * 1000
+        # Until 2.1.14 rates are whole numbers.
+        if abs(rate - expected) > 1:
+            reading.agree(one.place, f"{what}: iops", rate, expected, TOLERANCE)
     yield Row(
         operation=direction,
         outcome="ok",
@@ -226,20 +501,56 @@ def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
         requests=requests,
         objects=0,
         bytes=moved,
-        service=service,
+        service=_histogram(one, what),
     )
 
 
-def _size(text: str) -> int | None:
-    """Return fio's own reading of a size: k, m and g are powers of two."""
-    try:
-        return units.parse_size(text.upper() if text[-1:] in "kmgt" else text)
-    except InputError:
+def _histogram(one: JsonNode, what: str) -> bytes | None:
+    from loadstone._loadgen import Histogram
+
+    times = _times(one)
+    if times is None or not _has(times, "bins"):
         return None
+    bins = dict(times.at("bins").entries())
+    unit = TIMES[times.path[-1]]
+    # Until 2.20 by the number of the group and not by its time.
+    bits = bins.pop("FIO_IO_U_PLAT_BITS", None)
+    for fact in ("FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"):
+        bins.pop(fact, None)
+    histogram = Histogram()
+    for key, count in bins.items():
+        value = reading.whole(one.place, "bins", key)
+        if bits is not None:
+            value = _time_of_group(value, bits.whole(smallest=1, largest=16))
+        if value * unit > LARGEST:
+            one.place.refuse(f"{what}: no time is as long as group {key}", reading.EDITED)
+        if count.whole():
+            histogram.record(max(1, value * unit), count.whole())
+    counted = times.find("N")
+    if counted is not None:
+        what = f"{what}: latencies counted"
+        reading.agree(one.place, what, histogram.count, counted.whole(), 0.0)
+    return histogram.encode()
 
 
-def _whole(text: str | None, otherwise: int) -> int:
-    try:
-        return int(text or "")
-    except ValueError:
-        return otherwise
+def _time_of_group(group: int, bits: int) -> int:
+    """Return the middle of a group of fio's histogram, as `plat_idx_to_val` of stat.c has it."""
+    groups = 1 << bits
+    if group < 2 * groups:
+        return group
+    shift = min((group >> bits) - 1, 63)
+    return int((1 << (shift + bits)) + (group % groups + 0.5) * (1 << shift))
+
+
+def _size(text: str) -> int | None:
+    """Return fio's own reading of a size, where k, m, g and t are powers of 1024."""
+    found = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text.strip(), re.IGNORECASE)
+    if found is None:
+        # With an "i", and with kb_base, a unit is what an option says that may not be here.
+        return None
+    size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
+    return size if size <= LARGEST else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) <= LARGEST else None

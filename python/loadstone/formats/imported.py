@@ -1,8 +1,11 @@
-"""What an importer makes of a file: trials with the seconds that were seen in them."""
+"""What an importer makes of a file: trials with the seconds that were seen in them.
+
+What a file does not say is absent: no default stands in its place.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,16 @@ LONGEST_S = 366 * 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What the caller knows and the file may not say; a file that says otherwise is believed."""
+    """What the caller knows and the file may not say; a file that says otherwise is believed.
+
+    `are_parts`: the files are parts of one load, made at the same time.
+    """
 
     operation: str | None = None
     size_bytes: int | None = None
     threads: int | None = None
     target: str | None = None
+    are_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +66,34 @@ class ImportedTrial:
 
     `window_ns` is from the first request's start to the last one's end, counted from
     `started_unix_ns`. `source` keeps what the tool itself printed of the trial, `stated` the times
-    of operations that have no histogram. `block` counts the repetitions of one case.
+    of operations that have no histogram. `block` counts the repetitions of one case. `clients` and
+    `started_unix_ns` are None where the file does not say them; without `counts_failures` it does
+    not say how many requests failed. `paced_by` is the tool's own option that held the load back,
+    and `rate_limit_per_s` the requests per second over all clients that it allows, if it says so.
     """
 
     target: str
     workload: str
     phase: str
     parameters: Mapping[str, str | int | float]
-    clients: int
+    clients: int | None
     rows: tuple[Row, ...]
     window_ns: tuple[int, int]
-    started_unix_ns: int
+    started_unix_ns: int | None
+    counts_failures: bool
     is_measured: bool = True
     size_bytes: int | None = None
     labels: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
     block: int = 1
     stated: Mapping[str, Stated] = field(default_factory=dict)
+    rate_limit_per_s: float | None = None
+    paced_by: str | None = None
+
+    @property
+    def length_ns(self) -> int:
+        """From the first request's start to the last one's end."""
+        return self.window_ns[1] - self.window_ns[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,26 +108,170 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def repetitions(paths: Sequence[Path]) -> list[tuple[str, int]]:
-    """Return the workload that each file is of, and which of its repetitions.
+def load_parameters(threads: int | None, size_bytes: int | None) -> dict[str, str | int | float]:
+    """Return the parameters that most trials have, those that a file states."""
+    found: dict[str, str | int | float] = {}
+    if threads:
+        found["threads"] = threads
+    if size_bytes:
+        found["size"] = size_bytes
+    return found
+
+
+def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
+    """Return parts of one load, made at the same time, as the one trial that they are.
+
+    Counts and histograms add up. Of stated times the count, mean, least and longest do; percentiles
+    do not, and are left out.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    starts = [one.started_unix_ns for one in parts]
+    known = [start for start in starts if start is not None]
+    begin = min(known) if len(known) == len(parts) else None
+    # Parts without a clock are taken to have begun together.
+    shifts = [0 if begin is None or start is None else start - begin for start in starts]
+    timed = _timed_operations(parts)
+    limits = [one.rate_limit_per_s for one in parts if one.rate_limit_per_s is not None]
+    clients = _sum_of([one.clients for one in parts])
+    return replace(
+        first,
+        clients=clients,
+        parameters={
+            **load_parameters(clients, None),
+            **{name: value for name, value in first.parameters.items() if name != "threads"},
+        },
+        rows=tuple(
+            replace(
+                row,
+                second=row.second + shift // SECOND_NS,
+                service=row.service if row.operation in timed else None,
+            )
+            for one, shift in zip(parts, shifts, strict=True)
+            for row in one.rows
+        ),
+        window_ns=(
+            min(one.window_ns[0] + shift for one, shift in zip(parts, shifts, strict=True)),
+            max(one.window_ns[1] + shift for one, shift in zip(parts, shifts, strict=True)),
+        ),
+        started_unix_ns=begin,
+        counts_failures=all(one.counts_failures for one in parts),
+        labels=tuple(dict.fromkeys(label for one in parts for label in one.labels)),
+        source={"parts": [one.source for one in parts]},
+        stated=_stated_together(parts),
+        rate_limit_per_s=sum(limits) if len(limits) == len(parts) else None,
+    )
+
+
+def _sum_of(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _timed_operations(parts: Sequence[ImportedTrial]) -> set[str]:
+    """Return the operations of which every part has a histogram of all good requests."""
+    good = [row for one in parts for row in one.rows if row.outcome == "ok"]
+    untimed = {row.operation for row in good if row.service is None}
+    return {row.operation for row in good} - untimed
+
+
+def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
+    found: dict[str, Stated] = {}
+    for operation in dict.fromkeys(name for one in parts for name in one.stated):
+        members = [one for one in parts if any(row.operation == operation for row in one.rows)]
+        stated = [one.stated[operation] for one in members if operation in one.stated]
+        count = sum(one.count for one in stated)
+        if len(stated) < len(members) or not count:
+            continue
+        found[operation] = Stated(
+            count=count,
+            mean_ns=sum(one.mean_ns * one.count for one in stated) / count,
+            min_ns=min(one.min_ns for one in stated),
+            max_ns=max(one.max_ns for one in stated),
+        )
+    return found
+
+
+OVERLAP = 0.5
+"""Two trials of which the shorter lies in the longer for this share of its time are parts of one
+load."""
+
+
+def settle(files: Sequence[Sequence[ImportedTrial]], hints: Hints) -> tuple[ImportedTrial, ...]:
+    """Return the trials of several files with those of one load joined, and repetitions counted.
+
+    Whether trials of two files overlapped, their clocks tell; of those without a clock the caller
+    says so, otherwise they are repetitions.
+    """
+    loads: list[list[tuple[int, ImportedTrial]]] = []
+    for number, trials in enumerate(files):
+        for trial in trials:
+            for load in loads:
+                if all(number != of_file for of_file, _ in load) and any(
+                    _are_parts(trial, one, hints) for _, one in load
+                ):
+                    load.append((number, trial))
+                    break
+            else:
+                loads.append([(number, trial)])
+    counts: dict[str, int] = {}
+    settled = []
+    for load in loads:
+        joined = join_parts([trial for _, trial in load])
+        words = (joined.target, joined.workload, joined.phase, sorted(joined.parameters.items()))
+        case = repr(words)
+        counts[case] = counts.get(case, 0) + 1
+        settled.append(replace(joined, block=counts[case]))
+    return tuple(settled)
+
+
+def _are_parts(one: ImportedTrial, other: ImportedTrial, hints: Hints) -> bool:
+    def kind(trial: ImportedTrial) -> tuple[object, ...]:
+        return trial.target, trial.phase, trial.size_bytes, trial.is_measured
+
+    if kind(one) != kind(other):
+        return False
+    spans = [_span_ns(trial) for trial in (one, other)]
+    if hints.are_parts or None in spans:
+        return hints.are_parts
+    (begin, end), (other_begin, other_end) = (span for span in spans if span is not None)
+    shared = min(end, other_end) - max(begin, other_begin)
+    return shared > OVERLAP * min(end - begin, other_end - other_begin)
+
+
+def _span_ns(trial: ImportedTrial) -> tuple[int, int] | None:
+    if trial.started_unix_ns is None:
+        return None
+    begin, end = trial.window_ns
+    return trial.started_unix_ns + begin, trial.started_unix_ns + end
+
+
+def workloads_of(paths: Sequence[Path]) -> list[str]:
+    """Return the workload that each file is of.
 
     put-1, put-2 and put-3 are repetitions of put, and so are 1/put and 2/put: names that differ in
     a count from 1 (or 0) on. A number that counts nothing, as in put-4096, is part of the name, and
     so is a folder that is no number: ceph/put and swift/put are not one workload.
     """
-    stems = [path.stem for path in paths]
+    stems = [stem_of(path) for path in paths]
     names = [_without_count(stem, stems) for stem in stems]
     alike = {
         name: [path for path, other in zip(paths, names, strict=True) if other == name]
         for name in names
     }
-    found: list[tuple[str, int]] = []
+    workloads: list[str] = []
     for path, name in zip(paths, names, strict=True):
         folders = [one.resolve().parent.name for one in alike[name]]
         are_places = len(set(folders)) > 1 and not _count_up(folders)
-        whole = f"{path.resolve().parent.name}/{name}" if are_places else name
-        found.append((whole, 1 + sum(one == whole for one, _ in found)))
-    return found
+        workloads.append(f"{path.resolve().parent.name}/{name}" if are_places else name)
+    return workloads
+
+
+def stem_of(path: Path) -> str:
+    """Return a file's name without what only says how it is written."""
+    suffixes = r"(\.(csv|tsv|json|jsonl|txt|log|out|zst|gz))+$"
+    return re.sub(suffixes, "", path.name, flags=re.IGNORECASE) or path.name
 
 
 def _without_count(stem: str, stems: Sequence[str]) -> str:

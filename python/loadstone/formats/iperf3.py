@@ -9,7 +9,16 @@ from typing_extensions import TypedDict
 from loadstone.documents.trial import Object
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import LONGEST_S, SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.imported import (
+    LONGEST_S,
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Row,
+    settle,
+    stem_of,
+)
 from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
@@ -48,14 +57,16 @@ _INTERVAL, _END = TypeAdapter(IperfInterval), TypeAdapter(IperfEnd)
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read measurements of iperf3, each a trial; a request is one block of its block size."""
-    trials = []
+    """Read measurements of iperf3, those at the same time as one trial; a request is one block."""
+    files = []
     version = None
     for path in paths:
         document = read_measurement(path)
         version = str(document.at("start", "version").value)
-        trials.append(_trial(document, hints))
-    return Imported(tool="iperf3", name=paths[0].stem, trials=tuple(trials), tool_version=version)
+        files.append([_trial(document, hints)])
+    return Imported(
+        tool="iperf3", name=stem_of(paths[0]), trials=settle(files, hints), tool_version=version
+    )
 
 
 def read_measurement(path: Path) -> JsonNode:
@@ -95,6 +106,7 @@ def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
         rows=rows,
         window_ns=(0, length_ns),
         started_unix_ns=seconds * SECOND_NS,
+        counts_failures=False,
         size_bytes=block,
         source={
             "sum_sent": end.get("sum_sent"),

@@ -115,15 +115,41 @@ class JsonNode:
 
 
 def read_document(path: Path) -> JsonNode:
-    """Read a file that holds one JSON object; the line of a mistake is named."""
-    return parse_document(FileLine(path), read_text(path))
+    """Read a file's last JSON object; the line of a mistake is named.
+
+    Programs print warnings before their JSON, reports of what they have done so far, and farewells
+    after it. Those lines are skipped; an object begins at the begin of a line.
+    """
+    text = read_text(path)
+    document = None
+    end = 0
+    while not text.lstrip().startswith("[") and (found := _OBJECT.search(text, end)) is not None:
+        document, end = _parse(FileLine(path), text, found.start(1))
+    return document if document is not None else parse_document(FileLine(path), text)
+
+
+_OBJECT = re.compile(r"^[ \t]*(\{)", re.MULTILINE)
 
 
 def parse_document(begin: FileLine, text: str) -> JsonNode:
     """Read one JSON object from the text that begins at a place of a file."""
+    document, end = _parse(begin, text, len(text) - len(text.lstrip()))
+    if text[end:].strip():
+        line = text.count("\n", 0, end) + (begin.line or 1)
+        FileLine(begin.path, line).refuse("no JSON: more stands behind its end", WHOLE)
+    return document
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=lambda text: _refuse_number(text), parse_float=lambda text: _parse_float(text)
+)
+
+
+def _parse(begin: FileLine, text: str, at: int) -> tuple[JsonNode, int]:
+    """Return the object that begins in a text at a character, and the character after its end."""
     path, above = begin.path, (begin.line or 1) - 1
     try:
-        document = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float)
+        document, end = _DECODER.raw_decode(text, at)
     except _NumberError as error:
         token = str(error)
         found = re.search(rf'(?<![\w"]){re.escape(token)}', text)
@@ -141,7 +167,7 @@ def parse_document(begin: FileLine, text: str) -> JsonNode:
         )
     if not isinstance(document, dict):
         begin.refuse("holds no JSON object")
-    return JsonNode(begin, document)
+    return JsonNode(begin, document), end
 
 
 def _parse_float(text: str) -> float:

@@ -1,7 +1,9 @@
 """rados bench: a line each second and totals at the end, as text or JSON.
 
 Its "MB" are 2^20 bytes. It keeps the mean, the extremes and the deviation of its latency, and no
-percentile; concurrency is printed for writes, and for reads follows from the operations in flight.
+percentile. Concurrency is printed for writes alone, and the text does not say when it began. What
+others print between its lines, logs of the client before all, is skipped: a file is whole if its
+totals are.
 """
 
 import math
@@ -12,31 +14,47 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, repetitions
+from loadstone.formats.imported import (
+    LONGEST_S,
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Row,
+    Stated,
+    load_parameters,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import FileLine
 
 MEBIBYTE = 2**20
 TOLERANCE = 0.01
 
-_LOAD = re.compile(r"Maintaining (\d+) concurrent (\w+) of (\d+) bytes")
+_CLOCK = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d{4}|Z)?\s(?=[\s\w])")
+"""What `--show-time` puts before each line."""
+
+_LOAD = re.compile(r"\s*Maintaining (\d+) concurrent (\w+) of (\d+) bytes")
 _HEAD = re.compile(r"\s*sec\s+Cur ops\s+started\s+finished")
 _ROW = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)\s+(\S+)\s*")
-_SUMMARY = re.compile(r"([A-Z][\w ]+(?:\([\w/]+\))?):\s+([\d.e+-]+)\s*")
-_SKIPPED = re.compile(
-    r"hints = |Object prefix:|\d{4}-\d\d-\d\d.*min lat:|Cleaning up|Clean up|Removed"
+_SUMMARY = re.compile(
+    r"\s*((?:Total|Average|Stddev|Max|Min|Read|Write|Object|Bandwidth)[\w ]*?(?:\([\w/]+\))?)"
+    r"(?::\s*|\s{2,})([\d.e+-]+|-?nan|-?inf)\s*"
 )
+"""Between Luminous and Mimic the average of a read's IOPS has no colon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What stands below the seconds; `clients` is 0 where it is not printed."""
+    """What stands below the seconds; `clients` is None where it is not printed."""
 
     made: int
     size: int
     length_s: float
-    clients: int
+    clients: int | None
     is_read: bool
+    times: Stated | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +68,25 @@ class Second:
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of rados bench, each a trial."""
-    trials = []
-    counted = repetitions(paths)
-    for path, (workload, block) in zip(paths, counted, strict=True):
-        text = reading.read_text(path)
-        read_one = _from_json if text.lstrip().startswith("{") else _from_text
-        trials.append(replace(read_one(path, hints), workload=workload, block=block))
-    return Imported(tool="rados bench", name=counted[0][0].rpartition("/")[2], trials=tuple(trials))
+    files = []
+    workloads = workloads_of(paths)
+    for path, workload in zip(paths, workloads, strict=True):
+        is_json = re.search(r"^\s*\{", reading.read_text(path), re.MULTILINE) is not None
+        trial = (_from_json if is_json else _from_text)(path, hints)
+        files.append([replace(trial, workload=workload)])
+    name = workloads[0].rpartition("/")[2]
+    return Imported(tool="rados bench", name=name, trials=settle(files, hints))
 
 
 def _from_text(path: Path, hints: Hints) -> ImportedTrial:
     lines = reading.read_text(path).splitlines()
     seconds: list[Second] = []
     totals: dict[str, tuple[FileLine, float]] = {}
-    clients = 0
+    clients = None
     has_head = False
     for number, line in enumerate(lines, start=1):
         place = FileLine(path, number)
+        line = _CLOCK.sub("", line)
         if found := _LOAD.match(line):
             clients = reading.whole(place, "operations", found[1])
         elif _HEAD.match(line):
@@ -82,11 +102,8 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
         elif found := _SUMMARY.fullmatch(line):
             name = found[1].strip()
             totals[name] = (place, _printed(place, name, found[2]))
-        elif line.strip() and not _SKIPPED.match(line):
-            what = "this is no line of rados bench" if has_head else "this is not from rados bench"
-            place.refuse(f'{what}: "{line.strip()[:60]}"', reading.TRUNCATED)
     if not has_head:
-        FileLine(path).refuse(
+        FileLine(path, 1).refuse(
             "is not the output of rados bench", "it has a line of sec, Cur ops ..."
         )
     plain = {name: value for name, (_, value) in totals.items()}
@@ -104,7 +121,14 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
         TOLERANCE,
     )
     totals_of_run = Totals(
-        made=int(made), size=int(size), length_s=length_s, clients=clients, is_read=is_read
+        made=int(made),
+        size=int(size),
+        length_s=length_s,
+        clients=clients,
+        is_read=is_read,
+        times=_times(
+            {name.partition("(")[0].lower(): value for name, value in plain.items()}, made
+        ),
     )
     return _trial(path, seconds, totals_of_run, plain, hints)
 
@@ -127,9 +151,25 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
     expected = made * size / MEBIBYTE / length_s
     reading.agree(document.place, what, bandwidth, expected, TOLERANCE)
     stated = document.find("concurrent_ios")
-    clients = stated.whole() if stated is not None else 0
+    clients = stated.whole() if stated is not None else None
+    if clients is None:
+        found = _LOAD.search(reading.read_text(path))
+        clients = int(found[1]) if found is not None else None
     plain = {key: value for key, value in document.mapping().items() if key != "datas"}
-    totals = Totals(made=made, size=size, length_s=length_s, clients=clients, is_read=is_read)
+    numbers = {
+        # Of a write the longest latency is called "max_latency:".
+        key.replace("_", " ").rstrip(":"): node.number()
+        for key, node in document.entries()
+        if "latency" in key
+    }
+    totals = Totals(
+        made=made,
+        size=size,
+        length_s=length_s,
+        clients=clients,
+        is_read=is_read,
+        times=_times(numbers, made),
+    )
     return _trial(path, seconds, totals, plain, hints)
 
 
@@ -140,8 +180,9 @@ def _trial(
     source: Mapping[str, Any],
     hints: Hints,
 ) -> ImportedTrial:
-    in_flight = max((one.in_flight for one in seconds), default=1)
-    threads = totals.clients or hints.threads or in_flight
+    # Between two lines there are as many in flight as there may be, but at the end.
+    in_flight = max((one.in_flight for one in seconds), default=None)
+    threads = totals.clients or hints.threads or in_flight or None
     operation = "get" if totals.is_read else "put"
     rows = tuple(_rows(FileLine(path), seconds, totals, operation))
     length_ns = round(totals.length_s * SECOND_NS)
@@ -149,12 +190,15 @@ def _trial(
         target=hints.target or "RADOS",
         workload=path.stem,
         phase=operation,
-        parameters={"threads": threads, "size": totals.size},
+        parameters=load_parameters(threads, totals.size),
         clients=threads,
         rows=rows,
         window_ns=(0, length_ns),
-        started_unix_ns=_modified_ns(path) - length_ns,
+        started_unix_ns=None,
+        # The first request that fails ends it; reads that are wrong go to the standard error.
+        counts_failures=not totals.is_read,
         size_bytes=totals.size,
+        stated={operation: totals.times} if totals.times is not None else {},
         source=dict(source),
     )
 
@@ -215,6 +259,10 @@ def _total(end: FileLine, totals: Mapping[str, tuple[FileLine, float]], name: st
     return value
 
 
-def _modified_ns(path: Path) -> int:
-    """Return when the file was last written: rados bench itself tells no time."""
-    return path.stat().st_mtime_ns
+def _times(numbers: Mapping[str, float], made: float) -> Stated | None:
+    """Return mean, least and longest latency, which are in seconds."""
+    names = ("average latency", "min latency", "max latency")
+    if not all(0 <= numbers.get(name, -1) <= LONGEST_S for name in names):
+        return None
+    mean, least, most = (numbers[name] * SECOND_NS for name in names)
+    return Stated(count=int(made), mean_ns=mean, min_ns=round(least), max_ns=round(most))

@@ -1,10 +1,16 @@
-"""elbencho: a line of CSV or JSON for each phase of a benchmark, with totals of its last thread."""
+"""elbencho: a line of CSV or JSON for each phase of a benchmark, with totals of its last thread.
 
+Its own date is that of a phase's end until 3.0-25, and of its begin from 3.0-27 on. A phase in
+which a worker fails has no line, unless elbencho was told to ignore errors.
+"""
+
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from loadstone.formats import reading
 from loadstone.formats.imported import (
@@ -14,7 +20,9 @@ from loadstone.formats.imported import (
     ImportedTrial,
     Row,
     Stated,
-    repetitions,
+    load_parameters,
+    settle,
+    workloads_of,
 )
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
@@ -43,22 +51,27 @@ READS = "rwmix read "
 
 UNMEASURED = ("SYNC", "DROPCACHE")
 MEBIBYTE = 2**20
-NEEDED = ("ISO date", "operation", "threads", "time ms [last]", "MiB [last]", "version")
+NEEDED = ("operation", "time ms [last]")
+DATE_IS_BEGIN = (3, 0, 27)
+_VERSION = re.compile(r"(\d+)\.(\d+)[-.](\d+)")
+_LIMIT = re.compile(r"--limit(read|write)[\"= ]+(\d+)([kmgtpe]?)\b", re.IGNORECASE)
+IGNORING = ("--s3ignoreerrors", "--nodelerr")
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read files of --csvfile or --jsonfile; each line is a trial."""
-    trials: list[ImportedTrial] = []
+    files: list[list[ImportedTrial]] = []
     version = command = None
-    counted = repetitions(paths)
-    for path, (workload, block) in zip(paths, counted, strict=True):
+    workloads = workloads_of(paths)
+    for path, workload in zip(paths, workloads, strict=True):
+        files.append([])
         for place, row in _rows(path):
-            version, command = row["version"], row.get("command")
-            trials.append(_trial(place, row, workload, block, hints))
+            version, command = row.get("version") or version, row.get("command")
+            files[-1].append(_trial(place, row, workload, hints))
     return Imported(
         tool="elbencho",
-        name=counted[0][0].rpartition("/")[2],
-        trials=tuple(trials),
+        name=workloads[0].rpartition("/")[2],
+        trials=settle(files, hints),
         tool_version=version,
         command=command,
     )
@@ -69,25 +82,30 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     if text.lstrip().startswith("{"):
         yield from _json_rows(path, text)
         return
-    head, _, body = text.partition("\n")
-    columns = reading.split_cells(FileLine(path, 1), head.rstrip("\r"))
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        FileLine(path, 1).refuse(
-            f'has no column "{missing[0]}"', "give the file of elbencho's --csvfile"
-        )
-    if not body.strip():
-        FileLine(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
-    # The last column holds the command in quotes that CSV would take for its own.
-    plain = columns[:-1] if columns[-1] == "command" else columns
-    for number, line in enumerate(body.splitlines(), start=2):
+    columns: list[str] = []
+    rows = 0
+    for number, line in enumerate(text.split("\n"), start=1):
         place = FileLine(path, number)
-        cells = line.split(",", len(plain))
+        if not line.strip():
+            continue
+        if not columns or "time ms [last]" in line:
+            # elbencho adds to its file, which may have a head for each benchmark.
+            columns = reading.split_cells(place, line)
+            missing = [name for name in NEEDED if name not in columns]
+            if missing:
+                hint = "give the file of elbencho's --csvfile"
+                place.refuse(f'has no column "{missing[0]}"', hint)
+            continue
+        # The last column holds the command in quotes that CSV would take for its own.
+        cells = line.split(",", len(columns) - (columns[-1] == "command"))
         if len(cells) != len(columns):
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
+        rows += 1
         yield place, dict(zip(columns, cells, strict=True))
+    if not rows:
+        FileLine(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
     if not text.endswith("\n"):
-        FileLine(path, number).refuse("ends without the end of a line", reading.TRUNCATED)
+        place.refuse("ends without the end of a line", reading.TRUNCATED)
 
 
 JSON_FACTS = {
@@ -115,8 +133,6 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
         row |= _json_work(last, times, "")
         reads = last.find("rwmix_read")
         row |= _json_work(reads, times, READS) if reads is not None else {}
-        for name in ("threads", "version"):
-            config.at(JSON_FACTS[name])
         yield FileLine(path, number), row
 
 
@@ -207,9 +223,7 @@ def _stated(place: FileLine, row: Mapping[str, str], what: str, count: int) -> S
     return Stated(count=count, mean_ns=mean, min_ns=round(least), max_ns=round(most))
 
 
-def _trial(
-    place: FileLine, row: Mapping[str, str], workload: str, block: int, hints: Hints
-) -> ImportedTrial:
+def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints) -> ImportedTrial:
     phase = row["operation"].partition("+")[0]
     is_mix = _MIX.fullmatch(phase) is not None
     operation = "write" if is_mix else OPERATIONS.get(phase, phase.lower())
@@ -219,19 +233,18 @@ def _trial(
     works = [one for one in done if one is not None]
     time_ms = next((one.exact_ms for one in works if one.exact_ms is not None), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
-    depth = max(1, round(_optional(place, row, "IO depth")))
-    threads = round(reading.number(place, "threads", row["threads"])) * depth
-    threads *= max(1, round(_optional(place, row, "hosts")))
+    # Requests in flight are those of all hosts, threads and queues: none of them is guessed.
+    counts = [round(_optional(place, row, name)) for name in ("threads", "hosts", "IO depth")]
+    threads = hints.threads or math.prod(counts) or None
     size = round(_optional(place, row, "block size")) or round(_optional(place, row, "file size"))
-    parameters: dict[str, str | int | float] = {"threads": threads}
-    parameters |= {"size": size} if size else {}
+    command = row.get("command")
+    begun_ns = _started_ns(place, row, length_ns)
     return ImportedTrial(
         target=hints.target or row.get("path type", "elbencho"),
         workload=row.get("label") or workload,
-        block=block,
         stated={one.operation: one.stated for one in works if one.stated is not None},
         phase=phase.lower() if is_mix else operation,
-        parameters=parameters,
+        parameters=load_parameters(threads, size),
         clients=threads,
         rows=tuple(
             Row(
@@ -245,11 +258,31 @@ def _trial(
             for one in works
         ),
         window_ns=(0, length_ns),
-        started_unix_ns=_started_ns(place, row["ISO date"]),
+        started_unix_ns=begun_ns,
+        counts_failures=bool(command) and not any(word in str(command) for word in IGNORING),
         is_measured=phase not in UNMEASURED,
         size_bytes=size or None,
         source={key: value for key, value in row.items() if value and key != "command"},
+        **_pace(command or "", [one.operation for one in works], counts[0] * counts[1], size),
     )
+
+
+def _pace(
+    command: str, operations: Sequence[str], threads: int, block_bytes: int
+) -> dict[str, Any]:
+    """Return the limit of each thread's rate that was asked for, in blocks of all threads."""
+    limits = {
+        found[1].lower(): int(found[2]) * 1024 ** " kmgtpe".index(found[3].lower() or " ")
+        for found in _LIMIT.finditer(command)
+    }
+    # Of a mix by percent, the limit of writes is that of both.
+    own = [limits.get(name) for name in operations if name in ("read", "write")]
+    words = ", ".join(f"--limit{name}={value}" for name, value in limits.items())
+    if not any(own):
+        return {}
+    whole = own[0] if len(own) == 1 else None
+    per_s = whole * threads / block_bytes if whole and threads and block_bytes else None
+    return {"paced_by": words, "rate_limit_per_s": per_s}
 
 
 def _optional(place: FileLine, row: Mapping[str, str], column: str) -> float:
@@ -257,9 +290,17 @@ def _optional(place: FileLine, row: Mapping[str, str], column: str) -> float:
     return reading.number(place, column, text) if text else 0.0
 
 
-def _started_ns(place: FileLine, text: str) -> int:
+def _started_ns(place: FileLine, row: Mapping[str, str], length_ns: int) -> int | None:
+    text = row.get("ISO date")
+    if not text:
+        return None
+    # Milliseconds are written from 3.0-9 on.
+    form = "%Y-%m-%dT%H:%M:%S.%f%z" if "." in text else "%Y-%m-%dT%H:%M:%S%z"
     try:
-        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
+        moment = datetime.strptime(text, form)
     except ValueError:
         place.refuse(f'found "{text}", expected a time', reading.EDITED, "ISO date")
-    return round(moment.timestamp() * 1000) * 1_000_000
+    written_ns = round(moment.timestamp() * 1000) * 1_000_000
+    version = _VERSION.match(row.get("version") or "")
+    is_begin = version is not None and tuple(map(int, version.groups())) >= DATE_IS_BEGIN
+    return written_ns if is_begin else max(0, written_ns - length_ns)

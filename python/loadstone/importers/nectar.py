@@ -12,7 +12,14 @@ from pathlib import Path
 from loadstone import regular_file, units
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, repetitions
+from loadstone.formats.imported import (
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
@@ -26,6 +33,7 @@ LINE_MAX = 1 << 16
 OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
 OPERATION_OF_STATUS = {"201": "put", "204": "delete", "202": "post"}
 PRINTED_DIFFERS = 0.01
+READING = ("get", "head")
 MOVING = ("put", "get")
 """Operations that move the object's bytes."""
 
@@ -67,14 +75,10 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             f'"{paths[0]}" is no -csv file of nectar: {_first_line(paths[0])!r}',
             "its first line begins with completion_time_unix_nano",
         )
-    paired = zip(tables, _pair(tables, consoles), repetitions(tables), strict=True)
-    found = [
-        (_table(path, console, hints), workload, block)
-        for path, console, (workload, block) in paired
-    ]
-    trials = tuple(
-        replace(one.trial, workload=workload, block=block) for one, workload, block in found
-    )
+    paired = zip(tables, _pair(tables, consoles), strict=True)
+    found = [_table(path, console, hints) for path, console in paired]
+    named = zip(found, workloads_of(tables), strict=True)
+    trials = settle([[replace(one.trial, workload=name)] for one, name in named], hints)
     names = [path.name for path in tables]
     return Imported(
         tool="nectar",
@@ -82,7 +86,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         trials=trials,
         notes=tuple(
             note
-            for path, (one, _, _) in zip(tables, found, strict=True)
+            for path, one in zip(tables, found, strict=True)
             # Folders distinguish tables of the same name.
             for note in _notes(one, path.name if names.count(path.name) == 1 else str(path))
         ),
@@ -227,10 +231,12 @@ def _made(
         workload=path.stem,
         phase=phase,
         parameters=parameters,
-        clients=clients or 1,
+        clients=clients or None,
         rows=rows,
         window_ns=completions.window_ns,
         started_unix_ns=completions.origin_ns,
+        # It leaves out reads that failed, which the console's count shows.
+        counts_failures=operation not in READING or (console is not None and not missing),
         size_bytes=size,
         labels=("INCOMPLETE",) if missing else (),
         source=source,

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,9 +12,14 @@ from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 from loadstone.errors import InputError
-from loadstone.formats.imported import LONGEST_S, SECOND_NS, Imported, ImportedTrial
+from loadstone.formats.imported import (
+    LONGEST_S,
+    SECOND_NS,
+    Imported,
+    ImportedTrial,
+)
 from loadstone.formats.reading import EDITED, LARGEST
-from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.record import FAILURES_NOT_STATED, INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter
 
 LABEL = "IMPORTED"
@@ -25,9 +31,11 @@ def write_run(imported: Imported, folder: Path) -> None:
     """Write a run folder; what the tool did not record is absent there too."""
     for trial in imported.trials:
         _check(imported, trial)
+    imported = replace(imported, trials=tuple(map(_from_its_begin, imported.trials)))
     run = _identity(imported)
     plan = [_document(imported, trial, run, n) for n, trial in enumerate(imported.trials, start=1)]
-    first = min(trial.started_unix_ns for trial in imported.trials)
+    starts = [one.started_unix_ns for one in imported.trials if one.started_unix_ns is not None]
+    first = min(starts, default=None)
     manifest: Manifest = {
         "name": imported.name,
         "seed": 0,
@@ -36,23 +44,42 @@ def write_run(imported: Imported, folder: Path) -> None:
         "campaign_file": imported.command or "",
         "plan": plan,
         "host": {},
-        "started": _iso(first),
+        "started": _iso(first) if first is not None else None,
         "versions": {imported.tool: imported.tool_version or "unknown"},
         "imported": {"by": f"loadstone {__version__}", "from": imported.tool},
     }
     with RunWriter.create(folder, manifest) as writer:
-        last = first
+        ends: list[int | None] = []
         for document, trial in zip(plan, imported.trials, strict=True):
             record = writer.begin_trial(document)
             record.write_intervals(_intervals(imported, trial))
             summary = _summary(trial)
             record.finish(
                 summary,
-                labels=(LABEL, *trial.labels),
+                labels=(
+                    LABEL,
+                    *trial.labels,
+                    *(() if trial.counts_failures else (FAILURES_NOT_STATED,)),
+                ),
                 absent_probes={"all": f"{imported.tool} keeps nothing of its client"},
             )
-            last = max(last, summary["ended_unix_ns"] or 0)
-        writer.finish({"state": "finished", "ended": _iso(last)})
+            ends.append(summary["ended_unix_ns"])
+        known = [end for end in ends if end is not None]
+        ended = _iso(max(known)) if len(known) == len(ends) else None
+        writer.finish({"state": "finished", "ended": ended})
+
+
+def _from_its_begin(trial: ImportedTrial) -> ImportedTrial:
+    """Return a trial whose clock begins in the second of its first request, not before."""
+    seconds = trial.window_ns[0] // SECOND_NS
+    start_ns, end_ns = (moment - seconds * SECOND_NS for moment in trial.window_ns)
+    begun_ns = trial.started_unix_ns
+    return replace(
+        trial,
+        rows=tuple(replace(row, second=row.second - seconds) for row in trial.rows),
+        window_ns=(start_ns, end_ns),
+        started_unix_ns=None if begun_ns is None else begun_ns + seconds * SECOND_NS,
+    )
 
 
 def _check(imported: Imported, trial: ImportedTrial) -> None:
@@ -65,7 +92,8 @@ def _check(imported: Imported, trial: ImportedTrial) -> None:
             f" to the last, expected between 0 and {LONGEST_S:,.0f} s",
             EDITED,
         )
-    if not 0 <= trial.started_unix_ns <= LARGEST - end_ns:
+    begun_ns = trial.started_unix_ns
+    if begun_ns is not None and not 0 <= begun_ns <= LARGEST - end_ns:
         raise InputError(f"{where}: it started in no year that can be written", EDITED)
     for row in trial.rows:
         numbers = {"requests": row.requests, "objects": row.objects, "bytes": row.bytes}
@@ -110,8 +138,8 @@ def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -
         "dataset": dataset,
         "mix": [{"operation": name, "weight": count / total} for name, count in requests.items()],
         "options": {},
-        "load": {"kind": "closed", "clients": trial.clients},
-        "rate_limit_per_s": None,
+        "load": {"kind": "closed", **({"clients": trial.clients} if trial.clients else {})},
+        "rate_limit_per_s": trial.rate_limit_per_s,
         "keys": None,
         "stop": {"requests": None, "duration_ns": None},
         "warm_up_ns": 0,
@@ -153,6 +181,7 @@ def _intervals(imported: Imported, trial: ImportedTrial) -> Table:
 
 def _summary(trial: ImportedTrial) -> Summary:
     start_ns, end_ns = trial.window_ns
+    begun_ns = trial.started_unix_ns
     failed = sum(row.requests for row in trial.rows if row.outcome != "ok")
     iteration: Iteration = {
         "iteration": 1,
@@ -161,18 +190,16 @@ def _summary(trial: ImportedTrial) -> Summary:
         "measure_end_ns": end_ns,
         "end_ns": end_ns,
     }
-    return {
+    summary: Summary = {
         "state": "finished",
         "reason": None,
-        "started_unix_ns": trial.started_unix_ns,
-        "ended_unix_ns": trial.started_unix_ns + end_ns,
+        "ended_unix_ns": begun_ns + end_ns if begun_ns is not None else None,
         "iterations": [iteration],
         "requests": sum(row.requests for row in trial.rows),
-        "failed": failed,
         "bytes": sum(row.bytes for row in trial.rows),
-        "clients": trial.clients,
         "error_examples": {},
         "source": dict(trial.source),
+        "paced_by": trial.paced_by,
         "stated_latency": {
             operation: {
                 "count": stated.count,
@@ -184,6 +211,13 @@ def _summary(trial: ImportedTrial) -> Summary:
             for operation, stated in trial.stated.items()
         },
     }
+    if begun_ns is not None:
+        summary["started_unix_ns"] = begun_ns
+    if failed or trial.counts_failures:
+        summary["failed"] = failed
+    if trial.clients is not None:
+        summary["clients"] = trial.clients
+    return summary
 
 
 def _iso(unix_ns: int) -> str:

@@ -1,28 +1,36 @@
 """warp: one line per request, tab separated, compressed with zstd; the command line at its end.
 
-Newer ones write JSON instead, which `warp_json` reads.
+Columns are known by their names, as in warp's own reader: releases have added some. From 1.1 on
+warp writes JSON instead unless it is told `--full`; `warp_json` reads that.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.formats.imported import (
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    load_parameters,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.reading import FileLine
 from loadstone.importers import warp_json
 from loadstone.importers.completions import Completions
 
 LINE_MAX = 1 << 20
-LINE_COLUMNS = (
-    "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",
-    "start", "first_byte", "last_byte", "end", "duration_ns", "cat",
-)  # fmt: skip
+NEEDED = ("thread", "op", "n_objects", "bytes", "error", "start", "end")
 DURATION_SLACK_NS = 100_000_000
 DURATION_SLACK = 0.1
 """Times are of the wall clock and durations of a steady one: clocks that are corrected part a
@@ -45,19 +53,38 @@ class _Group:
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
-    """Read one benchmark; operations that followed each other are trials, others are one mix."""
-    if len(paths) != 1:
-        raise InputError("one warp file is read at a time", "import each into a folder of its own")
-    (path,) = paths
-    text = _json_text(path)
-    if text is not None:
-        return warp_json.read(path, text, hints)
+    """Read benchmarks; operations that followed each other are trials, others are one mix.
+
+    Files of several clients at the same time are parts of one load.
+    """
+    files, commands, versions = [], [], []
+    notes: list[str] = []
+    workloads = workloads_of(paths)
+    for path, workload in zip(paths, workloads, strict=True):
+        text = _json_text(path)
+        read_requests = _read_requests(path, hints) if text is None else None
+        benchmark = read_requests or warp_json.read(path, text or "", hints)
+        files.append([replace(trial, workload=workload) for trial in benchmark.trials])
+        commands.append(benchmark.command)
+        versions.append(benchmark.tool_version)
+        notes += benchmark.notes
+    return Imported(
+        tool="warp",
+        name=workloads[0].rpartition("/")[2],
+        trials=settle(files, hints),
+        tool_version=versions[0],
+        command=commands[0],
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _read_requests(path: Path, hints: Hints) -> Imported:
     groups: dict[str, _Group] = {}
     command = None
     origin_ns: int | None = None
     for place, row in _rows(path):
         if isinstance(row, str):
-            command = row
+            command = command or row
             continue
         start_ns, end_ns = _times(place, row)
         origin_ns = start_ns - SECOND_NS if origin_ns is None else origin_ns
@@ -65,7 +92,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     if not groups:
         FileLine(path).refuse("has no requests", reading.TRUNCATED)
     trials = tuple(_trials(groups, path, command, hints))
-    return Imported(tool="warp", name=path.name.partition(".")[0], trials=trials, command=command)
+    return Imported(tool="warp", name=path.name, trials=trials, command=command)
 
 
 def _add(
@@ -79,9 +106,8 @@ def _add(
     operation = warp_json.OPERATIONS.get(row["op"], row["op"].lower())
     group = groups.setdefault(operation, _Group(Completions(origin_ns=origin_ns)))
     size = reading.whole(place, "bytes", row["bytes"])
-    first_byte = (
-        reading.time_of(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
-    )
+    first = row.get("first_byte")
+    first_byte = reading.time_of(place, "first_byte", first) if first else None
     group.completions.add(
         operation,
         _outcome(row["error"]),
@@ -91,38 +117,54 @@ def _add(
         bytes_moved=size if operation in ("put", "get") else 0,
         objects=reading.whole(place, "n_objects", row["n_objects"]),
     )
-    group.threads.add((row["client_id"], row["thread"]))
+    group.threads.add((row.get("client_id", ""), row["thread"]))
     group.sizes.add(size)
 
 
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str] | str]]:
     """Yield the requests, and the command line that warp appends as a comment."""
     expected = 0
-    for place, line in lines_of(path, with_comments=True):
+    columns, lines = table_of(path)
+    for place, line in lines:
         if line.startswith("#"):
             yield place, line.lstrip("# ").rstrip("\n")
             continue
-        rows = reading.read_csv(
-            path, [line], LINE_COLUMNS, delimiter="\t", first_line=place.line or 0
-        )
+        rows = reading.read_csv(path, [line], columns, delimiter="\t", first_line=place.line or 0)
         for _, row in rows:
-            if reading.whole(place, "idx", row["idx"]) != expected:
+            if reading.whole(place, "idx", row.get("idx", str(expected))) != expected:
                 place.refuse(f"found {row['idx']}, expected {expected}", reading.EDITED, "idx")
             expected += 1
             yield place, row
 
 
-def lines_of(path: Path, *, with_comments: bool = False) -> Iterator[tuple[FileLine, str]]:
-    """Yield the lines under the head, each with its place."""
+def table_of(path: Path) -> tuple[Sequence[str], Iterator[tuple[FileLine, str]]]:
+    """Return the columns of a file, and its lines under the head, each with its place."""
     lines = _lines(path)
     head = next(lines, "")
-    if head.rstrip("\n").split("\t") != list(LINE_COLUMNS):
+    columns = head.rstrip("\r\n").removeprefix("\ufeff").split("\t")
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
         FileLine(path, 1).refuse(
-            f'has the unknown head "{head[:60].rstrip()}"', "give the .csv.zst that warp wrote"
+            f'has no column "{missing[0]}": "{head[:60].rstrip()}"',
+            "give the .csv.zst that warp wrote",
         )
-    for number, line in enumerate(lines, start=2):
-        if with_comments or not line.startswith("#"):
-            yield FileLine(path, number), line
+    return columns, _whole_lines(path, lines)
+
+
+def _whole_lines(path: Path, lines: Iterator[str]) -> Iterator[tuple[FileLine, str]]:
+    """Yield lines, those of an error that is quoted over several lines as one."""
+    number = 1
+    for line in lines:
+        number += 1
+        begin = number
+        while '"' in line and line.count('"') % 2 and not line.startswith("#"):
+            more = next(lines, None)
+            if more is None or len(line) > LINE_MAX:
+                FileLine(path, begin).refuse("has a quote that does not end", reading.TRUNCATED)
+            line += more
+            number += 1
+        if line.strip():
+            yield FileLine(path, begin), line
 
 
 def _json_text(path: Path) -> str | None:
@@ -152,14 +194,18 @@ def _json_text(path: Path) -> str | None:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, compressed or not."""
     try:
         regular_file.check(path)
-        with (
-            pa.OSFile(str(path)) as file,
-            pa.CompressedInputStream(file, "zstd") as stream,
-        ):
+        with ExitStack() as opened:
+            file: Any = opened.enter_context(pa.OSFile(str(path)))
+            if file.read(len(ZSTD)) == ZSTD:
+                file.seek(0)
+                file = opened.enter_context(pa.CompressedInputStream(file, "zstd"))
+            else:
+                file.seek(0)
             rest = b""
-            while chunk := stream.read(1 << 20):
+            while chunk := file.read(1 << 20):
                 *whole, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LINE_MAX:
                     raise InputError(f'"{path}" has a line without end', reading.EDITED)
@@ -174,7 +220,10 @@ def _lines(path: Path) -> Iterator[str]:
 def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
     start_ns = reading.time_of(place, "start", row["start"])
     end_ns = reading.time_of(place, "end", row["end"])
-    duration_ns = reading.whole(place, "duration_ns", row["duration_ns"])
+    stated = row.get("duration_ns")
+    duration_ns = (
+        reading.whole(place, "duration_ns", stated) if stated else max(0, end_ns - start_ns)
+    )
     slack_ns = max(DURATION_SLACK_NS, DURATION_SLACK * duration_ns)
     if abs(end_ns - start_ns - duration_ns) > slack_ns:
         place.refuse(
@@ -215,13 +264,14 @@ def _trials(
     asked = words[1] if len(words) > 1 else None
     for names in stretches:
         is_measured = asked not in groups or asked in names
-        yield _trial(names, groups, path, is_measured=is_measured, hints=hints)
+        yield _trial(names, groups, path, command, is_measured=is_measured, hints=hints)
 
 
 def _trial(
     names: Sequence[str],
     groups: Mapping[str, _Group],
     path: Path,
+    command: str | None,
     *,
     is_measured: bool,
     hints: Hints,
@@ -229,22 +279,21 @@ def _trial(
     own = [groups[name] for name in names]
     windows = [group.completions.window_ns for group in own]
     sizes = set().union(*(group.sizes for group in own))
-    threads = len(set().union(*(group.threads for group in own)))
+    threads = set().union(*(group.threads for group in own))
     size = sizes.pop() if len(sizes) == 1 else None
-    parameters: dict[str, str | int | float] = {"threads": threads}
-    if size:
-        parameters["size"] = size
     rows = tuple(row for group in own for row in group.completions.close())
     return ImportedTrial(
         target=hints.target or "warp",
-        workload=path.name.partition(".")[0],
+        workload=path.name,
         phase=names[0] if len(names) == 1 else "mixed",
-        parameters=parameters,
-        clients=threads,
+        parameters=load_parameters(len(threads), size),
+        clients=len(threads),
         rows=rows,
         window_ns=(min(start for start, _ in windows), max(end for _, end in windows)),
         started_unix_ns=own[0].completions.origin_ns,
+        counts_failures=True,
         is_measured=is_measured,
         size_bytes=size,
         source={"file": path.name},
+        **warp_json.pace(command, len({client for client, _ in threads})),
     )

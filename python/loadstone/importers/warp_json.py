@@ -3,17 +3,28 @@
 Of several stretches the mean, least and longest add up; percentiles do not, and are left out.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, Stated
+from loadstone.formats.imported import (
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Row,
+    Stated,
+    load_parameters,
+)
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
 
 OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
 MILLISECOND_NS = 1_000_000
+_LIMIT = re.compile(r"--rps-limit[= ]+(\d+(?:\.\d+)?)")
 QUANTILES = {0.5: "dur_median_millis", 0.9: "dur_90_millis", 0.99: "dur_99_millis"}
 
 
@@ -39,11 +50,12 @@ def read(path: Path, text: str, hints: Hints) -> Imported:
     version = document.find("warp_version")
     return Imported(
         tool="warp",
-        name=path.name.partition(".")[0],
+        name=path.name,
         trials=tuple(
             _trial_of_totals(
                 path,
                 own,
+                command=str(command.value) if command is not None else None,
                 is_measured=asked not in known or asked in {one.operation for one in own},
                 hints=hints,
             )
@@ -65,6 +77,7 @@ class _Totals:
     objects: int
     bytes: int
     threads: int
+    clients: int
     start_ns: int
     end_ns: int
     times: Stated | None
@@ -87,6 +100,7 @@ def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
         objects=node.at("total_objects").whole(),
         bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
         threads=node.at("concurrency").whole(),
+        clients=_count_clients(node),
         start_ns=start_ns,
         end_ns=end_ns,
         # Times of failed requests are among those of the good ones.
@@ -121,21 +135,41 @@ def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
     )
 
 
+def _count_clients(node: JsonNode) -> int:
+    """Return how many clients took part; 0 where it is not stated."""
+    clients = node.find("clients")
+    if clients is None:
+        return 0
+    return len(clients.value) if isinstance(clients.value, (list, dict)) else 0
+
+
+def pace(command: str | None, clients: int) -> dict[str, Any]:
+    """Return the limit of the rate that was asked for, which holds for each client of warp."""
+    found = _LIMIT.search(command or "")
+    if found is None or not float(found[1]):
+        return {}
+    limit = float(found[1]) * clients if clients else None
+    return {"paced_by": f"--rps-limit={found[1]}", "rate_limit_per_s": limit}
+
+
 def _is_skipped(one: JsonNode) -> bool:
     skipped = one.find("skipped")
     return skipped is not None and bool(skipped.value)
 
 
 def _trial_of_totals(
-    path: Path, own: Sequence[_Totals], *, is_measured: bool, hints: Hints
+    path: Path,
+    own: Sequence[_Totals],
+    *,
+    command: str | None,
+    is_measured: bool,
+    hints: Hints,
 ) -> ImportedTrial:
     start_ns, end_ns = min(one.start_ns for one in own), max(one.end_ns for one in own)
-    threads = max(1, *(one.threads for one in own)) if len(own) > 1 else max(1, own[0].threads)
+    threads = max(one.threads for one in own) or hints.threads
     sizes = {one.bytes // one.objects for one in own if one.bytes and one.objects}
     exact = all(one.bytes % one.objects == 0 for one in own if one.bytes and one.objects)
     size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
-    parameters: dict[str, str | int | float] = {"threads": threads}
-    parameters |= {"size": size} if size else {}
     rows = [
         Row(
             operation=one.operation,
@@ -152,15 +186,17 @@ def _trial_of_totals(
     ]
     return ImportedTrial(
         target=hints.target or "warp",
-        workload=path.name.partition(".")[0],
+        workload=path.name,
         phase=own[0].operation if len(own) == 1 else "mixed",
-        parameters=parameters,
+        parameters=load_parameters(threads, size),
         clients=threads,
         rows=tuple(rows),
         window_ns=(0, end_ns - start_ns),
         started_unix_ns=start_ns,
+        counts_failures=True,
         is_measured=is_measured,
         size_bytes=size,
         stated={one.operation: one.times for one in own if one.times is not None},
         source={"file": path.name},
+        **pace(command, max(one.clients for one in own)),
     )

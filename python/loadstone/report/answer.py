@@ -108,6 +108,8 @@ def _load(load: LoadDocument) -> str:
     if load.get("kind") == "open":
         return f"{units.format_number(load.get('rate_per_s') or 0)}/s offered"
     clients = load.get("clients")
+    if clients is None:
+        return "clients not stated"
     return f"{clients} client{'' if clients == 1 else 's'}"
 
 
@@ -239,6 +241,8 @@ def _spread(one: Result) -> str:
 
 
 def _failed(one: Result) -> str:
+    if one.cell.failed_if_stated is None:
+        return NOT_KNOWN
     if not one.cell.failed:
         return "0"
     return f"{units.format_number(100 * one.cell.failed / one.cell.requests, 2)} %"
@@ -334,7 +338,8 @@ def _best(matrix: Matrix, one: Result) -> str:
     words = [f"* {units.format_rate(one.rate)}"]
     words += [f"± {_spread(one)}"] if one.spread is not None else []
     words += [f"{name} {quantile_cell(one.cell.headline, name)}" for name in ("p50", "p99")]
-    words += [f"{_failed(one)} failed" if one.cell.failed else "none failed"]
+    if one.cell.failed_if_stated is not None:
+        words += [f"{_failed(one)} failed" if one.cell.failed else "none failed"]
     words += [f"limited by {one.limit}"] if one.limit else []
     return ", ".join(words)
 

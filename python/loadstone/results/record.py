@@ -27,6 +27,8 @@ INTERRUPTED = "INTERRUPTED"
 STOPPED = "STOPPED"
 # The same, because a client host was lost and the campaign has on_lost: stop.
 STOPPED_ON_LOSS = "STOPPED_ON_LOSS"
+# Another tool's file does not say how many requests of the trial failed.
+FAILURES_NOT_STATED = "FAILURES_NOT_STATED"
 # Another process is writing the trial at this moment.
 RUNNING = "RUNNING"
 

@@ -259,6 +259,7 @@ def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
         return Disclosure()
     requests = sum(cell.requests for cell in totals)
     failed = sum(cell.failed for cell in totals)
+    are_stated = all(cell.failed_if_stated is not None for cell in totals)
     cpu = [cell.client.cpu_us_per_request for cell in totals]
     costs = [cost for cost in cpu if cost is not None]
     loops: set[Literal["open", "closed"]] = {
@@ -281,7 +282,9 @@ def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
         client_memory_bytes=(run.manifest.get("host") or {}).get("memory_bytes"),
         instrument_ceiling=_instrument_ceiling(totals),
         client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
-        errors=f"{failed} of {requests} requests failed, and are in no rate",
+        errors=f"{failed} of {requests} requests failed, and are in no rate"
+        if are_stated
+        else None,
         payload=_payload(measured),
         fill=describe_fill(run),
         verified=min(verified) if verified else None,

@@ -378,6 +378,8 @@ def _failures(answer: Answer) -> Tile:
     requests = sum(one.cell.requests for one in answer.results)
     are_actions = any(one.cell.operation == ACTION for one in answer.results)
     name = f"Failed {'actions' if are_actions else 'requests'}"
+    if any(one.cell.failed_if_stated is None for one in answer.results) and not failed:
+        return Tile(key="failed", name=name, value="not stated", note="")
     if not failed:
         count = units.format_count(requests)
         note = f"of {count}" if requests else ""

@@ -13,6 +13,7 @@ from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
+from loadstone.results.record import FAILURES_NOT_STATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,11 @@ class Cell:
     def failed(self) -> int:
         """How many requests failed."""
         return self.requests - self.good - self.unwritten
+
+    @property
+    def failed_if_stated(self) -> int | None:
+        """How many requests failed; None where another tool's file does not say it."""
+        return None if FAILURES_NOT_STATED in self.labels and not self.failed else self.failed
 
     @property
     def unwritten(self) -> int:

@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 
 from loadstone.analysis.instrument.load_hosts import is_lost_meanwhile
-from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, in_flight_gate, little_gate
+from loadstone.analysis.judgements.validity import (
+    ACHIEVED_MIN,
+    LITTLE_TOLERANCE,
+    in_flight_gate,
+    little_gate,
+)
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.documents.trial import LoadDocument
+from loadstone.results.record import Record
 
 REQUESTS_PER_CLIENT = 100
 
@@ -29,8 +35,8 @@ def little_of(parts: Sequence[Part]) -> float | None:
         return None
     if load["kind"] == "closed":
         return little_gate(
-            # Of all agents: each has as many as its document says.
-            clients=summary.get("clients") or load["clients"],
+            # Of all agents: each has as many as its document says. Another tool may not say it.
+            clients=summary.get("clients") or load.get("clients") or 0,
             requests_per_s=rate,
             service_s_mean=service_s,
         ).value
@@ -52,6 +58,17 @@ def little_beyond_chance(ratio: float | None, requests: int, load: LoadDocument)
     clients = load.get("clients") or load.get("clients_max") or 1
     is_enough = requests >= REQUESTS_PER_CLIENT * clients
     return ratio if ratio is not None and is_enough else 1.0
+
+
+def is_held_back(record: Record, requests_per_s: float) -> bool:
+    """Tell whether a closed load reached the rate to which it was limited, over all operations.
+
+    One that another tool let wait between its requests is held back at any rate.
+    """
+    limit = record.trial.get("rate_limit_per_s")
+    if limit:
+        return requests_per_s >= ACHIEVED_MIN * limit
+    return bool(record.summary.get("paced_by"))
 
 
 def has_too_many_in_flight(parts: Sequence[Part]) -> bool:

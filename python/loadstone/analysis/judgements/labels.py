@@ -12,7 +12,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from loadstone import units
-from loadstone.analysis.cells.little import has_too_many_in_flight, little_beyond_chance
+from loadstone.analysis.cells.little import (
+    has_too_many_in_flight,
+    is_held_back,
+    little_beyond_chance,
+)
 from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME, occupied_share
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
@@ -194,8 +198,11 @@ def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
     return any(has_too_many_in_flight(own) for own in (parts, *trials.values()))
 
 
-def is_idle(cell: "Cell", _: Sequence[Part]) -> bool:
-    """IDLE: too little in flight is time that clients spent outside requests."""
+def is_idle(cell: "Cell", parts: Sequence[Part]) -> bool:
+    """IDLE: too little in flight is time that clients spent outside requests, unless asked to."""
+    rate = sum(part.mix.answered for part in parts) / cell.duration_s
+    if all(is_held_back(part.record, rate) for part in parts):
+        return False
     return little_beyond_chance(cell.little, cell.requests, cell.load) < 1 - LITTLE_TOLERANCE
 
 

@@ -126,8 +126,10 @@ def _judge(threshold: Threshold, result: Result) -> Outcome:
     return Outcome(threshold=threshold, case=case, what=what, is_crossed=is_crossed)
 
 
-def _failures(threshold: Threshold, result: Result) -> tuple[bool, str]:
+def _failures(threshold: Threshold, result: Result) -> tuple[bool | None, str]:
     cell = result.cell
+    if cell.failed_if_stated is None:
+        return None, "how many requests failed is not stated"
     share = cell.failed / cell.requests
     value = share if threshold.unit == "share" else cell.failed
     return threshold.is_met(value), f"{cell.failed:,} of {cell.requests:,} requests failed"

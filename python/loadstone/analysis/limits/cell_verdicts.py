@@ -7,16 +7,12 @@ from statistics import fmean
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.little import is_held_back
 from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.instrument.client_limits import occupied_share
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.judgements.validity import (
-    ACHIEVED_MIN,
-    LITTLE_INSTRUMENT,
-    Gate,
-    error_gate,
-)
+from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.analysis.limits.interventions import CellKey
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed, Tried
@@ -102,7 +98,10 @@ def observe(
     first = sweep[0]
     best = max(swept.requests_per_s for swept in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
-    offered, is_offer_met = _offer(cell, records)
+    # A limit is that of all operations of a mix together.
+    rate = sum(other.requests_per_s for other in cells if other.trials == cell.trials)
+    is_held = bool(records) and all(is_held_back(record, rate) for record in records)
+    offered, is_offer_met = _offer(cell, records, is_held=is_held)
     shares = [occupied_share(record) for record in records]
     return Observed(
         point=_point(cell),
@@ -122,7 +121,9 @@ def observe(
         offered=offered,
         is_offer_met=is_offer_met,
         is_client_watched=bool(records) and all(_is_watched(record) for record in records),
-        idle=1 - cell.little if cell.little and cell.little < LITTLE_INSTRUMENT else None,
+        idle=1 - cell.little
+        if cell.little and cell.little < LITTLE_INSTRUMENT and not is_held
+        else None,
     )
 
 
@@ -159,17 +160,16 @@ def _lag(cell: Cell) -> Evidence | None:
     )
 
 
-def _offer(cell: Cell, records: Sequence[Record]) -> tuple[float | None, bool | None]:
+def _offer(
+    cell: Cell, records: Sequence[Record], *, is_held: bool
+) -> tuple[float | None, bool | None]:
     """Return the rate that was asked for, and whether it was achieved; None without one."""
     if cell.load.get("kind") == "open":
         return cell.load.get("rate_per_s"), "OVERLOAD" not in cell.labels
     limits = {record.trial.get("rate_limit_per_s") for record in records}
     limit = limits.pop() if len(limits) == 1 else None
-    if not limit:
-        return None, None
     # A limit that is not reached limits nothing: the load is then as any closed one.
-    is_met = cell.requests_per_s >= ACHIEVED_MIN * limit
-    return (limit, True) if is_met else (None, None)
+    return (limit, True) if limit and is_held else (None, None)
 
 
 def _is_watched(record: Record) -> bool:

@@ -202,6 +202,14 @@ RULES: tuple[Rule, ...] = (
         means="Only what the tool records can be judged.",
         do="Nothing, or measure with loadstone to have the rest.",
     ),
+    _label(
+        id="FAILURES_NOT_STATED",
+        severity="note",
+        effect="none",
+        says="the tool's file does not say how many requests failed",
+        means="Requests may have failed, and rates may count them.",
+        do="Look at the tool's own output, or measure with loadstone.",
+    ),
     _caution(
         id="INCOMPLETE",
         short="incomplete file",

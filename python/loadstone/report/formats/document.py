@@ -194,11 +194,11 @@ def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
         "round": cell.round,
         "iteration": cell.iteration,
         "iterations": cell.iterations,
-        "load": dict(cell.load),
+        "load": _load(cell),
         "trials": list(cell.trials),
         "requests": cell.requests,
         "good_requests": cell.good,
-        "failed_requests": cell.failed,
+        "failed_requests": cell.failed_if_stated,
         "unwritten_requests": cell.unwritten,
         "errors": dict(cell.errors),
         "objects": cell.objects,
@@ -237,6 +237,13 @@ def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
         "verdict": None if verdict is None else _verdict(verdict),
         "labels": list(cell.labels),
     }
+
+
+def _load(cell: Cell) -> dict[str, Any]:
+    """Return how requests arrived; clients are null where another tool's file does not say them."""
+    is_closed = cell.load.get("kind") == "closed"
+    absent = {"clients": None} if is_closed and "clients" not in cell.load else {}
+    return {**cell.load, **absent}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
         "trials": len(cell.trials),
         "requests": cell.requests,
         "good_requests": cell.good,
-        "failed_requests": cell.failed,
+        "failed_requests": cell.failed_if_stated,
         "unwritten_requests": cell.unwritten,
         "errors": " ".join(f"{kind}={count}" for kind, count in cell.errors.items()),
         "objects": cell.objects,

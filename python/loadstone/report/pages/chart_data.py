@@ -93,7 +93,7 @@ def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p99", "p99_9")},
         "max": None if cell.headline is None else cell.headline.max_ns,
         "requests": cell.requests,
-        "failed": cell.failed,
+        "failed": cell.failed_if_stated,
         "limit": one.limit,
         "is_bound": one.is_bound,
         "is_void": one.is_void,

@@ -127,7 +127,8 @@ def _cells(one: Result, names: Sequence[str], *, has_data: bool) -> Iterable[Res
     yield ResultCell(text=NOT_KNOWN if most is None else units.format_duration(most), value=most)
     share = cell.failed / cell.requests
     shown = f"{units.format_number(100 * share, 2)} %" if share else "0"
-    yield ResultCell(text=shown, value=_short(share))
+    is_stated = cell.failed_if_stated is not None
+    yield ResultCell(text=shown, value=_short(share)) if is_stated else ResultCell(text=NOT_KNOWN)
     yield ResultCell(text=str(len(cell.trial_rates)), value=len(cell.trial_rates))
 
 

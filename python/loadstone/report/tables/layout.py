@@ -408,4 +408,6 @@ def _optional(value: float | None, scale: float = 1) -> str:
 
 
 def _share_failed(cell: Cell) -> str:
+    if cell.failed_if_stated is None:
+        return "not stated"
     return "0" if not cell.failed else _number(100 * cell.failed / cell.requests)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.importers.warp import LINE_COLUMNS, lines_of
+from loadstone.importers.warp import table_of
 from loadstone.script.trace import Losses, Traced
 
 ACTIONS = {"PUT": "WRITE", "GET": "READ", "STAT": "HEAD", "DELETE": "DELETE"}
@@ -13,10 +13,13 @@ ACTIONS = {"PUT": "WRITE", "GET": "READ", "STAT": "HEAD", "DELETE": "DELETE"}
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a file; those that failed are left out."""
-    for place, line in lines_of(path):
+    columns, lines = table_of(path)
+    for place, line in lines:
+        if line.startswith("#"):
+            continue
         try:
             rows = reading.read_csv(
-                path, [line], LINE_COLUMNS, delimiter="\t", first_line=place.line or 0
+                path, [line], columns, delimiter="\t", first_line=place.line or 0
             )
             for _, row in rows:
                 action = ACTIONS.get(row["op"])
@@ -34,7 +37,7 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
                         size=reading.whole(place, "bytes", row["bytes"])
                         if action in ("WRITE", "READ")
                         else None,
-                        client=f"{row['client_id']} {row['thread']}",
+                        client=f"{row.get('client_id', '')} {row['thread']}",
                         status=200,
                     )
         except InputError as error:

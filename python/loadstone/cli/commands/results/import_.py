@@ -1,8 +1,11 @@
 """Read what another tool wrote, into a run folder that every other command understands.
 
-Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. To compare or
-analyse a file without keeping a folder, name it as FORMAT:FILE. Of those two, NAME=FILE says what a
-file stands for: the client of a Datasafe log, the system of a TPC-H log.
+Files whose times overlap are parts of one load, and one trial. Where files hold no times,
+--together says so; otherwise they are repetitions. What a file does not say is not stated in the
+run either. To compare or analyse a file without keeping a folder, name it as FORMAT:FILE.
+
+Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. Of those two,
+NAME=FILE says what a file stands for: the client of a Datasafe log, the system of a TPC-H log.
 
 \b
 Examples:
@@ -41,6 +44,10 @@ def command(
     threads: Annotated[
         int | None, typer.Option(help="Requests in flight, where the file does not say it.")
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="The files are parts of one load, made at the same time."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print tables as JSON.")] = False,
 ) -> None:
     from loadstone import importers
@@ -51,6 +58,7 @@ def command(
         size_bytes=units.parse_size(size) if size is not None else None,
         threads=threads,
         target=target,
+        are_parts=together,
     )
     found = importers.find(form).read(files, hints)
     if isinstance(found, Account):

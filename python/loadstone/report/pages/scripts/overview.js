@@ -19,7 +19,7 @@ export function tipOf(one) {
     `${bound}${rate(one.rate)}${one.bytes_per_s ? ` (${byteRate(one.bytes_per_s)})` : ""}`,
     one.low ? `95 % interval ${number(one.low)} to ${number(one.high)}, ${one.n} trials` : `${one.n} trial${one.n === 1 ? "" : "s"}, no interval`,
     `p50 ${duration(one.p50)}, p99 ${duration(one.p99)}, slowest ${duration(one.max)}`,
-    `${one.failed ? `${number(one.failed)} of ${number(one.requests)} failed` : "none failed"}`,
+    one.failed === null ? "failures not stated" : `${one.failed ? `${number(one.failed)} of ${number(one.requests)} failed` : "none failed"}`,
     one.limit && one.limit !== "not known" ? `limited by ${one.limit}` : "",
     one.is_void ? "must not be used" : "",
   ].filter(Boolean).join("\n");
