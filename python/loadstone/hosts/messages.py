@@ -5,10 +5,11 @@ JSON text. What comes in is checked here, once: the controller takes in what `Sa
 what `Asked` lists, and neither anything else.
 """
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -19,8 +20,6 @@ from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCa
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.summary import Live, Summary
 from loadstone.errors import Kind, TargetError
-
-Message = TypeVar("Message")
 
 RUN_OVER = "the run is over"
 """Why agents leave in the end."""
@@ -48,9 +47,13 @@ def _table_of(schema: _loadgen.Schema) -> PlainValidator:
     return PlainValidator(read)
 
 
-def _document_of(kind: type) -> PlainValidator:
-    adapter = TypeAdapter[Any](kind)
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what checks a type: made when it is needed, as an agent needs a few of them only."""
+    return TypeAdapter(kind)
 
+
+def _document_of(kind: type) -> PlainValidator:
     def read(value: object) -> Any:
         if not isinstance(value, str):
             raise ValueError("found no JSON text")
@@ -59,7 +62,7 @@ def _document_of(kind: type) -> PlainValidator:
         except RecursionError as error:
             raise ValueError("found JSON that is nested too deeply") from error
         # What is checked is kept as it came: a whole number stays one in a record.
-        adapter.validate_python(document, strict=True)
+        _adapter(kind).validate_python(document, strict=True)
         return _whole(document) if kind is Summary else document
 
     return PlainValidator(read)
@@ -338,8 +341,8 @@ def _sent(value: Any) -> object:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-_SAID = {word(kind): TypeAdapter[Said](kind) for kind in get_args(Said)}
-_ASKED = {word(kind): TypeAdapter[Asked](kind) for kind in get_args(Asked)}
+_SAID = {word(kind): kind for kind in get_args(Said)}
+_ASKED = {word(kind): kind for kind in get_args(Asked)}
 
 
 def attempt_of(body: Mapping[str, object]) -> int | None:
@@ -366,18 +369,20 @@ def hosts_in(said: Said) -> set[str]:
 
 def read(word: str, body: object) -> Said:
     """Return what a host has said; raise ValueError with what is wrong with it."""
-    return _read(_SAID, word, body)
+    said: Said = _read(_SAID, word, body)
+    return said
 
 
 def read_asked(word: str, body: object) -> Asked:
     """Return what the controller asks for; raise ValueError with what is wrong with it."""
-    return _read(_ASKED, word, body)
+    asked: Asked = _read(_ASKED, word, body)
+    return asked
 
 
-def _read(kinds: Mapping[str, TypeAdapter[Message]], word: str, body: object) -> Message:
+def _read(kinds: Mapping[str, Any], word: str, body: object) -> Any:
     if word not in kinds:
         raise ValueError(f'"{word[:40]}" is no message')
     try:
-        return kinds[word].validate_python(body)
+        return _adapter(kinds[word]).validate_python(body)
     except ValidationError as error:
         raise ValueError(first_mistake(error, word)) from error
