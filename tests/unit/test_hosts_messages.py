@@ -38,9 +38,12 @@ def summary_text(**values: Any) -> str:
 def standing(names: list[str]) -> Any:
     """Return a trial on hosts that are loading and say nothing."""
     carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, clock=SteadyClock())
-    output = SimpleNamespace(progress=lambda live: None, probes=lambda: None)
+    output = SimpleNamespace(
+        progress=lambda live: None, probes=lambda: None, host_news=lambda text, **kind: None
+    )
     document = {
-        "id": "0001", "phase": "put", "hosts": len(names), "measured": True,
+        "id": "0001", "phase": "get", "hosts": len(names), "measured": True,
+        "target": {"name": "t", "driver": "null"},
         "load": {"kind": "closed", "clients": 8}, "stop": {"requests": 100},
     }  # fmt: skip
     trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
@@ -107,7 +110,7 @@ def joining(*heard: Heard) -> HostSession:
     """Return a session of two hosts, whose agents say this while it waits for them."""
     session = HostSession(Hosts.model_validate({"launch": "local", "count": 2}), "0" * 32, print)
     carrier: Any = SimpleNamespace(heard=queue.Queue(), invite=lambda name, **more: name)
-    launcher: Any = SimpleNamespace(start=lambda invitations: [], ended=dict)
+    launcher: Any = SimpleNamespace(start=lambda invitations: [], ended=dict, news=list)
     session._carrier, session._launcher = carrier, launcher
     for one in heard:
         carrier.heard.put(one)
