@@ -6,6 +6,7 @@ import pytest
 
 from loadstone.cli.commands.load.hosts import AnsweringHost, print_hosts
 from loadstone.hosts.clock import Clock
+from loadstone.hosts.contact import Obstacle
 from loadstone.hosts.messages import Hello
 
 FACTS = Hello(
@@ -21,6 +22,7 @@ LONG = AnsweringHost(
     facts=FACTS,
     joined_s=2.25,
     clock=Clock(offset_ns=-12_345_678, bound_ns=123_456, round_trip_ns=246_912),
+    obstacles={"a": None, "b": Obstacle(text="timeout", hint=None, is_unreached=True)},
 )
 
 
@@ -30,10 +32,10 @@ def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) 
     print_hosts([LONG, silent], is_full=False)
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert max(map(len, (head, first, second))) <= 80
-    assert first.startswith("bench@client…")
+    assert first.startswith("bench@client-…")
     assert first.split()[1:] == ["128", "1,024", "GiB", "100", "Gbit/s", "-12.35", "±", "0.12",
-                                 "0.25", "no"]  # fmt: skip
-    assert second.split() == ["b", "128", *["unknown"] * 4, "no"]
+                                 "1", "of", "2", "no"]  # fmt: skip
+    assert second.split() == ["b", "128", *["unknown"] * 3, "0", "of", "0", "no"]
 
 
 def test_all_that_hosts_told_is_shown_where_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

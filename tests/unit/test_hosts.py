@@ -27,7 +27,7 @@ from loadstone.hosts.connection.carrier import Carrier, Heard
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
-from loadstone.hosts.session import refusal
+from loadstone.hosts.refusal import refusal
 from loadstone.results.record import Record
 from loadstone.steady_clock import SteadyClock
 

@@ -13,10 +13,9 @@ from loadstone.errors import HostError
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.connection.stream import pack, unpack
-from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.session import HostSession
 from loadstone.results.record import INTERVAL_SCHEMA
-from loadstone.steady_clock import SteadyClock
+from tests.unit.test_hosts import standing
 
 SUMMARY: dict[str, Any] = {
     "state": "finished", "reason": None, "requests": 10, "failed": 1, "bytes": 100,
@@ -33,23 +32,6 @@ LIVE: Live = {
 
 def summary_text(**values: Any) -> str:
     return json.dumps(SUMMARY | values)
-
-
-def standing(names: list[str]) -> Any:
-    """Return a trial on hosts that are loading and say nothing."""
-    carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, clock=SteadyClock())
-    output = SimpleNamespace(
-        progress=lambda live: None, probes=lambda: None, host_news=lambda text, **kind: None
-    )
-    document = {
-        "id": "0001", "phase": "get", "hosts": len(names), "measured": True,
-        "target": {"name": "t", "driver": "null"},
-        "load": {"kind": "closed", "clients": 8}, "stop": {"requests": 100},
-    }  # fmt: skip
-    trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
-    for host in trial._hosts.values():
-        host.state = "loading"
-    return trial
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import extras
 from loadstone.documents.manifest import JoinedHost
@@ -24,7 +25,7 @@ class Joined:
 
 
 @contextlib.contextmanager
-def joined(campaign: Campaign, run: str) -> Iterator[Joined]:
+def joined(campaign: Campaign, plan: Plan) -> Iterator[Joined]:
     """Have the agents of a campaign's hosts join, and leave at the end."""
     if campaign.hosts is None:
         yield Joined(table=EXECUTORS)
@@ -35,10 +36,11 @@ def joined(campaign: Campaign, run: str) -> Iterator[Joined]:
 
     with (
         ending_in_order(),
-        HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session,
+        HostSession(campaign.hosts, plan.run, tell, secrets=secrets_of(campaign)) as session,
     ):
         names = ", ".join(session.names)
         print(f"client hosts joined: {names}", file=sys.stderr, flush=True)
+        session.refuse_shortages(plan.documents())
         yield Joined(table=session.executors(), documents=session.documents())
 
 

@@ -88,12 +88,12 @@ def measure(
             writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
             stack.enter_context(writer)
             group = _limited(campaign, plan.run, folder, stack)
-            hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
+            hosts = stack.enter_context(load_hosts.joined(campaign, plan))
         else:
             plan = _checked_plan(campaign, allow_commands, scripts)
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
-            hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
+            hosts = stack.enter_context(load_hosts.joined(campaign, plan))
             outputs = NodeOutputs()
             manifest = _manifest(campaign, plan, text, command) | _described(campaign, outputs)
             writer = RunWriter.create(folder, manifest)

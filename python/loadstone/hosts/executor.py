@@ -6,10 +6,11 @@ A host that is lost takes its share with it. What it had told until then stays i
 import json
 import queue
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loadstone._loadgen import Table
+from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.lifecycle import is_whole_only
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
@@ -19,8 +20,10 @@ from loadstone.execution.scripts import located
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, Heard
+from loadstone.hosts.contact import Contact, contact_document
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, merge_summaries
+from loadstone.hosts.refusal import refusal
 from loadstone.hosts.sent_files import named_in, read_piece
 from loadstone.hosts.trial_host import TrialHost, count, end_ns
 from loadstone.hosts.turns import Turns
@@ -68,6 +71,7 @@ class OnHosts:
         self._checker = check
         self._stops_on_loss = stops_on_loss
         self._attempts = 0
+        self._reached: set[str] = set()
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
         """Raise TargetError with what is wrong with documents, before a target is asked."""
@@ -83,6 +87,7 @@ class OnHosts:
                 f"trial {document['id']}: client hosts {lost} are lost",
                 "start their agents again and go on with --resume",
             )
+        self._reach(document, here, output)
         self._attempts += 1
         self._carrier.forget()
         here = [host for host in here if host in self._carrier.hosts]
@@ -93,6 +98,34 @@ class OnHosts:
         for host in missing[: max(0, (document.get("hosts") or 1) - len(here))]:
             trial.absent.append(host)
         return trial.run()
+
+    def _reach(self, document: TrialDocument, hosts: Sequence[str], output: Output) -> None:
+        """Have each host contact a target before the first load on it, and refuse who cannot.
+
+        What all of them meet alike is the target's doing, unless none gets an answer.
+        """
+        target = document["target"]
+        if target["name"] in self._reached or not facts_of(target["driver"]).connects:
+            return
+        self._attempts += 1
+        prefix = (document.get("dataset") or {}).get("bucket_prefix", "")
+        contact = Contact(
+            self._carrier, contact_document(target, document["run"], prefix), self._attempts,
+            sends_secrets=self._sends_secrets,
+        )  # fmt: skip
+        obstacles = contact.obstacles(hosts, lambda text: output.host_news(text, is_problem=False))
+        is_of_all = len(obstacles) == len(hosts)
+        if obstacles and (not is_of_all or all(one.is_unreached for one in obstacles.values())):
+            ended = {
+                host: f"host {host}: {one.text}" + (f"\nhint: {one.hint}" if one.hint else "")
+                for host, one in obstacles.items()
+            }
+            why = refusal(ended)
+            raise TargetError(
+                f'target "{target["name"]}": a client host does not reach it\n{why.message}',
+                why.hint, kind="unreachable",
+            )  # fmt: skip
+        self._reached.add(target["name"])
 
     def close(self) -> None:
         """Nothing: agents leave by their carrier."""
@@ -355,8 +388,7 @@ class _TrialOnHosts:
         what = f'target "{name}": host {host.name}: {said.error}'
         hint = said.hint
         if said.kind == "secret-absent" and self.secrets is None:
-            send = "have the controller look it up and send it: hosts.secrets: send"
-            hint = f"{hint}; or {send}" if hint else send
+            hint = messages.with_send_hint(hint)
         raise TargetError(what, hint, kind=said.kind)
 
     def _lose(self, host: TrialHost, reason: str, *, keeps_agent: bool = False) -> None:

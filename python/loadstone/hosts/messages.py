@@ -386,3 +386,9 @@ def _read(kinds: Mapping[str, Any], word: str, body: object) -> Any:
         return _adapter(kinds[word]).validate_python(body)
     except ValidationError as error:
         raise ValueError(first_mistake(error, word)) from error
+
+
+def with_send_hint(hint: str | None) -> str:
+    """Add to what to do on a host without a secret that the controller can send it."""
+    send = "have the controller look it up and send it: hosts.secrets: send"
+    return f"{hint}; or {send}" if hint else send

@@ -1,27 +1,29 @@
 """The hosts of one run, from their launch to their end."""
 
 import queue
-import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Self
 
 from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
 from loadstone.documents.manifest import JoinedHost
+from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages
 from loadstone.hosts.connection.carrier import Carrier
+from loadstone.hosts.contact import Contact, Obstacle, contact_document
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import listen_address, make_launcher
+from loadstone.hosts.refusal import refusal, some_of
+from loadstone.hosts.shortages import shortages_of_hosts
 
 LOOK_S = 0.1
 MORE_S = 20.0
 """How long to wait for the other hosts after the first that failed, so that all are named."""
 
 TELL_S = 5.0
-NAMED_MAX = 8
 
 
 class HostSession:
@@ -46,6 +48,7 @@ class HostSession:
         self._launcher = make_launcher(hosts, secrets if hosts.sends_secrets else ())
         self._tell = tell
         self._ended_at: float | None = None
+        self._contacts = 0
 
     def __enter__(self) -> Self:
         self._carrier.__enter__()
@@ -83,6 +86,29 @@ class HostSession:
         )
         return {"operations": operations}
 
+    def obstacles(self, target: TargetDocument, run: str) -> Mapping[str, Obstacle]:
+        """Have each host read from a target, and return what keeps some from it."""
+        self._contacts += 1
+        prefix = f"loadstone-contact-{run[:8]}-"
+        contact = Contact(
+            self._carrier, contact_document(target, run, prefix), -self._contacts,
+            sends_secrets=self._hosts.sends_secrets,
+        )  # fmt: skip
+        return contact.obstacles(self.names, self._tell)
+
+    def refuse_shortages(self, documents: Iterable[TrialDocument]) -> None:
+        """Raise HostError where a host cannot have the connections of its share of a plan."""
+        facts = {name: self.facts[name] for name in self.names if name in self.facts}
+        short = shortages_of_hosts(documents, facts)
+        ended = {
+            host: f"{one.text}\nhint: {one.hint}"
+            for host, found in short.items()
+            for one in found
+            if one.is_certain
+        }
+        if ended:
+            raise refusal(ended)
+
     def documents(self) -> list[JoinedHost]:
         """Return what the hosts told of themselves, as the manifest keeps it."""
         return [self.facts[name].document(name) for name in self.names if name in self.facts]
@@ -108,11 +134,11 @@ class HostSession:
                 self._tell(
                     f"{len(self.facts)} of {len(self.names)} client hosts have joined, after"
                     f" {now - began:.0f} s of at most {self._hosts.join_s:.0f}: waiting for"
-                    f" {_some(missing)}"
+                    f" {some_of(missing)}"
                 )
             if now - began > self._hosts.join_s:
                 raise HostError(
-                    f"host {_some(missing)}: its agent did not join within"
+                    f"host {some_of(missing)}: its agent did not join within"
                     f" {self._hosts.join_s:g} s",
                     "does the host reach hosts.listen of the campaign, "
                     f"{self._carrier.address}? hosts.join_timeout waits"
@@ -159,23 +185,3 @@ class HostSession:
                 f"hosts have different builds of the load generator: {told}",
                 "install the same wheel on all hosts",
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return ", ".join(names[:NAMED_MAX]) + more
-
-
-def refusal(ended: Mapping[str, str]) -> HostError:
-    """Return the error that names every host whose agent has ended, and what to do, each once."""
-    lines, hints = [], []
-    for host, why in sorted(ended.items()):
-        message, _, hint = why.partition("\nhint: ")
-        is_named = re.search(rf"\bhost {re.escape(host)}(?![\w.-])", message)
-        lines.append(message if is_named else f"host {host}: {message}")
-        if hint and hint not in hints:
-            hints.append(hint)
-    more = len(lines) - NAMED_MAX
-    if more > 0:
-        lines = [*lines[:NAMED_MAX], f"and {more} more hosts"]
-    return HostError("\n".join(lines), "; ".join(hints[:2]) or None)

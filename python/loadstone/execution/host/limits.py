@@ -92,7 +92,7 @@ def read_limits() -> Limits:
 def demands_of(plan: "Plan") -> list[Demand]:
     """Return what the trials of a plan want, those only that have connections."""
     documents = [one for one in plan.documents() if one.get("load")]
-    return [_demand(one) for one in documents if facts_of(one["target"]["driver"]).connects]
+    return [demand_of(one) for one in documents if facts_of(one["target"]["driver"]).connects]
 
 
 def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
@@ -193,7 +193,8 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
             )
 
 
-def _demand(document: TrialDocument) -> Demand:
+def demand_of(document: TrialDocument) -> Demand:
+    """Return what a trial that has connections wants."""
     load, stop = document["load"], document["stop"]
     settings: Mapping[str, object] = document["target"].get("settings") or {}
     # Clients spread over the first setting that names servers.
@@ -227,7 +228,9 @@ def _name(one: Demand) -> str:
 
 
 def _ports(limits: Limits) -> str:
-    return f"{limits.ports:,} local ports, {limits.first_port} to {limits.last_port}"
+    # A client host tells how many they are, and not which.
+    span = f", {limits.first_port} to {limits.last_port}" if limits.first_port > 1 else ""
+    return f"{limits.ports:,} local ports{span}"
 
 
 def _descriptors() -> int:

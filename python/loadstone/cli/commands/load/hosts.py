@@ -1,7 +1,10 @@
 """Say whether a campaign's client hosts can make its load, without making any.
 
-Each host's agent is launched, joins, tells what the host has, and leaves again. The clock is the
-host's less this machine's; the truth lies within the bound of it, half of the fastest round trip.
+Each host's agent is launched, joins, tells what the host has, reads from each target, and leaves
+again: a target that a host does not reach, or that refuses its credentials or its clock, is named,
+and so is a host that may not have as many connections as its load takes. Nothing is written to a
+target. The clock is the host's less this machine's; the truth lies within the bound of it, half of
+the fastest round trip. The exit code is 1 where a host cannot make the load.
 
 \b
 Examples:
@@ -11,9 +14,10 @@ Examples:
 """
 
 import json
+import sys
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +25,16 @@ import typer
 
 from loadstone.cli import extras, plain
 from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
+from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen.output import print_table
+from loadstone.cli.scripts import making_scripts
+from loadstone.cli.stores import store_sizes
 from loadstone.documents.manifest import HostCard
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
     from loadstone.hosts.clock import Clock
+    from loadstone.hosts.contact import Obstacle
     from loadstone.hosts.messages import Hello
 
 LINE = 80
@@ -53,6 +61,7 @@ def command(
         raise InputError.of_value(action, "check")
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
+    from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.parse import read_campaign
 
     campaign = read_campaign(campaign_file, list(overrides or ()))
@@ -65,11 +74,16 @@ def command(
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
-    secrets = secrets_of(campaign)
+    run = uuid.uuid4().hex
     with (
         ending_in_order(),
-        HostSession(campaign.hosts, uuid.uuid4().hex, tell, secrets=secrets) as session,
+        making_scripts(campaign) as scripts,
+        HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session,
     ):
+        plan = make_plan(
+            campaign, run=run, reused=reused_by(campaign), starts=1, scripts=scripts,
+            stores=store_sizes(campaign),
+        )  # fmt: skip
         clocks = session.carrier.read_clocks(session.names)
         hosts = [
             AnsweringHost(
@@ -78,10 +92,18 @@ def command(
             for name in session.names
             if (facts := session.facts.get(name)) is not None
         ]
-    if form == "json":
-        print(json.dumps([host.document() for host in hosts], indent=2, ensure_ascii=False))
-        return
-    print_hosts(hosts, is_full=full)
+        targets = {one["target"]["name"]: one["target"] for one in plan.documents()}
+        for name, target in targets.items():
+            found = session.obstacles(target, run)
+            for host in hosts:
+                host.obstacles[name] = found.get(host.name)
+        if form == "json":
+            print(json.dumps([host.document() for host in hosts], indent=2, ensure_ascii=False))
+        else:
+            print_hosts(hosts, is_full=full)
+        sys.stdout.flush()
+        refuse_obstacles(hosts)
+        session.refuse_shortages(plan.documents())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +114,33 @@ class AnsweringHost:
     facts: "Hello"
     joined_s: float
     clock: "Clock | None"
+    obstacles: "dict[str, Obstacle | None]" = field(default_factory=dict)
+    """What keeps it from each target, by the target's name."""
 
     def document(self) -> dict[str, object]:
         """Return it as JSON has it."""
         clock = self.clock.document() if self.clock is not None else {}
-        return {**self.facts.document(self.name), "joined_s": self.joined_s, **clock}
+        targets = {
+            name: {"is_usable": obstacle is None, "obstacle": obstacle and obstacle.text}
+            for name, obstacle in self.obstacles.items()
+        }
+        facts = self.facts.document(self.name)
+        return {**facts, "joined_s": self.joined_s, **clock, "targets": targets}
+
+
+def refuse_obstacles(hosts: Sequence[AnsweringHost]) -> None:
+    """Raise HostError with every host that cannot use a target."""
+    from loadstone.hosts.refusal import refusal
+
+    why = {}
+    for host in hosts:
+        found = [(name, one) for name, one in host.obstacles.items() if one is not None]
+        if found:
+            text = "; ".join(f'target "{name}": {one.text}' for name, one in found)
+            hint = next((one.hint for _, one in found if one.hint), None)
+            why[host.name] = f"host {host.name}: {text}" + (f"\nhint: {hint}" if hint else "")
+    if why:
+        raise refusal(why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +212,13 @@ COLUMNS = (
     _Column(head="memory", of=_memory),
     _Column(head="network", of=_fastest),
     _Column(head="clock, ms", of=_clock),
-    _Column(head="trip, ms", of=_round_trip),
+    _Column(head="trip, ms", of=_round_trip, is_detail=True),
+    _Column(
+        head="targets",
+        of=lambda host: (
+            f"{sum(one is None for one in host.obstacles.values())} of {len(host.obstacles)}"
+        ),
+    ),
     _Column(
         head="calibrated",
         of=lambda host: "no" if "absent" in host.facts.calibration else "yes",
