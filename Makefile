@@ -253,6 +253,25 @@ wheel: $(STAMPS)/packages | tools ## build a wheel that installs without a compi
 		--zig --compatibility manylinux_2_28 --target $(ARCHITECTURE)-unknown-linux-gnu --target-dir target/wheel --out build/wheels)
 	@ls build/wheels/*_$(ARCHITECTURE).whl
 
+# What draws the charts, from npm, and the font of their pictures. Only a change of a version asks for it.
+VENDOR := python/loadstone/report/pages/vendor
+VENDORED := @observablehq/plot@0.6.17 linkedom@0.18.15 inter-ui@4.1.1 esbuild@0.28.2
+ESBUILD := npx esbuild --bundle --minify --format=iife --legal-comments=none --target=es2020
+GLYPHS := 20-7E,A0-17F,370-3FF,400-45F,2010-2027,2030,2032,2033,2044,2070-208E,20AC,2122,2190-2199,2206,2211,$\
+	2212,221A,221E,2248,2260,2264,2265,25A0-25FF,2713,2717
+.PHONY: vendor
+vendor: $(STAMPS)/venv ## bundle the libraries and the font of the charts anew (npm)
+	@mkdir -p build/vendor
+	$(call quietly,vendor,$(BIN)/python -m pip install 'fonttools[woff]==4.68.0' && cd build/vendor && npm install $(VENDORED) && \
+		echo 'export * from "@observablehq/plot";' >plot.js && \
+		echo 'export { HTMLDocument } from "./node_modules/linkedom/esm/html/document.js";' >dom.js && \
+		echo 'export class Parser {} export const parse = () => ({}); export default {};' >unused.js && \
+		$(ESBUILD) --global-name=Plot --outfile=plot.min.js plot.js && \
+		$(ESBUILD) --global-name=Dom --outfile=dom.min.js --alias:cssomnom/parse=./unused.js --alias:htmlparser2=./unused.js dom.js && \
+		for weight in Regular SemiBold; do "$$OLDPWD/$(BIN)/pyftsubset" node_modules/inter-ui/web/Inter-$$weight.woff2 --flavor= \
+			--unicodes=$(GLYPHS) --layout-features=kern --no-hinting --name-IDs=0$(comma)1$(comma)2$(comma)4$(comma)6$(comma)13$(comma)14$(comma)16$(comma)17 --output-file=Inter-$$weight.ttf; done)
+	@cp build/vendor/*.min.js $(VENDOR) && cp build/vendor/Inter-*.ttf $(VENDOR)/fonts
+
 .PHONY: clean
 clean: ## delete everything that the other commands made
 	@rm -rf $(VENV) target build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -17,11 +17,10 @@ from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt
-from loadstone.report.charts.searches import charts_of_searches
 from loadstone.report.tables.capacity import STALLED, steps_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
-from tests.unit.chart_columns import check_columns
+from tests.unit.drawn_charts import charts_of_run
 
 DRIVERS = _loadgen.drivers(with_tests=True)
 SERVERS, MEAN_S, LIMIT_S = 4, 0.01, 0.1
@@ -113,8 +112,10 @@ def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_pat
 def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: Path) -> None:
     whole = search(tmp_path / "run", plan_of())
     assert not any(step.is_left_out for step in whole.steps)
-    for picture in charts_of_searches(analyse(read_run(tmp_path / "run"))):
-        assert STALLED not in json.dumps(picture.chart.to_dict())
+    run = read_run(tmp_path / "run")
+    charts = charts_of_run(run, analyse(run))
+    assert {"search-steps", "search-latency"} <= set(charts)
+    assert STALLED not in charts["search-steps"].legend
     bad = next(step for step in whole.steps if not step.is_good)
     path = tmp_path / "run" / "trials" / f"{bad.trial}.json"
     document = json.loads(path.read_text())
@@ -123,7 +124,8 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     late.record(200_000_000, round(bad.duration_s))
     document["summary"]["hiccup"] = base64.b64encode(late.encode()).decode()
     path.write_text(json.dumps(document))
-    findings = analyse(read_run(tmp_path / "run"))
+    run = read_run(tmp_path / "run")
+    findings = analyse(run)
     (again,) = findings.searches
     assert [step.trial for step in again.steps if step.is_left_out] == [bad.trial]
     (seen,) = [step.seen for step in again.steps if step.is_left_out]
@@ -132,9 +134,9 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     table = steps_table(findings)
     assert table is not None
     assert [row[-1] for row in table.rows].count(STALLED) == 1
-    check_columns(charts_of_searches(findings))
-    for picture in charts_of_searches(findings):
-        assert STALLED in json.dumps(picture.chart.to_dict())
+    charts = charts_of_run(run, findings)
+    for name in ("search-steps", "search-latency"):
+        assert STALLED in charts[name].legend
 
 
 def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:

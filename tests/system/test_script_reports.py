@@ -1,20 +1,16 @@
 """Runs of users' actions from several clients: their tables and charts as one report."""
 
-import csv
-import io
 import shutil
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.table import Table
 
 from loadstone.analysis import Findings, analyse
 from loadstone.report.answer import screen_of
-from loadstone.report.charts.datasafe import charts_of_datasafe
-from loadstone.report.charts.parts.drawing import Picture
+from loadstone.report.charts.datasafe import datasafe_data
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 from loadstone.results.several import merge_runs
@@ -22,7 +18,7 @@ from loadstone.results.store import RunWriter, read_run
 from tests.conformance import store_under_test
 from tests.system import campaigns
 from tests.system.command import loadstone
-from tests.unit.chart_columns import check_columns
+from tests.unit.drawn_charts import DrawnChart, charts_of
 
 # All of them look at the same runs, which one process makes.
 pytestmark = pytest.mark.xdist_group("script reports")
@@ -79,22 +75,9 @@ def merged(folders: dict[str, Path]) -> tuple[Run, Findings]:
 
 
 @pytest.fixture(scope="module")
-def drawn(merged: tuple[Run, Findings]) -> dict[str, Picture]:
+def drawn(merged: tuple[Run, Findings]) -> dict[str, DrawnChart]:
     options = Options(table="datasafe", labels=LABELS)
-    return {one.name: one for one in charts_of_datasafe(*merged, options)}
-
-
-def rows_of(picture: Picture) -> list[dict[str, str]]:
-    found: list[Any] = [picture.specification(with_title=False)]
-    while found:
-        one = found.pop()
-        if isinstance(one, dict):
-            if isinstance(values := (one.get("data") or {}).get("values"), str):
-                return list(csv.DictReader(io.StringIO(values)))
-            found += one.values()
-        elif isinstance(one, list):
-            found += one
-    raise AssertionError(f"{picture.name} has no rows")
+    return charts_of(datasafe_data(*merged, options))
 
 
 def heads_of(table: Table) -> list[str]:
@@ -102,28 +85,27 @@ def heads_of(table: Table) -> list[str]:
 
 
 def test_there_are_the_ten_charts_of_the_report_and_each_as_the_better_one(
-    drawn: dict[str, Picture],
+    drawn: dict[str, DrawnChart],
 ) -> None:
     theirs = [*ACTIONS, "single-bucket-gp", "single-bucket-co"]
     for client in CLIENTS:
         theirs += [f"multi-bucket-{client}", f"modes-{client}", f"buckets-ceph-{client}"]
     better = [f"{name}-{kind}" for name in theirs for kind in ("completed", "latency")]
-    check_columns(drawn.values())
     assert set(drawn) == {*theirs, *better}
 
 
 def test_a_chart_has_the_published_rate_of_every_client_and_load(
-    drawn: dict[str, Picture], merged: tuple[Run, Findings]
+    drawn: dict[str, DrawnChart], merged: tuple[Run, Findings]
 ) -> None:
     _, findings = merged
-    rows = rows_of(drawn["write"])
+    rows = drawn["write"].rows
     places = [f"{cores}-core, {threads} thr" for threads in (2, 4) for cores in (2, 4)]
     assert {row["x"] for row in rows} == set(places)
     # The one client of four cores is of GP.
     assert len(rows) == len(CLIENTS) * 2 * 2
     (found,) = [
         row for row in rows
-        if (row["x"], row["series"], row["dash"]) == ("4-core, 4 thr", "4 KiB", "GP")
+        if (row["x"], row["series"], row["variant"]) == ("4-core, 4 thr", "4 KiB", "GP")
     ]  # fmt: skip
     case = {"client": "m5.xlarge", "threads": 4, "size": 4096, "buckets": 1}
     (action,) = [
@@ -132,7 +114,7 @@ def test_a_chart_has_the_published_rate_of_every_client_and_load(
         and one.cell.parameters == {**case, "encryption": "aes-256-cbc"}
     ]  # fmt: skip
     assert action.busy_per_s is not None
-    assert float(found["value"]) == pytest.approx(4 * action.busy_per_s, rel=1e-4)
+    assert found["value"] == pytest.approx(4 * action.busy_per_s, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -150,19 +132,19 @@ def test_a_chart_has_the_published_rate_of_every_client_and_load(
     ],
 )
 def test_lines_differ_as_those_of_the_report(
-    drawn: dict[str, Picture], name: str, series: set[str], dashes: set[str], places: int
+    drawn: dict[str, DrawnChart], name: str, series: set[str], dashes: set[str], places: int
 ) -> None:
-    rows = rows_of(drawn[name])
+    rows = drawn[name].rows
     assert {row["series"] for row in rows} == series
-    assert {row["dash"] for row in rows} == dashes
+    assert {row["variant"] for row in rows} == dashes
     assert len({row["x"] for row in rows}) == places
 
 
 def test_the_better_chart_has_what_was_completed_by_wall_time(
-    drawn: dict[str, Picture], merged: tuple[Run, Findings]
+    drawn: dict[str, DrawnChart], merged: tuple[Run, Findings]
 ) -> None:
     _, findings = merged
-    rows = rows_of(drawn["single-bucket-co-completed"])
+    rows = drawn["single-bucket-co-completed"].rows
     assert {row["panel"] for row in rows} == {action.upper() for action in ACTIONS}
     expected = {
         float(f"{one.completed_per_s:.5g}")
@@ -174,7 +156,7 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
         and one.cell.parameters["buckets"] == 1
         and one.cell.parameters["encryption"] == "aes-256-cbc"
     }
-    assert {float(row["value"]) for row in rows} == expected
+    assert {row["value"] for row in rows} == expected
 
 
 def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ READ_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH"
 """What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
 
 IMPORTED = (
-    "altair", "jinja2", "pyarrow.compute", "pyarrow.parquet", "rich.console", "rich.live",
+    "jinja2", "pyarrow.compute", "pyarrow.parquet", "rich.console", "rich.live",
     "scipy.special", "scipy.stats",
 )  # fmt: skip
 """What commands import when they need it."""

@@ -1,33 +1,19 @@
 """Published reports and logs of other tools as pages, Markdown and charts."""
 
-import csv
 from pathlib import Path
 
 import pytest
 
 from loadstone import published
-from loadstone.analysis.standards.plausibility import judge
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
-from loadstone.report.charts.parts.drawing import Picture
-from loadstone.report.formats.account_page import FINDINGS_TITLE, pictures_of_account
+from loadstone.report.formats.account_page import FINDINGS_TITLE
 from loadstone.report.tables.published.actions import ActionLog, ActionStatistics, statistics_log
+from tests.unit.drawn_charts import charts_of_account
 
 DATA = Path(__file__).parent.parent / "data" / "published"
-
-
-def rows_of(picture: Picture) -> list[dict[str, str]]:
-    found = picture.chart.to_dict()
-    values = next(iter(found["datasets"].values())) if "datasets" in found else None
-    text = values if values is not None else found["data"]["values"]
-    return list(csv.DictReader(str(text).splitlines()))
-
-
-def pictures(name: str) -> dict[str, Picture]:
-    account = published.find(name).account()
-    return {one.name: one for one in pictures_of_account(account, judge(account))}
 
 
 def write_log(path: Path, factor: float) -> Path:
@@ -56,12 +42,12 @@ def write_log(path: Path, factor: float) -> Path:
 
 def test_every_published_report_has_charts_of_its_own(tmp_path: Path) -> None:
     expected = {
-        "hummingbird": "operations-against-nodes",
-        "theflash": "ratio-of-each-query",
-        "theflash-ceph": "time-of-each-query",
-        "cern": "throughput-against-threads",
-        "datasafe": "operations-against-threads",
-        "skyhook": "data-against-threads",
+        "hummingbird": "throughput",
+        "theflash": "ratios",
+        "theflash-ceph": "query-seconds",
+        "cern": "throughput",
+        "datasafe": "latency",
+        "skyhook": "data-against-load",
     }
     for name, chart in expected.items():
         print_accounts([f"published:{name}"], "svg", tmp_path / name)
@@ -70,24 +56,22 @@ def test_every_published_report_has_charts_of_its_own(tmp_path: Path) -> None:
 
 
 def test_each_query_has_its_mean_with_an_interval_and_every_time_beside_it() -> None:
-    rows = rows_of(pictures("theflash")["time-of-each-query"])
-    means = [row for row in rows if row["kind"] == "mean"]
-    assert len(means) == 44
-    assert len(rows) - len(means) == 429
-    (q01,) = [row for row in means if (row["case"], row["series"]) == ("Q01", "Ceph")]
-    assert float(q01["low"]) < float(q01["seconds"]) < float(q01["high"])
-    assert q01["n"] == "9"
+    rows = charts_of_account("theflash")["query-seconds"].rows
+    assert len(rows) == 44
+    assert sum(len(row["times_ns"]) for row in rows) == 429
+    (q01,) = [row for row in rows if (row["query"], row["arm"]) == ("Q01", "Ceph")]
+    assert q01["low_ns"] < q01["value_ns"] < q01["high_ns"]
+    assert q01["runs"] == 9
 
 
 def test_the_ratio_of_each_query_is_coloured_only_where_a_difference_is_shown() -> None:
-    picture = pictures("theflash")["ratio-of-each-query"]
-    rows = rows_of(picture)
-    slower = {row["case"] for row in rows if row["series"] == "longer"}
+    chart = charts_of_account("theflash")["ratios"]
+    slower = {row["name"] for row in chart.rows if row["kind"] == "worse"}
     assert slower == {"Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22"}
-    assert {row["case"] for row in rows if row["verdict"] == "equivalent"} == {"Q14", "Q15"}
-    assert "1.249 (95 % CI 1.216 to 1.283)" in rows[0]["panel"]
+    assert {row["name"] for row in chart.rows if row["kind"] == "same"} == {"Q14", "Q15"}
     # A chart that is seen by itself says so too.
-    assert "1.249" in str(picture.specification(with_title=True)["title"]["subtitle"])
+    assert "1.249 (95 % CI 1.216 to 1.283)" in chart.panels[0]
+    assert chart.panels[0] in chart.svg
 
 
 def test_a_page_of_times_opens_with_how_they_compare(tmp_path: Path) -> None:
@@ -113,29 +97,24 @@ def test_the_name_of_a_report_is_enough_to_show_it(capfd: pytest.CaptureFixture[
 
 
 def test_what_one_system_took_has_no_ratio() -> None:
-    assert list(pictures("theflash-ssd")) == ["time-of-each-query"]
+    assert list(charts_of_account("theflash-ssd")) == ["query-seconds"]
 
 
 def test_ceilings_are_drawn_in_the_units_of_the_results_and_no_line_joins_two_points() -> None:
-    picture = pictures("skyhook")["data-against-threads"]
-    rows = rows_of(picture)
+    chart = charts_of_account("skyhook")["data-against-load"]
     printed = {
-        row["x"]: float(row["rate"])
-        for row in rows
-        if row["series"] and "words" not in row["series"]
+        row["load"]: row["bytes_per_s"] / 2**20 for row in chart.rows if "is_said" not in row
     }
-    assert printed == {"1": 350.0, "10": 950.0}
-    said = {row["x"]: float(row["rate"]) for row in rows if "words" in row["series"]}
-    assert said.keys() == {"4", "8", "10"}
-    ceilings = {row["ceiling"]: float(row["rate"]) for row in rows if row["ceiling"]}
-    assert ceilings["network path between client and store"] == pytest.approx(907.2, abs=0.1)
+    assert printed == pytest.approx({1: 350.0, 10: 950.0}, rel=1e-4)
+    assert {row["load"] for row in chart.rows if "is_said" in row} == {4, 8, 10}
+    (panel,) = [one["near"] for one in chart.ceilings]
+    near = {one["name"]: one["limit"] / 2**20 for one in panel}
+    assert near["network path between client and store"] == pytest.approx(907.2, abs=0.1)
     # The store's own bench writes, and bounds no read.
-    assert not [name for name in ceilings if "OSD" in name]
-    assert ceilings["NVMe device"] == pytest.approx(2422.3, abs=0.1)
-    assert "no point" in picture.caption
-    layers = picture.specification(with_title=False)["layer"]
-    lines = [layer for layer in layers if "line" in str(layer["mark"])]
-    assert all("ceiling" in str(layer["transform"]) for layer in lines)
+    assert not [name for name in near if "OSD" in name]
+    assert near["NVMe device"] == pytest.approx(2422.3, abs=0.1)
+    assert "no point" in chart.caption
+    assert 'class="line"' not in chart.svg
 
 
 def test_a_page_and_markdown_hold_the_tables_to_the_byte_and_the_findings(tmp_path: Path) -> None:
@@ -171,7 +150,7 @@ def test_logs_of_several_clients_stand_beside_each_other_with_their_threads(
         for client, factor in (("m5.large", 1.0), ("c5n.large", 1.5))
     ]
     print_accounts(names, "svg", tmp_path / "charts")
-    text = (tmp_path / "charts" / "operations-against-threads.svg").read_text()
+    text = (tmp_path / "charts" / "throughput.svg").read_text()
     for word in ("client × threads", "m5.large", "c5n.large", "below: client"):
         assert word in text
 

@@ -14,12 +14,11 @@ from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.rules import limit_in_words
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts.images import png_files
-from loadstone.report.charts.overview import pictures
 from loadstone.report.formats.document import document
+from loadstone.report.formats.html import drawn_of_run
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
-from tests.unit.chart_columns import check_columns
+from tests.unit.drawn_charts import DrawnChart, charts_of_run
 from tests.unit.synthetic_run import STARTED_UNIX_NS, Folder, trial
 
 MIB = 2**20
@@ -251,46 +250,48 @@ def test_a_run_without_ceilings_has_no_such_finding_table_or_chart(tmp_path: Pat
     folder = Folder(tmp_path / "run", "plain", 70)
     for number, threads in enumerate((1, 4, 8), start=1):
         folder.add(trial(number, "a", "get", clients=threads, size=SIZE), 10 * threads)
-    found = analyse(read_run(folder.close(campaign={"name": "plain"}, campaign_file="")))
+    run = read_run(folder.close(campaign={"name": "plain"}, campaign_file=""))
+    found = analyse(run)
     assert found.ceilings == ()
     assert not [one for one in found.findings if one.rule == "bottleneck"]
-    assert not [one.name for one in pictures(found) if one.name.startswith("data-")]
+    assert not [name for name in charts_of_run(run, found) if name.startswith("data-")]
 
 
-def rows_of(findings: Findings, name: str) -> list[dict[str, str]]:
-    import csv
-    import io
-
-    (picture,) = [one for one in pictures(findings) if one.name == name]
-    text = picture.specification(with_title=False)["data"]["values"]
-    return list(csv.DictReader(io.StringIO(text)))
+@pytest.fixture(scope="module")
+def charts(skyhook: Run, findings: Findings) -> dict[str, DrawnChart]:
+    return charts_of_run(skyhook, findings)
 
 
 def test_the_chart_against_threads_has_the_means_and_every_ceiling_of_its_target(
-    findings: Findings,
+    charts: dict[str, DrawnChart],
 ) -> None:
-    rows = rows_of(findings, "data-against-threads")
-    panel = [row for row in rows if row["panel"] == "four-osds, get"]
-    points = {float(row["x"]): float(row["rate"]) for row in panel if row["series"]}
-    assert points == {threads: rate(n) for threads, n in RATES["four-osds", "get"].items()}
-    lines = {row["ceiling"]: float(row["rate"]) for row in panel if row["ceiling"]}
+    chart = charts["data-against-load"]
+    points = {
+        row["load"]: row["bytes_per_s"] / MIB
+        for row in chart.rows
+        if row["panel"] == "four-osds, get"
+    }
+    assert points == pytest.approx(
+        {threads: rate(n) for threads, n in RATES["four-osds", "get"].items()}, rel=1e-4
+    )
+    near = {one["title"]: {c["name"]: c["limit"] for c in one["near"]} for one in chart.ceilings}
+    lines = near["four-osds, get"]
     assert set(lines) == {"network path (iperf3)", "rados bench", "device (fio)"}
-    assert lines["network path (iperf3)"] == pytest.approx(NETWORK / MIB, rel=1e-3)
-    assert lines["device (fio)"] == pytest.approx(DEVICE / MIB, rel=1e-3)
-    told = {row["ceiling"]: row["limit"] for row in panel if row["ceiling"]}
-    assert told["device (fio)"].startswith("2,422 MiB/s = ")
-    writes = {row["ceiling"] for row in rows if row["panel"] == "four-osds, put"}
-    assert "device (fio)" not in writes
+    assert lines["network path (iperf3)"] == pytest.approx(NETWORK, rel=1e-3)
+    assert lines["device (fio)"] == pytest.approx(DEVICE, rel=1e-3)
+    assert any(words.startswith("device (fio), 2,422 MiB/s = ") for words in chart.legend)
+    assert "device (fio)" not in near["four-osds, put"]
 
 
 def test_a_ceiling_far_above_is_named_and_not_drawn_where_it_is_not(tmp_path: Path) -> None:
-    path = write_skyhook(tmp_path / "run", device=50e9)
-    found = analyse(read_run(path))
-    for name in ("data-against-threads", "data-over-time"):
-        assert "device (fio)" not in {row["ceiling"] for row in rows_of(found, name)}
-        (picture,) = [one for one in pictures(found) if one.name == name]
-        assert "not drawn: " in picture.caption
-        assert "device (fio), 47,684 MiB/s" in picture.caption
+    run = read_run(write_skyhook(tmp_path / "run", device=50e9))
+    charts = charts_of_run(run, analyse(run))
+    for name in ("data-against-load", "data-over-time"):
+        drawn = {one["name"] for panel in charts[name].ceilings for one in panel["near"]}
+        assert drawn
+        assert "device (fio)" not in drawn
+        assert "not drawn: " in charts[name].caption
+        assert "device (fio), 47,684 MiB/s" in charts[name].caption
 
 
 def test_a_rate_beside_threads_and_ceilings_out_of_sight_still_make_charts(tmp_path: Path) -> None:
@@ -301,21 +302,20 @@ def test_a_rate_beside_threads_and_ceilings_out_of_sight_still_make_charts(tmp_p
     paced["case"] |= {"workload": "paced", "parameters": {"rate_per_s": 100.0, "size": SIZE}}
     folder.add(paced, 100)
     add_ceiling(tmp_path / "run", 1, "device", ["one"], [measurement("read", "read", 50e12)])
-    found = analyse(read_run(folder.close(campaign={}, campaign_file="")))
-    assert {row["x"] for row in rows_of(found, "data-against-threads")} == {"1", "2", "4"}
-    over_time = {row["series"] for row in rows_of(found, "data-over-time")}
-    assert over_time == {"1 thread", "2 threads", "4 threads", "100/s"}
-    # A scale without any value makes a picture of no size.
-    assert set(png_files(pictures(found))) >= {"data-against-threads.png", "data-over-time.png"}
+    run = read_run(folder.close(campaign={}, campaign_file=""))
+    charts = charts_of_run(run, analyse(run))
+    assert {row["load"] for row in charts["data-against-load"].rows} == {1, 2, 4}
+    assert len({row["series"] for row in charts["data-over-time"].rows}) == 4
 
 
-def test_over_time_each_thread_count_is_a_line_below_the_ceilings(findings: Findings) -> None:
-    rows = rows_of(findings, "data-over-time")
-    panel = [row for row in rows if row["panel"] == "one-osd, get"]
-    assert {row["series"] for row in panel if row["series"]} == {
-        "1 thread", "4 threads", "8 threads", "10 threads",
-    }  # fmt: skip
-    assert "rados bench" in {row["ceiling"] for row in panel}
+def test_over_time_each_thread_count_is_a_line_below_the_ceilings(
+    charts: dict[str, DrawnChart],
+) -> None:
+    chart = charts["data-over-time"]
+    own = [row for row in chart.rows if row["panel"] == chart.panels[0]]
+    assert len({row["trial"] for row in own}) == len({row["key"] for row in own}) > 2
+    drawn = {c["name"] for one in chart.ceilings if "one-osd" in one["title"] for c in one["near"]}
+    assert not drawn or "rados bench" in drawn
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "html"])
@@ -357,12 +357,13 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     (path / "hooks.jsonl").write_text(json.dumps(early) + "\n" + json.dumps(entry) + "\n")
     run = read_run(path)
     found = analyse(run)
-    marks = [row for row in rows_of(found, "throughput-over-time") if row.get("hook")]
-    (mark,) = marks
-    assert (float(mark["elapsed"]), mark["trial"]) == (30.0, "0001")
-    assert mark["hook"].startswith("restart: ")
-    assert mark["hook"].endswith(" 1")
-    check_columns(pictures(found))
+    (mark,) = drawn_of_run(run, found)["marks"]
+    assert (mark["elapsed_s"], mark["trial"]) == (30.0, "0001")
+    assert mark["words"].startswith("restart: ")
+    assert mark["words"].endswith(" 1")
+    chart = charts_of_run(run, found)["rate-over-time"]
+    assert mark["words"] in chart.svg
+    assert "Marked" in chart.caption
     text = REPORTS["markdown"].render(run, found, Options()).decode()
     assert why in text
     assert re.search(r"\bdrop at 30s: [a-z ]+ 1; restart\b", text)
@@ -376,7 +377,7 @@ def test_a_target_has_one_colour_in_all_charts_whichever_was_measured_first(tmp_
     for number, target in enumerate(("late", "early"), start=1):
         folder.add(trial(number, target, "get", clients=1, size=SIZE), 1000 * number)
     campaign = {"targets": {"early": {}, "late": {}}}
-    found = analyse(read_run(folder.close(campaign=campaign, campaign_file="")))
-    for name in ("throughput", "throughput-over-time", "latency-over-time"):
-        seen = dict.fromkeys(row["series"] for row in rows_of(found, name))
-        assert list(seen) == ["early", "late"], name
+    run = read_run(folder.close(campaign=campaign, campaign_file=""))
+    charts = charts_of_run(run, analyse(run))
+    for name in ("throughput", "rate-over-time", "latency-over-time"):
+        assert charts[name].legend == {"early": "var(--series-0)", "late": "var(--series-1)"}, name

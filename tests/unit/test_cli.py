@@ -87,7 +87,7 @@ def test_help_imports_nothing_heavy() -> None:
         import sys
         from loadstone.cli import main
         main(["--help"])
-        heavy = {"rich", "typer", "pyarrow", "numpy", "altair", "pydantic", "loadstone._loadgen"}
+        heavy = {"rich", "typer", "pyarrow", "numpy", "pydantic", "loadstone._loadgen"}
         assert not heavy & set(sys.modules), heavy & set(sys.modules)
     """
     subprocess.run([sys.executable, "-c", inspect.cleandoc(program)], check=True)

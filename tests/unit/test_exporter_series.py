@@ -1,20 +1,16 @@
 """Series of the targets' exporters: which are worth a chart, in which unit, and where it stands."""
 
-import csv
-import io
 import math
 
 import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.limits.exporter_series import METRICS_MAX
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts.overview import evidence_pictures, pictures
-from loadstone.report.pages.chart_data import chart_data
+from loadstone.report.formats.html import drawn_of_run
 from loadstone.results.store import read_run
-from tests.unit.chart_columns import check_columns
+from tests.unit.drawn_charts import charts_of_run
 from tests.unit.synthetic_run import PROBES, SECOND_NS, Folder, trial, trial_rows
 
 SECONDS = 10
@@ -84,15 +80,13 @@ def test_lines_are_named_by_what_differs(run):
 
 def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     findings = analyse(run)
-    sent, queue = evidence_pictures(findings)
-    check_columns((sent, queue))
-    assert sent.title == "node_sent_bytes_total (MiB/s), probe osds"
-    assert sent.caption.startswith("osd1, osd2, ")
+    charts = charts_of_run(run, findings)
+    sent, queue = charts["target-osds-node-sent-bytes-total"], charts["target-osds-queue-seconds"]
+    assert sent.caption.startswith("osd1, osd2.")
     assert "1 stood still;" in queue.caption
-    layer = queue.specification(with_title=False)["layer"][0]
-    rows = list(csv.DictReader(io.StringIO(layer["data"]["values"])))
-    assert {row["series"] for row in rows} == {"osd1", "osd2"}
-    shown = chart_data(findings, answer_of(findings), (), counted="request")["exporters"]
+    assert {row["series"] for row in queue.rows} == {"osd1", "osd2"}
+    shown = drawn_of_run(run, findings)["exporters"]
+    assert shown[0]["unit"] == "MiB/s"
     assert [metric["title"] for metric in shown] == [
         "node_sent_bytes_total (probe osds)",
         "queue_seconds (probe osds)",
@@ -112,17 +106,17 @@ def test_their_number_is_bounded(tmp_path):
             for disk in range(20)
         ]  # fmt: skip
 
-    findings = analyse(write(tmp_path / "run", many))
+    run = write(tmp_path / "run", many)
+    findings = analyse(run)
     assert len(findings.exporters.metrics) == METRICS_MAX
     assert findings.exporters.others == 30 - METRICS_MAX
-    first, *_, last = evidence_pictures(findings)
-    assert "20 series, the 7" in first.caption
-    assert "22 more metrics" in last.caption
+    first, *_, last = drawn_of_run(run, findings)["exporters"]
+    assert "20 series, the 7" in first["remark"]
+    assert "22 more metrics" in last["remark"]
 
 
 def test_without_exporters_there_is_no_such_chart(tmp_path):
     folder = Folder(tmp_path / "run", "plain", seconds=4)
     folder.add(trial(1, "ceph", "get"), 100)
     run = read_run(folder.close(campaign={}, campaign_file=""))
-    assert evidence_pictures(analyse(run)) == ()
-    assert pictures(analyse(run))
+    assert drawn_of_run(run, analyse(run))["exporters"] == []

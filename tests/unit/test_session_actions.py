@@ -10,12 +10,12 @@ import pytest
 from loadstone import _loadgen
 from loadstone._loadgen import StreamEncoder, Table
 from loadstone.analysis.cells.sessions import ACTIONS_MAX, SESSIONS_MAX, read_session_actions
-from loadstone.report.charts.script_sessions import charts_of_sessions
+from loadstone.report.pages.chart_data import session_data
 from loadstone.results.record import Record, Run
 from loadstone.script.compiled import CompiledScript, check, compile_script
 from loadstone.script.mistakes import Mistakes
 from loadstone.script.table import read_actions
-from tests.unit.chart_columns import check_columns
+from tests.unit.drawn_charts import charts_of
 
 HEAD = "session,action,user,space,object,size,recipients,expect\n"
 PLAIN = """\
@@ -200,15 +200,16 @@ def test_the_chart_has_a_lane_for_each_session_and_counts_what_failed(tmp_path: 
             (DELETE, "b", 9, 12, "ok"),
         ]
     )
-    (picture,) = charts_of_sessions(Run(path=tmp_path, manifest={}, records=(record,)))
-    check_columns([picture])
-    specification = picture.specification(with_title=False)
-    assert specification["data"]["values"].splitlines() == [
-        "panel,series,lane,begin,end,outcome",
-        ",WRITE,session 1,0.0,0.002,ok",
-        ",READ,session 1,0.003,0.004,stale",
-        ",WRITE,session 2,0.001,0.003,ok",
-        ",DELETE,session 2,0.004,0.007,ok",
+    data = session_data(Run(path=tmp_path, manifest={}, records=(record,)))
+    chart = charts_of({"sessions": data})["sessions"]
+    found = [tuple(row[name] for name in ("lane", "action", "begin", "end", "outcome"))
+             for row in chart.rows]  # fmt: skip
+    assert found == [
+        ("session 1", "WRITE", 0.0, 0.002, "ok"),
+        ("session 1", "READ", 0.003, 0.004, "stale"),
+        ("session 2", "WRITE", 0.001, 0.003, "ok"),
+        ("session 2", "DELETE", 0.004, 0.007, "ok"),
     ]
-    assert " 0001 (store, 2 threads)" in picture.caption
-    assert "4 actions; 1 of" in picture.caption
+    assert "failed" in chart.legend
+    assert " 0001 (store, 2 threads)" in chart.caption
+    assert "4 actions; 1 of" in chart.caption

@@ -136,8 +136,9 @@ def _page(one: Shown, form: str) -> bytes:
 
 def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> None:
     from loadstone.analysis.standards.plausibility import judge
+    from loadstone.report.charts.account_rows import account_data
+    from loadstone.report.charts.headless import draw
     from loadstone.report.charts.images import png_files, svg_files
-    from loadstone.report.formats.account_page import pictures_of_account
 
     if output is None:
         raise InputError(
@@ -145,7 +146,7 @@ def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> Non
             hint=f"name a folder to put them in: -f {form} -o DIR",
         )
     for one in found:
-        drawn = pictures_of_account(one.account, judge(one.account))
+        drawn = draw(account_data(one.account, judge(one.account)))
         if not drawn:
             raise InputError(
                 f"{one.name} has nothing to draw: no rates along a load, and no repeated times",

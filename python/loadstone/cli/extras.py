@@ -4,7 +4,7 @@ import importlib.util
 
 from loadstone.errors import LoadstoneError
 
-REPORT_MODULES = ("altair", "jinja2", "numpy", "pyarrow", "scipy", "vl_convert")
+REPORT_MODULES = ("jinja2", "numpy", "py_mini_racer", "pyarrow", "resvg_py", "scipy")
 """What the extra "report" brings: statistics, charts, scripts and Parquet of other programs."""
 
 INSTALL = "pip install 'loadstone[report]'"

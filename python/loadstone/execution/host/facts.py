@@ -50,7 +50,7 @@ KERNEL_OPTIONS = (
     "tsc",
     "clocksource",
 )
-LIBRARIES = ("pyarrow", "numpy", "scipy", "altair", "pydantic")
+LIBRARIES = ("pyarrow", "numpy", "scipy", "pydantic")
 
 
 def versions() -> dict[str, str]:

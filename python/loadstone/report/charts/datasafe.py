@@ -7,40 +7,25 @@ each action, and no line between loads of two clients.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-
-import altair as alt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from loadstone.analysis import Findings
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.of_scripts import answer_of_scripts
 from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.naming import describe_parameter
 from loadstone.documents.manifest import HostFacts
 from loadstone.errors import InputError
-from loadstone.report.charts.parts.categories import (
-    CategoryRow,
-    factor_axis,
-    factor_domain,
-    lettered,
-    letters,
-    variant_dash,
-    variant_shape,
-)
-from loadstone.report.charts.parts.drawing import (
-    NUMBER,
-    WIDE,
-    Picture,
-    data,
-    series_color,
-    shortened,
-)
-from loadstone.report.charts.script_actions import completed_charts
 from loadstone.report.options import Options
+from loadstone.report.pages.chart_data import load_axis, result_row, short
 from loadstone.report.tables.published.datasafe import TABLED, busy_rate, load_of
 from loadstone.results.record import Run
 from loadstone.results.several import CLIENT
 
-HEIGHT = 430
 ENCRYPTION, BUCKETS = "encryption", "buckets"
 OF_MODES = ("WRITE", "SHARE")
 """What the chart of two modes shows: the actions that encrypt."""
@@ -82,15 +67,30 @@ class _Look:
     axis: str
 
 
-def charts_of_datasafe(run: Run, findings: Findings, options: Options) -> tuple[Picture, ...]:
-    """Return the charts that the run has actions for; each is followed by the better one."""
+def datasafe_data(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
+    """Return what the charts are drawn from that the run has actions for."""
     points = _points(run, findings, options)
-    if not points:
+    scripts = answer_of_scripts(findings, answer_of(findings))
+    if not points or scripts is None:
         raise InputError(
             "the charts of datasafe are of users' actions, and this run has none",
             "run a campaign with a script, such as examples/datasafe.yaml",
         )
-    return tuple(picture for chosen in _charts(points) for picture in chosen.pictures(findings))
+    results = {_key(one.cell): result_row(one, None, 1) for one in scripts.each.results}
+    for row in results.values():
+        row["curve"] = []
+    return {
+        "counted": "action",
+        "targets": [],
+        "load": load_axis([one.action.cell.parameters for one in points]) or "threads",
+        "results": [],
+        "rounds": [],
+        "layout": [chart.data(results, findings) for chart in _charts(points)],
+    }
+
+
+def _key(cell: Cell) -> tuple[object, ...]:
+    return (cell.target, cell.workload, cell.operation, *sorted(cell.parameters.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,18 +100,18 @@ class _Chart:
     points: Sequence[_Point]
     look: _Look
 
-    def pictures(self, findings: Findings) -> Iterable[Picture]:
-        name = NO_FILE_NAME.sub("-", self.name.lower())
-        yield Picture(
-            name=name,
-            title=self.title,
-            caption=CAPTION,
-            chart=_drawn(self.points, self.look),
-        )
+    def data(self, results: Mapping[tuple[object, ...], Any], findings: Findings) -> dict[str, Any]:
         clients = {one.client for one in self.points}
-        client = next(iter(clients)) if len(clients) == 1 else findings.client
-        actions = [one.action for one in self.points]
-        yield from completed_charts(actions, client, name=name, title=self.title)
+        cells = [replace(one.action.cell, operation=one.action.action) for one in self.points]
+        keys = dict.fromkeys(_key(cell) for cell in cells)
+        return {
+            "name": NO_FILE_NAME.sub("-", self.name.lower()),
+            "title": self.title,
+            "caption": CAPTION,
+            "client": next(iter(clients)) if len(clients) == 1 else findings.client,
+            "results": [results[key] for key in keys if key in results],
+            **_lines(self.points, self.look),
+        }
 
 
 def _charts(points: Sequence[_Point]) -> Iterable[_Chart]:
@@ -222,7 +222,7 @@ def _points(run: Run, findings: Findings, options: Options) -> list[_Point]:
         points.append(
             _Point(
                 action=one,
-                rate=shortened(busy_rate(one, threads)),
+                rate=short(busy_rate(one, threads)),
                 kind=_kind(client, options),
                 cores=cores.get(client, 0),
                 client=client or findings.client,
@@ -259,49 +259,23 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _drawn(points: Sequence[_Point], look: _Look) -> alt.TopLevelMixin:
+def _lines(points: Sequence[_Point], look: _Look) -> dict[str, Any]:
     ordered = sorted(
         points,
         key=lambda one: (TABLED.index(one.action.action), one.size, look.place(one)[0]),
     )
     order = {look.place(one)[1]: look.place(one)[0] for one in ordered}
-    categories = sorted(order, key=lambda name: order[name])
-    rows = [
-        CategoryRow(
-            panel="",
-            series=look.series(one),
-            dash=look.dash(one),
-            x=look.place(one)[1],
-            value=one.rate,
-        )
-        for one in ordered
-    ]
-    domain = factor_domain([row.value for row in rows])
-    width = WIDE - 70
-    rows = lettered(rows, categories, domain, (width, HEIGHT))
-    base = alt.Chart().encode(
-        x=alt.X(
-            "x:N",
-            sort=categories,
-            title=look.axis,
-            scale=alt.Scale(domain=categories, type="point", padding=1),
-            axis=alt.Axis(labelAngle=0 if len(categories) <= PLAIN_MAX else -30, labelLimit=0),
-        ),
-        y=factor_axis("actions per second × threads (logarithmic)", domain),
-        color=series_color(rows),
-    )
-    line = base.mark_line(point={"size": 40, "filled": True}, strokeWidth=1.6).encode(
-        strokeDash=variant_dash(rows),
-        shape=variant_shape(rows),
-        tooltip=[
-            alt.Tooltip("series:N", title="line"),
-            alt.Tooltip("dash:N", title="variant"),
-            alt.Tooltip("x:N", title="load"),
-            alt.Tooltip("value:Q", title="actions/s", format=NUMBER),
+    return {
+        "label": look.axis,
+        "categories": sorted(order, key=lambda name: order[name]),
+        "rows": [
+            {
+                "series": look.series(one),
+                "variant": look.dash(one),
+                "x": look.place(one)[1],
+                "value": one.rate,
+                "is_void": bool(VOIDING & {*one.action.cell.labels}),
+            }
+            for one in ordered
         ],
-    )
-    return alt.layer(line, *letters(base)).properties(width=width, height=HEIGHT, data=data(rows))
-
-
-PLAIN_MAX = 8
-"""More places on the axis than these have their names written aslant."""
+    }

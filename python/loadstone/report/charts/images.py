@@ -1,23 +1,24 @@
 """Every chart as a file of its own, for slides and papers: SVG and PNG, made without a browser."""
 
-import base64
-import json
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any
 
-import vl_convert
+import resvg_py
 
 from loadstone.analysis import Findings
-from loadstone.report.charts.datasafe import charts_of_datasafe
-from loadstone.report.charts.overview import evidence_pictures, pictures
-from loadstone.report.charts.parts.drawing import Picture
-from loadstone.report.charts.script_sessions import charts_of_sessions
+from loadstone.report.charts.datasafe import datasafe_data
+from loadstone.report.charts.headless import Picture, draw
+from loadstone.report.formats.html import drawn_of_run
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 PNG_SCALE = 2
+FONT = "Inter"
 
-LAYOUTS: Mapping[str, Callable[[Run, Findings, Options], tuple[Picture, ...]]] = {
-    "datasafe": charts_of_datasafe,
+LAYOUTS: Mapping[str, Callable[[Run, Findings, Options], dict[str, Any]]] = {
+    "datasafe": datasafe_data,
 }
 """The layouts of published reports that have charts of their own, by the names of their tables."""
 
@@ -34,34 +35,37 @@ def render_png(run: Run, findings: Findings, options: Options) -> Mapping[str, b
 
 def _pictures(run: Run, findings: Findings, options: Options) -> tuple[Picture, ...]:
     """Return a layout's own charts where it has some, or else all charts of the run."""
-    draw = LAYOUTS.get(options.table or "")
-    if draw is not None:
-        return draw(run, findings, options)
-    sessions = charts_of_sessions(run) if findings.actions else ()
-    return (*pictures(findings), *sessions, *evidence_pictures(findings))
+    layout = LAYOUTS.get(options.table or "")
+    return draw(drawn_of_run(run, findings) if layout is None else layout(run, findings, options))
 
 
-def svg_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:
+def svg_files(pictures: Sequence[Picture]) -> Mapping[str, bytes]:
     """Return charts as SVG, by their files' names."""
-    return {f"{one.name}.svg": _svg(one, with_title=True) for one in drawn}
+    return {f"{picture.name}.svg": picture.svg.encode() for picture in pictures}
 
 
-def _svg(picture: Picture, *, with_title: bool) -> bytes:
-    text = json.dumps(picture.specification(with_title=with_title))
-    return vl_convert.vegalite_to_svg(text).encode()
+def png_files(pictures: Sequence[Picture]) -> Mapping[str, bytes]:
+    """Return charts as PNG, by their files' names, in a font that needs none of the host's."""
+    fonts = resources.files("loadstone.report.pages").joinpath("vendor", "fonts")
+    with contextlib.ExitStack() as stack:
+        files = [
+            str(stack.enter_context(resources.as_file(fonts / f"Inter-{weight}.ttf")))
+            for weight in ("Regular", "SemiBold")
+        ]
+        return {
+            f"{picture.name}.png": resvg_py.svg_to_bytes(
+                svg_string=picture.svg,
+                zoom=PNG_SCALE,
+                font_files=files,
+                font_family=FONT,
+                sans_serif_family=FONT,
+                # Names in scripts that the font lacks are drawn where the host has a font for them.
+                skip_system_fonts=_is_known(picture.svg),
+            )
+            for picture in pictures
+        }
 
 
-def embedded(drawn: Sequence[Picture]) -> tuple[tuple[Picture, str], ...]:
-    """Return charts, each with its SVG in Base64, as a page holds it: the page says the title."""
-    return tuple((one, base64.b64encode(_svg(one, with_title=False)).decode()) for one in drawn)
-
-
-def png_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:
-    """Return charts as PNG, by their files' names."""
-    return {
-        f"{one.name}.png": vl_convert.vegalite_to_png(_text(one), scale=PNG_SCALE) for one in drawn
-    }
-
-
-def _text(picture: Picture) -> str:
-    return json.dumps(picture.specification(with_title=True))
+def _is_known(text: str) -> bool:
+    """Tell whether the fonts that are shipped have every letter of a text."""
+    return all(letter <= "\u045f" or "\u2010" <= letter <= "\u27ff" for letter in text)

@@ -68,26 +68,32 @@ def render_comparisons(found: Sequence[Comparison], controls: Collection[tuple[s
             "margin": MARGIN,
             "pairs": [{"a": pair.a, "b": pair.b} for pair in pairs],
             "cases": [
-                {
-                    "name": case.name,
-                    "pair": case.pair,
-                    "ratio": case.ratio,
-                    "low": case.low,
-                    "high": case.high,
-                    "verdict": case.verdict,
-                    "kind": case.kind,
-                    "words": case.words,
-                    "a": case.a,
-                    "b": case.b,
-                }
-                for pair in pairs
-                for case in pair.cases
-                if case.verdict != "void"
+                _drawn(case) for pair in pairs for case in pair.cases if case.verdict != "void"
             ],
         },
         title=names,
         pairs=pairs,
     )
+
+
+def ratio_rows(found: Comparison, place: int) -> list[dict[str, object]]:
+    """Return the cases of a comparison as charts show them, void ones too."""
+    return [_drawn(_case(found, one, place)) for one in found.comparisons]
+
+
+def _drawn(case: ComparedCase) -> dict[str, object]:
+    return {
+        "name": case.name,
+        "pair": case.pair,
+        "ratio": case.ratio,
+        "low": case.low,
+        "high": case.high,
+        "verdict": case.verdict,
+        "kind": case.kind,
+        "words": case.words,
+        "a": case.a,
+        "b": case.b,
+    }
 
 
 def _pair(found: Comparison, place: int, *, is_control: bool) -> ComparedPair:

@@ -63,10 +63,6 @@ def render_history(found: History, campaign: str) -> bytes:
         title=f"History of {campaign}",
         sentence=_sentence(found),
         tiles=tuple(_tiles(found)),
-        trends=[
-            {"title": f"{one.name or 'all'}: {metric_words(one.metric)}", "caption": _caption(one)}
-            for one in drawn
-        ],
         undrawn=len(trends) - len(drawn),
         rows=[_row(one) for one in trends],
         changes=[_words(trend, one) for trend in trends for one in reversed(trend.changes)],
@@ -89,6 +85,8 @@ def _urgency(trend: Trend) -> tuple[bool, int, str, str]:
 
 def _drawn(trend: Trend) -> dict[str, object]:
     return {
+        "title": f"{trend.name or 'all'}: {metric_words(trend.metric)}",
+        "caption": _caption(trend),
         "metric": trend.metric,
         "newest": trend.newest,
         "expected": list(trend.expected) if trend.expected else None,

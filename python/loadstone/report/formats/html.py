@@ -6,17 +6,17 @@ It loads nothing from outside, so that it opens the same on an air-gapped machin
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, answer_of, results_of
+from loadstone.analysis.answers.answer import Answer, Result, answer_of, results_of
 from loadstone.analysis.answers.headline import headline_of
-from loadstone.analysis.answers.of_scripts import answer_of_scripts
+from loadstone.analysis.answers.of_scripts import ScriptAnswer, answer_of_scripts
 from loadstone.analysis.rules.rule import EFFECTS
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
-from loadstone.report.formats.queries_page import render_queries
+from loadstone.report.formats.queries_page import query_data, render_queries
 from loadstone.report.next_step import next_step
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
@@ -45,28 +45,20 @@ from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
-if TYPE_CHECKING:
-    from loadstone.report.charts.parts.drawing import Picture
-
-
-PICTURED_MAX = 200
-"""Charts of more actions than these are files of their own: a page of megabytes opens slowly."""
-
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the page."""
     if findings.queries is not None and options.table is None:
         return render_queries(run, findings, findings.queries)
     answer = answer_of(findings)
-    rounds = results_of(findings, findings.totals) if findings.cases != findings.totals else ()
+    rounds = _rounds(findings)
     scripts = answer_of_scripts(findings, answer)
-    shown = (answer, rounds) if scripts is None else (scripts.each, ())
-    counted = "request" if scripts is None else "action"
+    drawn = _drawn(run, findings, answer, scripts)
     asked = render_template(options.table, findings, options) if options.table is not None else ""
     return render_page(
         "run.html.jinja",
-        data=chart_data(findings, *shown, counted=counted),
-        counted=counted,
+        data=drawn,
+        counted=drawn["counted"],
         title=run.name,
         headline=headline_of(findings, answer if scripts is None else scripts.whole),
         summary=summary_words(run, findings, answer),
@@ -78,7 +70,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         actions=_present(actions_table(findings), groups_table(findings), replays_table(findings)),
-        pictures=_action_pictures(run, findings),
+        has_sessions=drawn["sessions"] is not None,
         numbers=_present(
             results_table(findings, options),
             iterations_table(findings, options),
@@ -111,17 +103,24 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     )
 
 
-def _action_pictures(run: Run, findings: Findings) -> tuple[tuple["Picture", str], ...]:
-    """Return the charts of a script's actions, each with its SVG in Base64."""
-    if not findings.actions:
-        return ()
-    # What draws them takes longer to import than the page of another run takes to make.
-    from loadstone.report.charts.images import embedded
-    from loadstone.report.charts.script_actions import charts_of_actions
-    from loadstone.report.charts.script_sessions import charts_of_sessions
+def drawn_of_run(run: Run, findings: Findings) -> dict[str, Any]:
+    """Return what the charts of a run are drawn from, on its page and as files."""
+    if findings.queries is not None:
+        return query_data(findings.queries)
+    answer = answer_of(findings)
+    return _drawn(run, findings, answer, answer_of_scripts(findings, answer))
 
-    along = charts_of_actions(findings) if len(findings.actions) <= PICTURED_MAX else ()
-    return embedded((*along, *charts_of_sessions(run)))
+
+def _drawn(
+    run: Run, findings: Findings, answer: Answer, scripts: ScriptAnswer | None
+) -> dict[str, Any]:
+    if scripts is not None:
+        return chart_data(run, findings, scripts.each, (), counted="action")
+    return chart_data(run, findings, answer, _rounds(findings), counted="request")
+
+
+def _rounds(findings: Findings) -> tuple[Result, ...]:
+    return results_of(findings, findings.totals) if findings.cases != findings.totals else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The report of a run of queries as one page: seconds and bytes of each, on each arm."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import answer_of
@@ -40,7 +41,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
     host = run.manifest.get("host") or {}
     return render_page(
         "queries.html.jinja",
-        data={"queries": list(_points(results))},
+        data=query_data(results),
         title=run.name,
         summary=summary_words(run, findings, answer),
         sentence=sentence_of(results),
@@ -112,6 +113,17 @@ def _tiles(results: QueryResults) -> Iterable[Tile]:
         )
 
 
+def query_data(results: QueryResults) -> dict[str, Any]:
+    """Return what the charts of queries are drawn from."""
+    return {
+        "query_words": (
+            "Each dot is a query's median, its line all of its runs; logarithmic. Queries that"
+            " failed, or answered wrongly, have none."
+        ),
+        "queries": list(_points(results)),
+    }
+
+
 def _points(results: QueryResults) -> Iterable[dict[str, object]]:
     for arm in results.arms:
         for one in arm.queries:
@@ -119,9 +131,10 @@ def _points(results: QueryResults) -> Iterable[dict[str, object]]:
             yield {
                 "arm": results.name_of(arm.arm),
                 "query": one.query,
-                "median_ns": round(one.median_s * 1e9) if one.median_s is not None else None,
-                "least_ns": round(min(times) * 1e9) if times else None,
-                "most_ns": round(max(times) * 1e9) if times else None,
+                "value_ns": round(one.median_s * 1e9) if one.median_s is not None else None,
+                "low_ns": round(min(times) * 1e9) if times else None,
+                "high_ns": round(max(times) * 1e9) if times else None,
+                "times_ns": [round(time * 1e9) for time in times],
                 "runs": len(times),
                 "read_bytes": one.read_bytes,
                 "limit": one.limit,

@@ -7,25 +7,41 @@ eye sees no more. The same keys name the same things as in the JSON report.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from loadstone import units
 from loadstone.analysis import Findings
+from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.answers.answer import LOADS, Answer, Result
 from loadstone.analysis.answers.headline import case_words
 from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.instrument.resources import RESOURCES
+from loadstone.analysis.cells.sessions import ACTIONS_MAX, TimedAction, read_session_actions
+from loadstone.analysis.instrument.resources import RESOURCES, ResourceSeries
+from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSeries
+from loadstone.analysis.limits.measured_ceilings import ceilings_of
+from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.target_state import ending, is_good
-from loadstone.analysis.naming import describe_size
+from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.standards.plausibility.bottleneck import limit_of
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.report.tables.capacity import STALLED
+from loadstone.results.record import Record, Run
 
 CURVE_POINTS_MAX = 4000
 SECONDS_MIN = 3
 """A trial that took less has no shape over time."""
 
+TRIALS_FOR_INTERVAL = 5
+"""Of fewer trials an interval would be wider than any chart: they are shown themselves."""
+
+SWEPT_FIRST = (*LOADS, "hosts", "buckets", "containers", "fill_percent", "fill_bytes")
+SWEPT_VALUES_MIN = 3
+
 
 def chart_data(
-    findings: Findings, answer: Answer, rounds: Sequence[Result], *, counted: str
+    run: Run, findings: Findings, answer: Answer, rounds: Sequence[Result], *, counted: str
 ) -> dict[str, Any]:
-    """Return everything that the page draws; `counted` is what rates count: request, or action.
+    """Return everything that is drawn; `counted` is what rates count: request, or action.
 
     `rounds` are the results of single rounds, where there are several.
     """
@@ -35,40 +51,57 @@ def chart_data(
     return {
         "counted": counted,
         "targets": list(dict.fromkeys(one.cell.target for one in answer.results)),
-        "load": _load_axis(answer),
-        "results": [_result(one, None, step) for one in answer.results],
-        "rounds": [_result(one, one.cell.round, step) for one in rounds],
+        "client": findings.client,
+        "load": load_axis([one.cell.parameters for one in answer.results]),
+        "results": [result_row(one, None, step) for one in answer.results],
+        "rounds": [result_row(one, one.cell.round, step) for one in rounds],
         "curves": [
             {"result": answer.results.index(one), "point": name}
             for curve in answer.curves
             for name, one in curve.points
         ],
-        "ceilings": [
-            {
-                "name": one.name,
-                "targets": list(one.targets),
-                "bounds": one.bounds,
-                "bytes_per_s": _short(one.bytes_per_s),
-            }
-            for one in findings.ceilings
-            if one.is_value
-        ],
+        "ceilings": [ceiling_row(one) for one in ceilings_of(findings.ceilings)],
+        "searches": [_search(one) for one in findings.searches],
+        "sessions": session_data(run) if findings.actions else None,
         **_over_time(findings),
     }
 
 
-def _load_axis(answer: Answer) -> str | None:
-    """Return the parameter that says how much load there was, where it varies."""
-    values: dict[str, set[object]] = {name: set() for name in LOADS}
-    for one in answer.results:
-        for name in LOADS:
-            value = one.cell.parameters.get(name)
-            if isinstance(value, (int, float)):
-                values[name].add(value)
-    return next((name for name in LOADS if len(values[name]) > 1), None)
+def load_axis(cases: Sequence[Mapping[str, object]]) -> str | None:
+    """Return the parameter that says how much load there was, where it varies.
+
+    Without one, another number that was given three values or more.
+    """
+    names = dict.fromkeys([*SWEPT_FIRST, *(name for case in cases for name in case)])
+    for name in names:
+        values = {case[name] for case in cases if _is_number(case.get(name))}
+        if name not in ("size", SYSTEM) and len(values) >= (
+            2 if name in LOADS else SWEPT_VALUES_MIN
+        ):
+            return name
+    return None
 
 
-def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
+    """Return a ceiling as its line is drawn: of all that work side by side."""
+    times = f"{ceiling.count} × " if ceiling.count > 1 else ""
+    inferred = ", inferred" if times and ceiling.is_count_inferred else ""
+    return {
+        "name": f"{times}{ceiling.name}{inferred}",
+        "targets": list(ceiling.targets),
+        "bounds": ceiling.bounds,
+        "limit": short(limit_of(ceiling)),
+        "low": None if ceiling.low is None else short(ceiling.low * ceiling.count),
+        "high": None if ceiling.high is None else short(ceiling.high * ceiling.count),
+    }
+
+
+def result_row(one: Result, round_: int | None, step: int) -> dict[str, Any]:
+    """Return a result as charts show it; every `step`th point of its curve is kept."""
     cell = one.cell
     low, high = _interval(cell)
     return {
@@ -77,20 +110,17 @@ def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         "workload": cell.workload,
         "size": cell.size_bytes,
         "size_words": None if cell.size_bytes is None else describe_size(cell.size_bytes),
-        "parameters": {
-            name: value if isinstance(value, (int, float, bool)) else str(value)
-            for name, value in cell.parameters.items()
-            if name not in ("size", SYSTEM)
-        },
+        "parameters": plain_parameters(cell.parameters),
         "words": case_words(one),
         "round": round_,
         "n": len(cell.trial_rates),
         "trials": list(cell.trials),
-        "rate": _short(one.rate),
+        "trial_rates": [short(rate.requests_per_s) for rate in cell.trial_rates],
+        "rate": short(one.rate),
         "low": low,
         "high": high,
-        "bytes_per_s": _short(one.bytes_per_s),
-        **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p99", "p99_9")},
+        "bytes_per_s": short(one.bytes_per_s),
+        **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p95", "p99", "p99_9")},
         "max": None if cell.headline is None else cell.headline.max_ns,
         "requests": cell.requests,
         "failed": cell.failed_if_stated,
@@ -98,6 +128,15 @@ def _result(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         "is_bound": one.is_bound,
         "is_void": one.is_void,
         "curve": _curve(cell.headline, step),
+    }
+
+
+def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return what sets a case apart, besides its size, as scripts of a page can read it."""
+    return {
+        name: value if isinstance(value, (int, float, bool)) else str(value)
+        for name, value in parameters.items()
+        if name not in ("size", SYSTEM)
     }
 
 
@@ -111,7 +150,9 @@ def _interval(cell: Cell) -> tuple[float | None, float | None]:
     found = cell.interval
     if found is None or found.low is None or found.high is None:
         return None, None
-    return _short(found.low), _short(found.high)
+    if len(cell.trial_rates) < TRIALS_FOR_INTERVAL:
+        return None, None
+    return short(found.low), short(found.high)
 
 
 def _quantile(latency: Latency | None, name: str) -> int | None:
@@ -121,14 +162,76 @@ def _quantile(latency: Latency | None, name: str) -> int | None:
 def _curve(latency: Latency | None, step: int) -> list[list[float]]:
     if latency is None:
         return []
-    return [[_short(1 / (1 - one.quantile)), one.value_ns] for one in latency.curve[::step]]
+    return [[short(1 / (1 - one.quantile)), one.value_ns] for one in latency.curve[::step]]
+
+
+def _search(search: CapacitySearch) -> dict[str, Any]:
+    return {
+        "name": f"{search.name}: {search.objective}",
+        "limit_ns": search.goal.latency_ns_max,
+        "found": None if search.lower is None else short(search.lower),
+        "steps": [
+            {
+                "step": number,
+                "trial": step.trial,
+                "stage": step.stage,
+                "load": short(step.load),
+                "words": search.describe_load(step.load),
+                "rate": short(step.rate),
+                "latency_ns": step.seen.latency_ns,
+                "outcome": "meets the objective"
+                if step.is_good
+                else STALLED
+                if step.is_left_out
+                else "misses it",
+            }
+            for number, step in enumerate(search.steps, start=1)
+        ],
+    }
+
+
+def session_data(run: Run) -> dict[str, Any] | None:
+    """Return the sessions of the first trial in whose log they can be told apart."""
+    for record in run.records:
+        actions = read_session_actions(record)
+        if actions:
+            return _timed(record, actions)
+    return None
+
+
+def _timed(record: Record, actions: Sequence[TimedAction]) -> dict[str, Any]:
+    begun_ns = min(one.sent_ns for one in actions)
+    failures = sum(one.outcome != "ok" for one in actions)
+    marked = f"{failures:,} of them failed, each crossed" if failures else "none failed"
+    lanes = len({one.session for one in actions})
+    case = [str(record.trial["case"]["target"])]
+    if record.trial["case"]["parameters"]:
+        case.append(describe_parameters(record.trial["case"]["parameters"]))
+    return {
+        "caption": (
+            f"Trial {record.id} ({', '.join(case)}): the first actions, at most {ACTIONS_MAX}, of"
+            f" {units.counted(lanes, 'session')}, from their log of requests. A bar is an action,"
+            " from its first request to the end of its last; between bars the session waited for"
+            f" a client. {units.counted(len(actions), 'action')}; {marked}."
+        ),
+        "actions": [
+            {
+                "lane": f"session {one.session}",
+                "action": one.action,
+                "begin": short((one.sent_ns - begun_ns) / 1e9),
+                "end": short((one.ended_ns - begun_ns) / 1e9),
+                "outcome": one.outcome,
+            }
+            for one in actions
+        ],
+    }
 
 
 def _over_time(findings: Findings) -> dict[str, Any]:
+    void = {one.trial for one in findings.trials if VOIDING & {*one.labels}}
     lengths = {one.trial: one.duration_s or 0.0 for one in findings.trials}
     long = {name for name, length_s in lengths.items() if length_s >= SECONDS_MIN}
     measured = {line.trial for line in findings.timelines}
-    begins = {one.trial: one.begin_s for one in findings.resources}
     return {
         "short_trials": len(measured - long),
         "seconds_min": SECONDS_MIN,
@@ -139,10 +242,16 @@ def _over_time(findings: Findings) -> dict[str, Any]:
                 "operation": line.operation,
                 "round": line.round,
                 "block": line.block,
+                "is_void": line.trial in void,
                 "step_s": line.rate_step_s,
-                "rates": [[_short(p.elapsed_s), _short(p.requests_per_s)] for p in line.rates],
-                "latencies": [[_short(p.elapsed_s), p.p50_ns, p.p99_ns] for p in line.latencies],
-                "errors": [[_short(p.elapsed_s), p.kind, _short(p.per_s)] for p in line.errors],
+                "latency_step_s": line.latency_step_s,
+                "rates": [
+                    [short(p.elapsed_s), short(p.requests_per_s)]
+                    + [short(p.bytes_per_s)] * bool(findings.ceilings)
+                    for p in line.rates
+                ],
+                "latencies": [[short(p.elapsed_s), p.p50_ns, p.p99_ns] for p in line.latencies],
+                "errors": [[short(p.elapsed_s), p.kind, short(p.per_s)] for p in line.errors],
             }
             for line in findings.timelines
             if line.trial in long
@@ -157,35 +266,70 @@ def _over_time(findings: Findings) -> dict[str, Any]:
                 "host": one.host,
                 "subject": one.subject,
                 "points": [
-                    [_short(point.elapsed_s - one.begin_s), _short(point.value)]
+                    [short(point.elapsed_s - one.begin_s), short(_within(point.value, one))]
                     for point in one.points
                 ],
             }
             for one in findings.resources
             if one.trial in long
         ],
-        "exporters": [
-            {
-                "title": f"{metric.metric} (probe {metric.probe})",
-                "unit": metric.unit,
-                "lines": [
-                    {
-                        "trial": line.trial,
-                        "host": line.host,
-                        "subject": line.name,
-                        "points": [
-                            [_short(point.elapsed_s - begins[line.trial]), _short(point.value)]
-                            for point in line.points
-                        ],
-                    }
-                    for line in metric.lines
-                    if line.trial in long and line.trial in begins
-                ],
-            }
-            for metric in findings.exporters.metrics
-        ],
+        "exporters": list(_exporters(findings, long)),
         "marks": list(_marks(findings, long)),
     }
+
+
+def _exporters(findings: Findings, long: set[str]) -> Iterable[dict[str, Any]]:
+    """Return what the targets' exporters showed, on each trial's own clock."""
+    seen = findings.exporters
+    begins: dict[str, float] = {}
+    for line in (line for metric in seen.metrics for line in metric.lines):
+        first = line.points[0].elapsed_s
+        begins[line.trial] = min(first, begins.get(line.trial, first))
+    begins |= {one.trial: one.begin_s for one in findings.resources}
+    for metric in seen.metrics:
+        yield {
+            "name": f"target-{metric.probe}-{metric.metric}".replace(":", "-").replace("_", "-"),
+            "title": f"{metric.metric} (probe {metric.probe})",
+            "unit": metric.unit,
+            "remark": _remark(metric) + (_others(seen) if metric is seen.metrics[-1] else ""),
+            "lines": [
+                {
+                    "trial": line.trial,
+                    "host": line.host,
+                    "subject": line.name,
+                    "points": [
+                        [
+                            short(point.elapsed_s - begins[line.trial]),
+                            short(point.value),
+                        ]
+                        for point in line.points
+                    ],
+                }
+                for line in metric.lines
+                if line.trial in long
+            ],
+        }
+
+
+def _within(value: float, series: ResourceSeries) -> float:
+    """Return a share as at most the whole: its two clocks are not read at one moment."""
+    return min(value, 100.0) if RESOURCES[series.resource].unit.startswith("%") else value
+
+
+def _remark(metric: ExporterMetric) -> str:
+    drawn = len({(line.host, line.name) for line in metric.lines})
+    if drawn == metric.series:
+        return ""
+    return f" Of its {metric.series} series, the {drawn} that moved most."
+
+
+def _others(seen: ExporterSeries) -> str:
+    words = []
+    if seen.others:
+        words.append(f"{seen.others} more metrics moved less")
+    if seen.still:
+        words.append(f"{seen.still} stood still")
+    return f" Not drawn: {', '.join(words)}; the run folder has all of them." if words else ""
 
 
 def _marks(findings: Findings, long: set[str]) -> Iterable[Mapping[str, Any]]:
@@ -199,8 +343,9 @@ def _marks(findings: Findings, long: set[str]) -> Iterable[Mapping[str, Any]]:
         # Those before the load, and those of an earlier attempt, lie outside.
         if 0 <= elapsed_s <= (fact.duration_s or 0):
             words = entry["hook"] if is_good(entry) else f"{entry['hook']}: {ending(entry)}"
-            yield {"trial": fact.trial, "elapsed_s": _short(elapsed_s), "words": words}
+            yield {"trial": fact.trial, "elapsed_s": short(elapsed_s), "words": words}
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
+    """Return a number with five significant digits, to keep pages small."""
     return float(f"{value:.5g}")

@@ -5,26 +5,32 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 STYLES = ("page.css", "tables.css", "charts.css", "print.css")
-SHARED = ("words.js", "selection.js", "charts.js", "tables.js", "frame.js")
+DRAWING = ("words.js", "lettering.js", "selection.js", "charts.js")
+CHARTS = (
+    *DRAWING, "overview.js", "operations.js", "load.js", "times.js", "distributions.js",
+    "searches.js", "sessions.js", "queries.js", "comparison.js", "history.js", "sections.js",
+)  # fmt: skip
+PAGE = (*CHARTS, "tables.js", "frame.js", "page.js")
+HEADLESS = (*CHARTS, "headless.js")
+"""What draws the charts of a page where there is no browser."""
+
 SCRIPTS: Mapping[str, tuple[str, ...]] = {
-    "run.html.jinja": (
-        *SHARED, "overview.js", "sweep.js", "times.js", "distributions.js", "run.js",
-    ),
-    "comparison.html.jinja": (*SHARED, "comparison.js"),
-    "history.html.jinja": (*SHARED, "history.js"),
-    "queries.html.jinja": (*SHARED, "queries.js"),
-    "account.html.jinja": (),
-    "runs.html.jinja": (*SHARED, "runs.js"),
-    "live.html.jinja": (*SHARED, "live.js"),
+    "run.html.jinja": PAGE,
+    "comparison.html.jinja": PAGE,
+    "history.html.jinja": PAGE,
+    "queries.html.jinja": PAGE,
+    "account.html.jinja": PAGE,
+    "runs.html.jinja": (*DRAWING, "tables.js", "frame.js", "runs.js"),
+    "live.html.jinja": (*DRAWING, "frame.js", "live.js"),
     "message.html.jinja": (),
-}  # fmt: skip
+}
 """The modules of each page, in the order in which they need each other: joined, they are one."""
 
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
@@ -35,8 +41,8 @@ def render_page(template: str, *, data: Mapping[str, Any] | None, **words: Any) 
     """Return a whole page; `data` is what its scripts draw from, without which it has none."""
     page = _environment().get_template(template)
     text = page.render(
-        style="\n".join(_read("styles", name) for name in STYLES),
-        library=_read("vendor", "plot.min.js") if data is not None else "",
+        style="\n".join(read_part("styles", name) for name in STYLES),
+        library=read_part("vendor", "plot.min.js") if data is not None else "",
         script=joined_scripts(template),
         data=_embedded(data) if data is not None else "",
         **words,
@@ -47,8 +53,12 @@ def render_page(template: str, *, data: Mapping[str, Any] | None, **words: Any) 
 @functools.cache
 def joined_scripts(template: str) -> str:
     """Return the modules of a page as one."""
-    names = SCRIPTS[template]
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read("scripts", name))) for name in names)
+    return joined(SCRIPTS[template])
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return modules of scripts as one."""
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", read_part("scripts", name))) for name in names)
 
 
 @functools.cache
@@ -57,7 +67,7 @@ def script_hashes(template: str) -> tuple[str, ...]:
     if not SCRIPTS[template]:
         return ()
     # As they stand in frame.html.jinja.
-    scripts = (_read("vendor", "plot.min.js"), f"\n{joined_scripts(template)}\n")
+    scripts = (read_part("vendor", "plot.min.js"), f"\n{joined_scripts(template)}\n")
     digests = (hashlib.sha256(one.encode()).digest() for one in scripts)
     return tuple(f"sha256-{base64.b64encode(one).decode()}" for one in digests)
 
@@ -80,6 +90,7 @@ def _environment() -> Environment:
 
 
 @functools.cache
-def _read(folder: str, name: str) -> str:
+def read_part(folder: str, name: str) -> str:
+    """Return one file of what pages are made of."""
     place = resources.files("loadstone.report.pages").joinpath(folder, name)
     return place.read_text(encoding="utf-8")

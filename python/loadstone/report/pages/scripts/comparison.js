@@ -1,9 +1,7 @@
-// The page of a comparison: every case's ratio with its interval, on one logarithmic axis.
+// Every case's ratio with its interval, on one logarithmic axis.
 
-import { AXIS, legendOf, put } from "./charts.js";
-import { openPage } from "./frame.js";
+import { AXIS, isNarrow, tip } from "./charts.js";
 import { data, unique } from "./selection.js";
-import { makeTable } from "./tables.js";
 
 const CASES_DRAWN = 80;
 const KINDS = { better: "var(--good)", worse: "var(--bad)", same: "var(--link)", open: "var(--quiet)" };
@@ -16,39 +14,46 @@ function ticksWithin(edge) {
   return [...least, 1, ...most].filter((tick) => tick > 1 / edge && tick < edge);
 }
 
-function drawRatios() {
-  const shown = data.cases.slice(0, CASES_DRAWN);
-  if (!shown.length) { put("ratios", "", null); return; }
-  const several = data.pairs.length > 1;
-  const rows = shown.map((one) => ({ ...one, arms: `${data.pairs[one.pair].b} ÷ ${data.pairs[one.pair].a}` }));
-  const cases = unique(rows.map((one) => one.name));
+export function ratios() {
+  const shown = (data.cases ?? []).slice(0, CASES_DRAWN);
+  if (!shown.length) return null;
   const far = (value) => (value > 0 ? Math.abs(Math.log(value)) : 0);
-  const reach = Math.max(0.05, ...rows.map((one) => far(one.ratio)));
+  const reach = Math.max(0.05, ...shown.map((row) => far(row.ratio)));
   // An interval of few trials may be wider than any chart: it is cut off then, and ends in an arrow.
-  const widest = Math.max(...rows.flatMap((one) => [far(one.low), far(one.high)]));
+  const widest = Math.max(...shown.flatMap((row) => [far(row.low), far(row.high)]));
   const edge = Math.exp(Math.max(1.6 * reach, 1.1 * Math.min(widest, Math.log(4))));
   const cut = (value) => Math.min(edge, Math.max(1 / edge, value));
-  const place = { y: "name", ...(several ? { fy: "arms" } : {}) };
-  const longest = Math.max(...cases.map((name) => name.length));
-  const isNarrow = innerWidth < 600;
-  put("ratios", `Ratios of ${rows.length} cases`, {
-    height: 70 + rows.length * 24, marginLeft: isNarrow ? 12 : Math.min(420, 20 + 6.6 * longest), marginRight: several ? 130 : 24, marginBottom: 40, marginTop: 12,
-    x: { ...AXIS, type: "log", domain: [1 / edge, edge], label: "B ÷ A (logarithmic)", labelAnchor: "center", grid: true, ticks: ticksWithin(edge), tickFormat: (value) => `${+value.toPrecision(3)}×` },
-    y: { ...AXIS, label: null, domain: cases, tickSize: 0, ...(isNarrow ? { ticks: [] } : {}) },
-    fy: { label: null, domain: unique(rows.map((one) => one.arms)) },
-    color: { type: "ordinal", domain: Object.keys(KINDS), range: Object.values(KINDS) },
-    marks: [
-      Plot.rect([0], { x1: 1 / (1 + data.margin), x2: 1 + data.margin, fill: "var(--link)", fillOpacity: 0.12 }),
-      Plot.ruleX([1], { stroke: "currentColor" }),
-      Plot.ruleY(rows.filter((one) => one.low !== null), { ...place, x1: (one) => cut(one.low), x2: (one) => cut(one.high), stroke: "kind", strokeWidth: 2.5 }),
-      Plot.text(rows.filter((one) => one.low !== null && one.low < 1 / edge), { ...place, x: 1 / edge, text: () => "◂", dx: -3, fill: "kind" }),
-      Plot.text(rows.filter((one) => one.high > edge), { ...place, x: edge, text: () => "▸", dx: 3, fill: "kind" }),
-      Plot.dot(rows, { ...place, x: "ratio", r: 4.5, stroke: "kind", strokeWidth: 2, fill: (one) => (one.low === null ? "var(--page)" : KINDS[one.kind]) }),
-      ...(isNarrow ? [Plot.text(rows, { ...place, text: "name", frameAnchor: "left", dx: 2, dy: -9, fill: "currentColor", fontSize: 10 })] : []),
-      Plot.tip(rows, Plot.pointerY({ ...place, x: "ratio", lineWidth: 40, lineHeight: 1.25, title: (one) => `${one.name}\n${one.a} and ${one.b}\n${one.words}` })),
-    ],
-  }, unique(rows.map((one) => one.kind)).map((kind) => [KIND_WORDS[kind], KINDS[kind]]).concat(legendOf([])));
+  const left = data.cases.length - shown.length;
+  return {
+    name: "ratios", title: data.ratio_title ?? "Ratios", rows: shown,
+    caption: `Each line is the 95 % interval of one case's ratio, B over A; logarithmic. The band is the margin within which two are called equal. Void cases have no ratio and are not drawn.${left ? ` ${left} more cases are in the table.` : ""}`,
+    words: `Ratios of ${shown.length} cases`,
+    legend: unique(shown.map((row) => row.kind)).map((kind) => ({ label: KIND_WORDS[kind], color: KINDS[kind] })),
+    panels: unique(shown.map((row) => row.pair)).map((pair) => ({
+      title: `${data.pairs[pair].b} ÷ ${data.pairs[pair].a}${data.pairs[pair].together ? `: ${data.pairs[pair].together}` : ""}`,
+      options: (width) => {
+        const rows = shown.filter((row) => row.pair === pair);
+        const longest = Math.max(...rows.map((row) => row.name.length));
+        const narrow = isNarrow(width);
+        // On a phone each name has a line above its interval, so that none lies over it.
+        const place = { y: "name" };
+        return {
+          height: 70 + rows.length * (narrow ? 34 : 24), marginLeft: narrow ? 12 : Math.min(0.45 * width, 20 + 6.6 * longest), marginRight: 28, marginBottom: 40, marginTop: 12,
+          x: { ...AXIS, type: "log", domain: [1 / edge, edge], label: "ratio", labelAnchor: "center", grid: true, ticks: ticksWithin(edge), tickFormat: (value) => `${+value.toPrecision(3)}×` },
+          y: { ...AXIS, type: "point", label: null, domain: rows.map((row) => row.name), tickSize: 0, padding: 0.7, ...(narrow ? { ticks: [] } : {}) },
+          color: { type: "ordinal", domain: Object.keys(KINDS), range: Object.values(KINDS) },
+          marks: [
+            Plot.rect([0], { x1: 1 / (1 + data.margin), x2: 1 + data.margin, fill: "var(--link)", fillOpacity: 0.12 }),
+            Plot.ruleX([1], { stroke: "currentColor" }),
+            Plot.link(rows.filter((row) => row.low !== null), { y1: "name", y2: "name", x1: (row) => cut(row.low), x2: (row) => cut(row.high), stroke: "kind", strokeWidth: 2.5 }),
+            Plot.text(rows.filter((row) => row.low !== null && row.low < 1 / edge), { ...place, x: 1 / edge, text: () => "◄", dx: -4, fill: "kind" }),
+            Plot.text(rows.filter((row) => row.high > edge), { ...place, x: edge, text: () => "►", dx: 4, fill: "kind" }),
+            Plot.dot(rows, { ...place, x: "ratio", r: 4.5, stroke: "kind", strokeWidth: 2, fill: (row) => (row.low === null ? "var(--page)" : KINDS[row.kind]) }),
+            ...(narrow ? [Plot.text(rows, { ...place, text: "name", frameAnchor: "left", dx: 2, dy: -13, fill: "currentColor", fontSize: 10 })] : []),
+            tip(rows, { ...place, x: "ratio", title: (row) => `${row.name}\n${row.a} and ${row.b}\n${row.words}` }, Plot.pointerY),
+          ],
+        };
+      },
+    })),
+  };
 }
-
-makeTable();
-openPage(drawRatios);

@@ -1,9 +1,7 @@
-// The page of a history: each trend over its runs, with its levels and where they changed.
+// A history: each trend over its runs, with its levels and where they changed.
 
-import { AXIS, put } from "./charts.js";
-import { openPage } from "./frame.js";
+import { AXIS, tip } from "./charts.js";
 import { data } from "./selection.js";
-import { makeTable } from "./tables.js";
 import { axisDuration, byteRate, duration, rate, number, shortRate } from "./words.js";
 
 const WORSE = "var(--bad)";
@@ -25,23 +23,21 @@ function levels(trend) {
   }));
 }
 
-function drawTrend(trend, place) {
+function trendChart(trend, place) {
   const [words, short] = worded(trend.metric);
   const rows = trend.points.map((one, at) => ({ ...one, at, is_newest: at === trend.points.length - 1 }));
-  const isOneYear = new Set(rows.map((one) => one.started.slice(0, 4))).size === 1;
-  const isOneDay = new Set(rows.map((one) => one.started.slice(0, 10))).size === 1 && rows.length > 1;
-  // Runs of one day differ by their time alone.
-  const days = rows.map((one) => (isOneDay ? one.started.slice(11, 16) : one.started.slice(isOneYear ? 5 : 0, 10)));
+  const days = moments(rows.map((row) => row.started));
   const changes = trend.changes.map((one) => ({ ...one, at: rows.findIndex((row) => row.run === one.run) - 0.5 }));
   const newest = trend.newest === "worse" ? WORSE : trend.newest === "better" ? BETTER : "var(--series-0)";
   const last = rows.length - 1;
   // What is expected after few runs may be wider than all that was ever measured: it is cut off then.
   const most = Math.max(...rows.map((one) => one.value));
   const top = 1.12 * Math.max(most, Math.min(trend.expected?.[1] ?? 0, 2 * most));
-  const step = Math.max(1, Math.ceil(rows.length / (isOneYear ? 6 : 4)));
-  put(`trend-${place}`, `${rows.length} runs, ${trend.changes.length} changes of level, newest run ${trend.newest}`, {
+  return {
+    name: `trend-${place}`, title: trend.title, caption: trend.caption, rows, words: `${trend.title}: ${rows.length} runs, ${trend.changes.length} changes of level, newest run ${trend.newest}`,
+    panels: [{ title: "", options: (width) => ({
     height: 190, marginBottom: 34, marginTop: 20, marginLeft: 64, marginRight: 18,
-    x: { ...AXIS, domain: [-0.7, last + 0.7], label: null, ticks: rows.map((one) => one.at).filter((at) => (last - at) % step === 0), tickFormat: (at) => days[at] ?? "" },
+    x: { ...AXIS, domain: [-0.7, last + 0.7], label: null, ticks: rows.map((row) => row.at).filter((at) => (last - at) % Math.max(1, Math.ceil(rows.length * (16 + 7 * days[last].length) / (width - 82))) === 0), tickFormat: (at) => days[at] ?? "" },
     // From zero, so that noise does not look like a cliff.
     y: { ...AXIS, label: null, domain: [0, top], grid: true, ticks: 4, tickFormat: short },
     marks: [
@@ -51,14 +47,21 @@ function drawTrend(trend, place) {
       Plot.ruleY(levels(trend), { x1: "from", x2: "to", y: "value", stroke: "currentColor", strokeOpacity: 0.55, strokeWidth: 2 }),
       Plot.line(rows, { x: "at", y: "value", stroke: "var(--series-0)", strokeOpacity: 0.45 }),
       Plot.dot(rows, { x: "at", y: "value", r: (one) => (one.is_newest ? 4.5 : 2.6), fill: (one) => (one.is_newest ? newest : "var(--series-0)") }),
-      Plot.tip(rows, Plot.pointerX({ x: "at", y: "value", lineHeight: 1.25, title: (one) => `${one.run}\n${one.started.slice(0, 16).replace("T", " ")}\n${words(one.value)}, of ${one.trials} ${one.trials === 1 ? "trial" : "trials"}` })),
+      tip(rows, { x: "at", y: "value", title: (one) => `${one.run}\n${one.started.slice(0, 16).replace("T", " ")}\n${words(one.value)}, of ${one.trials} ${one.trials === 1 ? "trial" : "trials"}` }, Plot.pointerX),
     ],
-  });
+    }) }],
+  };
 }
 
-makeTable();
-// All are shown before one is drawn: how many there are decides how wide each is.
-openPage(() => {
-  data.trends.forEach((_, place) => { document.getElementById(`trend-${place}`).hidden = false; });
-  data.trends.forEach(drawTrend);
-});
+// As short as tells the runs apart: dates, times of one day, or both.
+function moments(started) {
+  const isOneYear = new Set(started.map((one) => one.slice(0, 4))).size === 1;
+  const isOneDay = new Set(started.map((one) => one.slice(0, 10))).size === 1;
+  const date = (one) => one.slice(isOneYear ? 5 : 0, 10);
+  const forms = isOneDay ? [(one) => one.slice(11, 16), (one) => one.slice(11, 19)]
+    : [date, (one) => `${date(one)} ${one.slice(11, 16)}`, (one) => `${date(one)} ${one.slice(11, 19)}`];
+  const form = forms.find((words) => new Set(started.map(words)).size === started.length) ?? forms.at(-1);
+  return started.map(form);
+}
+
+export function trends() { return (data.trends ?? []).map(trendChart); }

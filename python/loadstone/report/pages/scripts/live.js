@@ -1,11 +1,12 @@
 // A run while it goes on: asked for once a second, drawn as it comes.
 
-import { AXIS, colorScale, legendOf, put } from "./charts.js";
+import { AXIS, colorScale, legendOf, place } from "./charts.js";
 import { openPage } from "./frame.js";
 import { data } from "./selection.js";
 import { axisDuration, byteRate, duration, number, rate, shortRate } from "./words.js";
 
 const EVERY_MS = 1000;
+const charts = document.querySelector("[data-charts=live]");
 let found = null;
 
 function tile(name, value, note, isBad = false) {
@@ -15,19 +16,24 @@ function tile(name, value, note, isBad = false) {
   place.classList.toggle("bad", isBad);
 }
 
-function overTime(name, words, rows, y, { tickFormat, by = null, top = 0 }) {
-  const names = by ? [...new Set(rows.map((one) => one[by]))].sort() : [];
+function lastSeconds(name, title, caption, rows, y, { tickFormat, by = null, top = 0 }) {
+  if (rows.length === 0) return null;
+  const names = by ? [...new Set(rows.map((row) => row[by]))].sort() : [];
   const isSeveral = names.length > 1;
-  put(name, words, rows.length === 0 ? null : {
-    height: 200, marginBottom: 34, marginTop: 12, marginLeft: 64,
-    x: { ...AXIS, label: "seconds into the trial", labelAnchor: "center", ticks: 6 },
-    y: { ...AXIS, label: null, grid: true, ticks: 4, tickFormat, domain: [0, Math.max(top, 1.1 * Math.max(...rows.map((one) => one[y] ?? 0))) || 1] },
-    ...(isSeveral ? { color: colorScale(names) } : {}),
-    marks: [
-      Plot.line(rows, { x: "second", y, stroke: isSeveral ? by : "var(--series-0)", ...(isSeveral ? { z: by } : {}), strokeWidth: 1.8 }),
-      Plot.dot(rows.length < 40 ? rows : rows.slice(-1), { x: "second", y, r: 2.2, fill: isSeveral ? by : "var(--series-0)" }),
-    ],
-  }, isSeveral ? legendOf(names) : []);
+  const color = isSeveral ? by : "var(--series-0)";
+  return {
+    name, title, caption, rows, words: `${title} over ${rows.length} points`, legend: isSeveral ? legendOf(names) : [],
+    panels: [{ title: "", options: () => ({
+      height: 200, marginBottom: 34, marginTop: 12, marginLeft: 64,
+      x: { ...AXIS, label: "seconds into the trial", labelAnchor: "center", ticks: 6 },
+      y: { ...AXIS, label: null, grid: true, ticks: 4, tickFormat, domain: [0, Math.max(top, 1.1 * Math.max(...rows.map((row) => row[y] ?? 0))) || 1] },
+      ...(isSeveral ? { color: colorScale(names) } : {}),
+      marks: [
+        Plot.line(rows, { x: "second", y, stroke: color, ...(isSeveral ? { z: by } : {}), strokeWidth: 1.8, clip: true }),
+        Plot.dot(rows.length < 40 ? rows : rows.slice(-1), { x: "second", y, r: 2.2, fill: color }),
+      ],
+    }) }],
+  };
 }
 
 function draw() {
@@ -43,8 +49,8 @@ function draw() {
   const what = document.getElementById("what");
   if (trial) what.textContent = trial.what;
   else what.textContent = found.state === "running" ? "Between two trials." : "The run has ended: open its report.";
+  // Between trials, and after the last, what was drawn stays.
   if (trial) drawTrial(trial);
-  else for (const name of ["live-rate", "live-latency", "live-failed", "live-cpu"]) put(name, "", null);
   drawFinished(found.finished ?? []);
 }
 
@@ -59,15 +65,18 @@ function drawTrial(trial) {
   const shares = Object.entries(trial.cpu).filter(([, one]) => one.length);
   const busiest = shares.map(([host, one]) => [host, one.at(-1)[1]]).sort((a, b) => b[1] - a[1])[0];
   tile("cpu", busiest ? `${Math.round(100 * busiest[1])} %` : "–", busiest && shares.length > 1 ? `busiest: ${busiest[0]}` : "all processes of the host");
-  const rates = trial.agents.length > 1
+  const isSeveral = trial.agents.length > 1;
+  const rates = isSeveral
     ? trial.seconds.flatMap((one) => trial.agents.map((agent) => ({ second: one.second, agent, requests: one.agents[agent] ?? 0 })))
     : trial.seconds;
-  overTime("live-rate", `Rate over ${trial.seconds.length} seconds`, rates, "requests", { tickFormat: shortRate, by: trial.agents.length > 1 ? "agent" : null });
   const times = trial.seconds.flatMap((one) => (one.p50_ns === null ? [] : [{ second: one.second, which: "p50", value: one.p50_ns }, { second: one.second, which: "p99", value: one.p99_ns }]));
-  overTime("live-latency", `Latency over ${trial.seconds.length} seconds`, times, "value", { tickFormat: axisDuration, by: "which" });
-  overTime("live-failed", `${trial.failed} failed requests`, trial.failed > 0 ? trial.seconds : [], "failed", { tickFormat: shortRate });
-  const cpu = shares.flatMap(([host, one]) => one.map(([second, share]) => ({ second, host, share })));
-  overTime("live-cpu", "Client CPU", cpu, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 });
+  const cpu = shares.flatMap(([host, one]) => one.map(([second, share]) => ({ second, host, share: Math.min(1, share) })));
+  place(charts, [
+    lastSeconds("live-rate", "Good requests per second", "By load host where there are several.", rates, "requests", { tickFormat: shortRate, by: isSeveral ? "agent" : null }),
+    lastSeconds("live-latency", "Latency of each second", "p50 and p99 of good requests.", times, "value", { tickFormat: axisDuration, by: "which" }),
+    lastSeconds("live-failed", "Failed requests per second", "All kinds of failure.", trial.failed > 0 ? trial.seconds : [], "failed", { tickFormat: shortRate }),
+    lastSeconds("live-cpu", "Client CPU", "Of the cores that the load may use, by host.", cpu, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
+  ]);
 }
 
 function drawFinished(rows) {

@@ -1,56 +1,66 @@
-// The page of queries: what each took on each arm, and what it read.
+// Queries, or other repeated times: what each took on each system, and what it read.
 
-import { AXIS, colorScale, legendOf, put } from "./charts.js";
-import { openPage } from "./frame.js";
+import { AXIS, colorScale, legendOf, tip } from "./charts.js";
 import { data, unique } from "./selection.js";
-import { axisBytes, axisDuration, byteRate, duration } from "./words.js";
+import { axisBytes, axisDuration, byteRate, duration, logTicks } from "./words.js";
 
-const bytes = (value) => byteRate(value).replace("/s", "");
-
-function drawSeconds() {
-  const shown = data.queries.filter((one) => one.median_ns !== null);
-  if (!shown.length) { put("query-seconds", "", null); return; }
-  const arms = unique(shown.map((one) => one.arm));
-  const place = { x: "query", y: "median_ns" };
-  put("query-seconds", `Seconds of ${unique(shown.map((one) => one.query)).length} queries on ${arms.length} arms`, {
-    height: 340, marginBottom: 32, marginTop: 16, marginLeft: 70,
-    x: { ...AXIS, type: "point", label: null, domain: unique(shown.map((one) => one.query)).sort() },
-    y: { ...AXIS, type: "log", label: "time (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
-    color: colorScale(arms),
-    marks: [
-      Plot.ruleX(shown, { x: "query", y1: "least_ns", y2: "most_ns", stroke: "arm", strokeWidth: 1.6 }),
-      Plot.dot(shown, { ...place, fill: "arm", r: 4 }),
-      Plot.tip(shown, Plot.pointer({ ...place, lineWidth: 40, lineHeight: 1.25, title: tipOf })),
-    ],
-  }, legendOf(arms));
+function queryTip(query) {
+  const read = query.read_bytes === null ? "" : `\nread ${byteRate(query.read_bytes).replace("/s", "")}`;
+  return `${query.query}, ${query.arm}\n${duration(query.value_ns)} (${query.runs} runs)${read}${query.limit ? `\nlimited by ${query.limit}` : ""}`;
 }
 
-function drawBytes() {
-  const shown = data.queries.filter((one) => one.median_ns !== null && one.read_bytes !== null);
-  if (!shown.some((one) => one.read_bytes > 0)) { put("query-bytes", "", null); return; }
-  const arms = unique(shown.map((one) => one.arm));
-  const most = Math.max(...shown.map((one) => one.read_bytes));
+export function querySeconds() {
+  const shown = (data.queries ?? []).filter((query) => query.value_ns !== null);
+  if (!shown.length) return null;
+  const arms = unique(shown.map((query) => query.arm));
+  const names = unique(shown.map((query) => query.query));
+  const times = shown.flatMap((query) => query.times_ns.map((time) => ({ ...query, time })));
+  return {
+    name: "query-seconds", title: "Time of each query", rows: shown, caption: data.query_words, legend: legendOf(arms),
+    words: `Times of ${names.length} queries on ${arms.length} systems`,
+    panels: [{ title: "", options: (width) => {
+      const isAslant = names.some((name) => name.length * 7 > (width - 90) / names.length);
+      // Side by side in each query's place, so that none hides another.
+      const shift = (arm) => (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(9, (width - 90) / names.length / (arms.length + 1));
+      return {
+        height: 340, marginBottom: isAslant ? 70 : 32, marginTop: 16, marginLeft: 70, color: colorScale(arms),
+        x: { ...AXIS, type: "point", label: null, domain: names, tickRotate: isAslant ? -40 : 0 },
+        y: { ...AXIS, type: "log", label: "time (logarithmic)", tickFormat: axisDuration, ticks: logTicks(times.map((row) => row.time)), grid: true },
+        marks: [
+          ...arms.flatMap((arm) => {
+            const own = (rows) => rows.filter((row) => row.arm === arm);
+            return [
+              Plot.dot(own(times), { x: "query", y: "time", stroke: "arm", strokeOpacity: 0.5, r: 2, dx: shift(arm) }),
+              Plot.ruleX(own(shown).filter((query) => query.low_ns !== null), { x: "query", y1: "low_ns", y2: "high_ns", stroke: "arm", strokeWidth: 1.8, dx: shift(arm) }),
+              Plot.dot(own(shown), { x: "query", y: "value_ns", fill: "arm", r: 4, dx: shift(arm) }),
+            ];
+          }),
+          tip(shown, { x: "query", y: "value_ns", title: queryTip }),
+        ],
+      };
+    } }],
+  };
+}
+
+export function queryBytes() {
+  const shown = (data.queries ?? []).filter((query) => query.value_ns !== null && query.read_bytes !== null);
+  if (!shown.some((query) => query.read_bytes > 0)) return null;
+  const arms = unique(shown.map((query) => query.arm));
+  const names = unique(shown.map((query) => query.query));
+  const most = Math.max(...shown.map((query) => query.read_bytes));
   const step = 2 ** Math.max(0, Math.ceil(Math.log2(most / 3)));
-  const ticks = [0, 1, 2, 3].map((one) => one * step).filter((one) => one <= most);
-  put("query-bytes", `Bytes read by ${unique(shown.map((one) => one.query)).length} queries`, {
-    height: 60 + 90 * arms.length, marginBottom: 32, marginTop: 24, marginLeft: 70, marginRight: 20,
-    x: { ...AXIS, type: "band", label: null, domain: unique(shown.map((one) => one.query)).sort(), padding: 0.2 },
-    y: { ...AXIS, label: null, tickFormat: axisBytes, ticks, grid: true, zero: true },
-    fy: { axis: null, domain: arms, padding: 0.25 },
-    color: colorScale(arms),
-    marks: [
-      Plot.text(arms, { fy: (one) => one, text: (one) => one, frameAnchor: "top-left", dy: -14, fontWeight: 600, fill: "currentColor" }),
-      Plot.barY(shown, { x: "query", y: "read_bytes", fy: "arm", fill: "arm" }),
-      Plot.tip(shown, Plot.pointerX({ x: "query", y: "read_bytes", fy: "arm", lineWidth: 40, lineHeight: 1.25, title: tipOf })),
-    ],
-  });
+  const ticks = [0, 1, 2, 3].map((count) => count * step).filter((tick) => tick <= most);
+  return {
+    name: "query-bytes", title: "Read from the storage", rows: shown, words: `Bytes read by ${names.length} queries`,
+    caption: "Bytes of a query's median run, from devices and over TCP. A warm query that reads nothing was answered by a cache.",
+    panels: arms.map((arm) => ({ title: arm, options: () => ({
+      height: 130, marginBottom: 32, marginTop: 10, marginLeft: 70, marginRight: 20, color: colorScale(arms),
+      x: { ...AXIS, type: "band", label: null, domain: names, padding: 0.2 },
+      y: { ...AXIS, label: null, tickFormat: axisBytes, ticks, domain: [0, most], grid: true },
+      marks: [
+        Plot.barY(shown.filter((query) => query.arm === arm), { x: "query", y: "read_bytes", fill: "arm" }),
+        tip(shown.filter((query) => query.arm === arm), { x: "query", y: "read_bytes", title: queryTip }, Plot.pointerX),
+      ],
+    }) })),
+  };
 }
-
-function tipOf(one) {
-  const read = one.read_bytes === null ? "" : `\nread ${bytes(one.read_bytes)}`;
-  return `${one.query}, ${one.arm}\n${duration(one.median_ns)} (${one.runs} runs)${read}${one.limit ? `\nlimited by ${one.limit}` : ""}`;
-}
-
-// Every number is in the JSON and CSV reports; no table here is sorted or searched.
-document.getElementById("save-csv").hidden = true;
-openPage(() => { drawSeconds(); drawBytes(); });

@@ -47,12 +47,12 @@ export function makeFilters(form) {
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
-export function namesOf(shown, { without = null } = {}) {
+export function namesOf(shown, { without = null, sizes = true } = {}) {
   // What tells each result from the others shown: its target, its size, and parameters that vary.
   const keys = unique(shown.flatMap((one) => Object.keys(one.parameters))).filter((name) => name !== without)
     .filter((name) => unique(shown.map((one) => String(one.parameters[name]))).length > 1);
   const severalTargets = unique(shown.map((one) => one.target)).length > 1;
-  const severalSizes = unique(shown.map((one) => one.size)).length > 1;
+  const severalSizes = sizes && unique(shown.map((one) => one.size)).length > 1;
   return shown.map((one) => [
     ...(severalTargets ? [one.target] : []),
     ...(severalSizes ? [one.size_words] : []),

@@ -27,10 +27,15 @@ export function duration(ns) {
   return `${Math.round(ns)} ns`;
 }
 
-// Marks of a logarithmic axis: within a decade the round powers are too few, and none may have a label.
+// Marks of a logarithmic axis, each of which has a label.
 export function logTicks(values) {
   const least = Math.min(...values), most = Math.max(...values);
-  if (!(least > 0) || most / least >= 3 || most === least) return 5;
+  if (!(least > 0) || most === least) return 5;
+  if (most / least >= 3) {
+    const steps = most / least > 2000 ? [1] : [1, 2, 5];
+    const powers = Array.from({ length: Math.ceil(Math.log10(most / least)) + 2 }, (_, at) => 10 ** (Math.floor(Math.log10(least)) + at));
+    return powers.flatMap((power) => steps.map((one) => one * power)).filter((tick) => tick >= least && tick <= most);
+  }
   const power = 10 ** Math.floor(Math.log10((most - least) / 4));
   const step = power * [1, 2, 5, 10].find((one) => one * power >= (most - least) / 4);
   const found = [];
@@ -60,12 +65,20 @@ export function axisBytes(value) {
   return `${+value.toPrecision(3)} B`;
 }
 
+export function bitRate(value) {
+  for (const [unit, size] of [["Gbit/s", 1e9], ["Mbit/s", 1e6]]) if (value >= size) return `${number(value / size)} ${unit}`;
+  return `${number(value)} bit/s`;
+}
+
 const COUNTED = new Set(["threads", "clients", "hosts", "buckets", "containers"]);
 
 export function parameterWords(name, value) {
   if (COUNTED.has(name)) return `${value} ${value === 1 ? name.slice(0, -1) : name}`;
+  if (["client", "encryption", "source"].includes(name)) return value; // they speak for themselves
   return `${name.replaceAll("_", " ")} ${value}`;
 }
+
+export function parameterName(name) { return name.replaceAll("_", " ").replace("rate per s", "offered per second"); }
 
 export function seconds(value) { return `${+value.toPrecision(4)} s`; }
 

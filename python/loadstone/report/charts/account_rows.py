@@ -1,0 +1,244 @@
+"""What the charts of an account are drawn from: numbers of a published report, or another tool's.
+
+They are the rows that a run of the same shape has; a number that was not printed is no point.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from loadstone.analysis.accounts.account import (
+    BYTE_RATE,
+    RATE,
+    SECONDS,
+    Account,
+    Measurement,
+)
+from loadstone.analysis.accounts.case_means import CaseMean, case_means, compare_times
+from loadstone.analysis.accounts.comparison import MARGIN
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.statistics.ratios import TOGETHER
+from loadstone.report.formats.comparison_page import ratio_rows
+from loadstone.report.pages.chart_data import (
+    ceiling_row,
+    load_axis,
+    plain_parameters,
+    short,
+)
+
+QUANTILES = ("p50", "p90", "p95", "p99")
+CASES_MAX = 60
+"""More times than these are no chart to look at."""
+
+RULES_OF_OWN_LIMITS: Mapping[str, str] = {
+    "link-ceiling": "client bandwidth",
+    "socket-limit": "client sockets",
+}
+"""What marks a client's limit in published numbers."""
+
+WORDS_OF_VERDICTS = {"slower": "longer", "faster": "shorter", "equivalent": "equal within 3 %"}
+UNRESOLVED = "not told apart"
+
+
+def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return everything that is drawn of an account: rates along loads, ceilings, times."""
+    rows = list(_rows(account, findings))
+    parameters = [row["parameters"] for row in rows]
+    load = load_axis(parameters)
+    compared = tuple(compare_times(account)) if _has_few_times(account) else ()
+    return {
+        "counted": "request",
+        "client": "the client",
+        "spread_words": _spread_words(account),
+        "targets": list(account.targets),
+        "load": load,
+        "planned_loads": list(account.planned_threads) if load == "threads" else [],
+        "results": rows,
+        "rounds": [],
+        "curves": [],
+        "ceilings": [ceiling_row(one) for one in account.ceilings],
+        "margin": MARGIN,
+        "ratio_title": "Ratio of each query's time",
+        "pairs": [
+            {"a": first, "b": other, "together": _together(found)}
+            for first, other, found in compared
+        ],
+        "cases": [
+            row | {"name": _case_name(one.case, account)}
+            for place, (_, _, found) in enumerate(compared)
+            for row, one in zip(ratio_rows(found, place), found.comparisons, strict=True)
+            if one.verdict != "void"
+        ],
+        "query_words": _time_words(account),
+        "queries": list(_times(account)) if _has_few_times(account) else [],
+    }
+
+
+def answers_of_times(account: Account) -> Iterable[str]:
+    """Say for each other target how its times compare with those of the first, all together."""
+    for first, other, found in compare_times(account):
+        mean = found.geometric_mean
+        if mean is None:
+            continue
+        interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
+        words = [WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED) for one in found.comparisons]
+        counts = [
+            f"{words.count(word)} {word}"
+            for word in (*WORDS_OF_VERDICTS.values(), UNRESOLVED)
+            if word in words
+        ]
+        yield (
+            f"{other} takes {mean.ratio:.3f} times as long as {first}, the {TOGETHER}"
+            f" of {len(words)} cases{interval}; of them {', '.join(counts)}."
+        )
+
+
+def _together(found: Any) -> str:
+    mean = found.geometric_mean
+    if mean is None or len(found.comparisons) < 2:
+        return ""
+    interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
+    return f"{TOGETHER} {mean.ratio:.3f}{interval}"
+
+
+def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, Any]]:
+    limits = {
+        evidence.place: RULES_OF_OWN_LIMITS[finding.rule]
+        for finding in findings
+        if finding.rule in RULES_OF_OWN_LIMITS
+        for evidence in finding.evidence
+        if evidence.place
+    }
+    times: dict[tuple[object, ...], dict[str, float]] = {}
+    for name in QUANTILES:
+        for one in account.of(f"service_ns_{name}"):
+            times.setdefault(_trial(one), {})[name] = one.value
+    data = {_place(case.first): case for case in case_means(account.of(BYTE_RATE))}
+    rates = case_means(one for one in account.of(RATE) if one.value > 0)
+    for number, case in enumerate(rates):
+        # Percentiles of several trials have no mean that means anything.
+        printed = times.get(_trial(case.first), {}) if len(case.members) == 1 else {}
+        moved = data.pop(_place(case.first), None)
+        yield _row(case, f"rate {number}", limits) | {
+            "rate": short(case.mean),
+            "low": short(case.low) if case.spread else None,
+            "high": short(case.high) if case.spread else None,
+            **_moved(moved),
+            **{name: printed.get(name) for name in QUANTILES},
+        }
+    for number, case in enumerate(data.values()):
+        yield _row(case, f"data {number}", limits) | _moved(case)
+    for number, one in enumerate(account.hinted):
+        others = [f"{value} {key}" for key, value in one.parameters.items() if key != "threads"]
+        said = {"target": one.target, "is_said": True}
+        said["parameters"] = {
+            name: one.parameters[name] for name in ("threads",) if name in one.parameters
+        } | {"source": ", ".join(["in words, inferred", *others])}
+        case = CaseMean((one,))
+        yield _row(case, f"said {number}", limits) | _moved(case) | said
+
+
+def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]:
+    first = case.first
+    limit = next((limits[one.place] for one in case.members if one.place in limits), "")
+    size = first.size_bytes
+    return {
+        "target": first.target,
+        "operation": first.operation,
+        "workload": first.workload,
+        "size": size,
+        "size_words": describe_size(size)
+        if size is not None
+        else str(first.parameters.get("size") or "") or None,
+        "parameters": plain_parameters(first.parameters),
+        "words": "",
+        "round": first.round,
+        "n": len(case.members),
+        "trials": [name],
+        "trial_rates": [short(value) for value in case.values],
+        "rate": None,
+        "low": None,
+        "high": None,
+        "bytes_per_s": None,
+        **dict.fromkeys((*QUANTILES, "max", "requests", "failed")),
+        "limit": limit,
+        "is_bound": bool(limit),
+        "is_void": any(VOIDING & {*one.labels} for one in case.members),
+        "curve": [],
+    }
+
+
+def _moved(case: CaseMean | None) -> dict[str, float]:
+    if case is None:
+        return {}
+    found = {"bytes_per_s": short(case.mean)}
+    if case.spread:
+        found |= {"data_low": short(case.low), "data_high": short(case.high)}
+    return found
+
+
+def _trial(one: Measurement) -> tuple[object, ...]:
+    return (one.target, one.case, one.repetition)
+
+
+def _place(one: Measurement) -> tuple[object, ...]:
+    return (one.target, one.case)
+
+
+def _spread_words(account: Account) -> str:
+    if any(one.repetition > 1 for one in account.of(RATE)):
+        return "Points are means of the repetitions; the bars are one standard deviation of them."
+    if not any(one.spread for one in account.measurements):
+        return "Nothing is printed about how far repetitions lay apart."
+    kind = account.disclosure.spread
+    return (
+        f"The bars are the printed ±: {kind}."
+        if kind
+        else "The bars are the printed ±; the source does not say what it is."
+    )
+
+
+def _has_few_times(account: Account) -> bool:
+    return 0 < len({one.case for one in account.of(SECONDS) if one.value > 0}) <= CASES_MAX
+
+
+def _times(account: Account) -> Iterable[dict[str, Any]]:
+    for case in case_means(one for one in account.of(SECONDS) if one.value > 0):
+        found = case.interval
+        yield {
+            "arm": case.first.target,
+            "query": _case_name(case.first.parameters, account),
+            "value_ns": short(found.centre * 1e9),
+            "low_ns": None if found.low is None else short(found.low * 1e9),
+            "high_ns": None if found.high is None else short(found.high * 1e9),
+            "times_ns": [short(value * 1e9) for value in case.values],
+            "runs": found.n,
+            "read_bytes": None,
+            "limit": "",
+        }
+
+
+def _time_words(account: Account) -> str:
+    times = [one for one in account.of(SECONDS) if one.value > 0]
+    tool = f", as {times[-1].tool} printed it" if times and times[-1].tool else ""
+    repeated = (
+        ""
+        if len(case_means(times)) < len(times)
+        else " Nothing was repeated: there is no interval."
+    )
+    return (
+        f"Time{tool}; logarithmic, lower is better. The line is the 95 % interval of the geometric"
+        " mean, the point in it; each faint mark is one repetition, so a cold first run stands by"
+        f" itself.{repeated}"
+    )
+
+
+def _case_name(parameters: Mapping[str, object], account: Account) -> str:
+    """Return what tells a case from the others: a single parameter needs no name before it."""
+    times = account.of(SECONDS)
+    names = dict.fromkeys(name for one in times for name in one.parameters)
+    varied = [name for name in names if len({str(one.parameters.get(name)) for one in times}) > 1]
+    if len(varied) == 1:
+        return str(parameters.get(varied[0], ""))
+    return describe_parameters({name: parameters[name] for name in varied if name in parameters})

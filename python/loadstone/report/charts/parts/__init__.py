@@ -1,1 +1,0 @@
-"""What every chart is made of: colours, axes, panels, marks, and words that find room."""
