@@ -155,6 +155,46 @@ def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> 
     assert not any(is_running(number) for number in agents)
 
 
+def test_a_lost_host_is_launched_again_for_the_next_trial(tmp_path: Path) -> None:
+    phases = [f"{{name: put{number}, op: put, duration: 8s}}" for number in (1, 2)]
+    with long_run(tmp_path, f"phases=[{', '.join(phases)}]") as process:
+        for _ in range(3):
+            campaigns.wait_for(process, "%")
+        os.kill(agents_of(process.pid)[1], signal.SIGKILL)
+        _, err = campaigns.end(process)
+    assert process.returncode == 0, err
+    first, second = (
+        [host["state"] for host in record.summary["hosts"]]
+        for record in read_run(tmp_path / "run").records
+    )
+    assert first == ["finished", "lost", "finished"]
+    assert second == ["finished"] * 3
+    assert err.count("local2") >= 3
+
+
+def test_a_host_that_cannot_be_launched_again_is_named_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    command = tmp_path / "loadstone-here"
+    command.write_text(
+        f"#!/bin/sh\n[ ! -e {tmp_path}/broken ] || exit 7\n"
+        f'exec {sys.executable} -m loadstone "$@"\n'
+    )
+    command.chmod(0o755)
+    phases = [f"{{name: put{number}, op: put, duration: 5s}}" for number in (1, 2, 3)]
+    changes = (f"phases=[{', '.join(phases)}]", f"hosts.command={command}")
+    with long_run(tmp_path, *changes) as process:
+        (tmp_path / "broken").touch()
+        os.kill(agents_of(process.pid)[1], signal.SIGKILL)
+        _, err = campaigns.end(process)
+    assert process.returncode == 0, err
+    # Once: it is not tried again at each trial.
+    assert err.count("exit code 7") == 1
+    for record in read_run(tmp_path / "run").records:
+        states = [host["state"] for host in record.summary["hosts"]]
+        assert sorted(states) == ["finished", "finished", "lost"]
+
+
 @pytest.mark.long(cpu_s=12)
 def test_a_host_that_stands_still_is_lost_and_makes_no_load_when_it_wakes(tmp_path: Path) -> None:
     with long_run(tmp_path, "phases=[{op: put, duration: 8s}]") as process:

@@ -24,6 +24,7 @@ from loadstone.hosts.contact import Contact, contact_document
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, merge_summaries
 from loadstone.hosts.refusal import refusal
+from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import named_in, read_piece
 from loadstone.hosts.trial_host import TrialHost, count, end_ns
 from loadstone.hosts.turns import Turns
@@ -63,8 +64,14 @@ class OnHosts:
         *,
         stops_on_loss: bool,
         sends_secrets: bool = False,
+        launch_again: Relaunch | None = None,
     ) -> None:
-        """`check` looks at documents before any load; hosts take part in their order."""
+        """`check` looks at documents before any load; hosts take part in their order.
+
+        `launch_again` brings lost hosts back before a trial that wants them, unless a loss
+        stops it.
+        """
+        self._launch_again = launch_again
         self._sends_secrets = sends_secrets
         self._carrier = carrier
         self._order = tuple(hosts)
@@ -79,6 +86,12 @@ class OnHosts:
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
         """Carry out a trial on the hosts that are there; raise TargetError if it never began."""
+        if self._launch_again is not None and not self._stops_on_loss:
+            wanted = self._order[: document.get("hosts") or 1]
+            away = [host for host in wanted if host not in self._carrier.hosts]
+            self._launch_again(
+                away, lambda text, is_problem: output.host_news(text, is_problem=is_problem)
+            )
         here = [host for host in self._order if host in self._carrier.hosts]
         missing = [host for host in self._order if host not in here]
         if not here or (missing and self._stops_on_loss):

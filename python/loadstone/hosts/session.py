@@ -13,10 +13,12 @@ from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages
 from loadstone.hosts.connection.carrier import Carrier
+from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.contact import Contact, Obstacle, contact_document
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import listen_address, make_launcher
 from loadstone.hosts.refusal import refusal, some_of
+from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.shortages import shortages_of_hosts
 
 LOOK_S = 0.1
@@ -24,6 +26,8 @@ MORE_S = 20.0
 """How long to wait for the other hosts after the first that failed, so that all are named."""
 
 TELL_S = 5.0
+AGAIN = ("local", "ssh")
+"""Launchers that start a process for each host, and so one alone again."""
 
 
 class HostSession:
@@ -49,6 +53,7 @@ class HostSession:
         self._tell = tell
         self._ended_at: float | None = None
         self._contacts = 0
+        self._invitations: dict[str, Invitation] = {}
 
     def __enter__(self) -> Self:
         self._carrier.__enter__()
@@ -83,6 +88,9 @@ class HostSession:
             EXECUTORS["operations"],
             stops_on_loss=self._hosts.on_lost == "stop",
             sends_secrets=self._hosts.sends_secrets,
+            launch_again=Relaunch(self._carrier, self._launcher, self._invitations)
+            if self._hosts.launch in AGAIN
+            else None,
         )
         return {"operations": operations}
 
@@ -118,10 +126,11 @@ class HostSession:
         is_alone = self._hosts.launch != "local"
         # Ranks, jobs and workers of one run may be several on a host, as its scheduler has it.
         is_only = self._hosts.launch in NAMED_ONLY
-        invitations = [
-            self._carrier.invite(name, is_alone=is_alone, is_only=is_only) for name in self.names
-        ]
-        for line in self._launcher.start(invitations):
+        self._invitations = {
+            name: self._carrier.invite(name, is_alone=is_alone, is_only=is_only)
+            for name in self.names
+        }
+        for line in self._launcher.start(list(self._invitations.values())):
             self._tell(line)
         next_told = began + TELL_S
         while missing := [name for name in self.names if name not in self.facts]:
