@@ -14,9 +14,8 @@ from loadstone import units
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.cells.agents import AgentCell, read_agents
-from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
@@ -91,7 +90,7 @@ class OpenedTrial:
 
 
 class OpenedRun:
-    """A run: its cells and findings as reports have them, its tables as Arrow tables."""
+    """A run: its results and findings as reports have them, its tables as Arrow tables."""
 
     def __init__(self, path: str | Path) -> None:
         """Use `loadstone.open_run`."""
@@ -131,23 +130,24 @@ class OpenedRun:
         return analyse(self._run)
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
-        """One result for each operation of each case and round, over all trials and iterations."""
-        return self.analysis.totals
+    def results(self) -> tuple[Result, ...]:
+        """One for each operation of each case, over all trials, rounds and iterations."""
+        return self.analysis.results
 
     @property
-    def iterations(self) -> tuple[Cell, ...]:
-        """The same, one result for each iteration."""
-        return self.analysis.cells
+    def rounds(self) -> tuple[Result, ...]:
+        """The same for each round by itself: `results` where there is one."""
+        return self.analysis.rounds
+
+    @property
+    def iterations(self) -> tuple[Result, ...]:
+        """The same for each iteration of each round."""
+        return self.analysis.iterations
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the run says, the gravest first."""
         return self.analysis.findings
-
-    def verdict(self, cell: Cell) -> Verdict | None:
-        """Return what limited a cell, if that was asked."""
-        return self.analysis.verdict_of(cell)
 
     def intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the intervals of all trials, with the trial's id in a column `trial` in front."""
@@ -159,16 +159,16 @@ class OpenedRun:
         tables = [pa.table(record.probes) for record in self._run.records]
         return _together(self._run.records, tables)
 
-    def histogram(self, cell: Cell, time: str = "service") -> Histogram:
-        """Return the histogram that the percentiles of a cell come from, in nanoseconds."""
-        where: dict[str, str | int] = {"operation": cell.operation}
-        where |= {"iteration": cell.iteration} if cell.iteration is not None else {}
-        own = [trial.intervals for trial in self.trials if trial.id in cell.trials]
+    def histogram(self, result: Result, time: str = "service") -> Histogram:
+        """Return the histogram that the percentiles of a result come from, in nanoseconds."""
+        where: dict[str, str | int] = {"operation": result.operation}
+        where |= {"iteration": result.iteration} if result.iteration is not None else {}
+        own = [trial.intervals for trial in self.trials if trial.id in result.trials]
         return _histogram(own, time, where)
 
     def table(self) -> pa.Table:
-        """Return the cells as a table: a row each, and a column for each parameter."""
-        return pa.Table.from_pylist([_row(cell) for cell in self.cells])
+        """Return the results as a table: a row each, and a column for each parameter."""
+        return pa.Table.from_pylist([_row(one) for one in self.results])
 
 
 def _together(records: Iterable[Record], tables: Iterable[pa.Table]) -> pa.Table:
@@ -193,25 +193,29 @@ def _histogram(tables: Iterable[pa.Table], time: str, where: Mapping[str, str | 
     return merge(encoded) or Histogram()
 
 
-def _row(cell: Cell) -> dict[str, object]:
+def _row(one: Result) -> dict[str, object]:
     row: dict[str, object] = {
-        "target": cell.target,
-        "workload": cell.workload,
-        "phase": cell.phase,
-        "operation": cell.operation,
-        "round": cell.round,
-        **{name: value for name, value in cell.parameters.items() if name not in _OWN},
-        "requests": cell.requests,
-        "failed": cell.failed_if_stated,
-        "bytes": cell.bytes,
-        "duration_s": cell.duration_s,
-        "requests_per_s": cell.requests_per_s,
-        "bytes_per_s": cell.bytes_per_s,
+        "target": one.target,
+        "workload": one.workload,
+        "phase": one.phase,
+        "operation": one.operation,
+        **{name: value for name, value in one.parameters.items() if name not in _OWN},
+        "standing": one.standing,
+        "limited_by": one.limit,
+        "trials": one.rate.n,
+        "requests": one.requests,
+        "failed": one.failed_if_stated,
+        "bytes": one.bytes,
+        "duration_s": one.duration_s,
+        "requests_per_s": one.requests_per_s,
+        "requests_per_s_low": one.rate.low if one.rate.is_spread else None,
+        "requests_per_s_high": one.rate.high if one.rate.is_spread else None,
+        "bytes_per_s": one.bytes_per_s,
     }
-    headline = cell.headline
+    headline = one.headline
     for name, value in (headline.quantiles if headline is not None else {}).items():
         row[f"{name}_ns"] = value
-    return {**row, "labels": list(cell.labels)}
+    return {**row, "labels": list(one.labels)}
 
 
-_OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels"})
+_OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels", "standing"})

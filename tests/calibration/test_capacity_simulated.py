@@ -102,7 +102,7 @@ def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_pat
     assert len(run.records) == len(found.steps)
     assert [step.stage for step in found.steps].count("coarse") > 3
     assert [fact.trial for fact in findings.trials] == [step.trial for step in found.steps]
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert cell.trials == found.confirming
     assert cell.parameters["rate"] == found.lower
     (said,) = [one for one in findings.findings if one.rule == "capacity"]

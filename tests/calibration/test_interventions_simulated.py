@@ -75,9 +75,9 @@ def test_half_the_clients_tell_a_full_queue_from_an_idle_one(
     assert change.ratio.ratio == pytest.approx(ratio, rel=0.05)
     assert change.ratio.n_a == 3
     # The changed trials are no results: one cell stands for the case, and its verdict uses them.
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert cell.parameters == {"threads": threads, "size": 4096}
-    verdict = findings.verdict_of(cell)
+    verdict = cell.verdict
     assert verdict is not None
     assert verdict.limit == limit
     table = intervention_table(findings)
@@ -110,14 +110,14 @@ def of_hosts(campaign: str, servers: Callable[[int], int]) -> Plan:
 @pytest.mark.parametrize("campaign", [SWEPT, CAMPAIGN.replace("KINDS", "half_hosts")])
 def test_hosts_that_add_up_were_the_limit(tmp_path: Path, campaign: str) -> None:
     findings = run(tmp_path / "clients", of_hosts(campaign, lambda hosts: 4 * hosts))
-    first = findings.totals[0]
-    verdict = findings.verdict_of(first)
+    first = findings.rounds[0]
+    verdict = first.verdict
     assert verdict is not None
     assert (verdict.limit, verdict.grade) == ("INSTRUMENT_HOSTS", "A")
     findings = run(tmp_path / "target", of_hosts(campaign, lambda hosts: 4))
     assert all(
-        verdict is None or not verdict.is_void_for_ratios
-        for verdict in map(findings.verdict_of, findings.totals)
+        verdict is None or verdict.effect == "none"
+        for verdict in (one.verdict for one in findings.rounds)
     )
 
 

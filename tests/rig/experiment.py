@@ -138,7 +138,7 @@ def _campaign(
 def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any], *, stolen: float) -> Outcome:
     totals = {
         cell["parameters"].get("threads", cell["parameters"].get("rate")): cell
-        for cell in document["totals"]
+        for cell in document["rounds"]
     }
     judged = totals[bottleneck.judged]
     verdict = judged["verdict"]

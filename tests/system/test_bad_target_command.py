@@ -57,7 +57,7 @@ def test_failed_requests_are_told_and_the_rest_is_kept(
     assert failed["put"] == failed["delete"] == 0
     assert failed["get"] == 3
     report = loadstone("report", folder, "-f", "json").json()
-    errors = {row["operation"]: row["errors"] for row in report["cases"]}
+    errors = {row["operation"]: row["errors"] for row in report["iterations"]}
     assert sum(errors["get"].values()) == 3
     assert set(errors["get"]) <= case.outcomes
     assert not errors["put"]
@@ -162,7 +162,7 @@ def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_pat
     assert finished[0]["trial"]["phase"] == "put"
     assert finished[0]["summary"]["requests"] == 12
     assert finished[0]["summary"]["failed"] == 0
-    assert loadstone("report", folder, "-f", "json").json()["cases"]
+    assert loadstone("report", folder, "-f", "json").json()["iterations"]
 
 
 def test_a_bucket_in_the_url_makes_nothing_and_leaves_nothing(

@@ -55,7 +55,7 @@ def test_an_object_store_is_measured_verified_and_left_clean(tmp_path: Path, sto
     assert sum(summary["failed"] for summary in phases.values()) == 0
     assert phases["get"]["verified_bytes"] == 2000 * 4096
     assert len(phases["clean-up"]["buckets_deleted"]) == 3
-    cases = {case["operation"]: case for case in said.json()["cases"]}
+    cases = {case["operation"]: case for case in said.json()["iterations"]}
     assert cases["get"]["requests"] == 2000
     for path in (tmp_path / "run").rglob("*"):
         assert path.is_dir() or KEYS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes()

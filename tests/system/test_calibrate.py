@@ -66,7 +66,7 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
     copied = read_manifest(tmp_path / "run")["calibration"]
     assert copied["sessions"] == found["sessions"]
     assert copied["age_s"] >= 0
-    for cell in said.json()["totals"]:
+    for cell in said.json()["rounds"]:
         instrument = cell["instrument"]
         assert instrument["share_of_ceiling"] > 0
         assert instrument["share_of_ceiling"] == pytest.approx(
@@ -85,7 +85,7 @@ def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict
         "bench", "get", "null:", "-t", "1", "-s", "4KiB", "-d", "300ms", "-o", tmp_path / "run",
         "-f", "json", environment=state,
     )  # fmt: skip
-    (cell,) = said.json()["totals"]
+    (cell,) = said.json()["rounds"]
     # Both did the same; how far apart they lie on a busy host has no bound.
     assert cell["instrument"]["ceiling_basis"] == "measured"
     assert cell["instrument"]["share_of_ceiling"] > 0.01
@@ -233,7 +233,7 @@ def test_a_server_that_stores_nothing_can_be_benched_from_elsewhere(tmp_path: Pa
             "--verify", "0", "-o", tmp_path / "run", "-f", "json", environment=KEYS,
         )  # fmt: skip
         assert said.code == 0, said.err
-        rates = {cell["operation"]: cell for cell in said.json()["totals"]}
+        rates = {cell["operation"]: cell for cell in said.json()["rounds"]}
         assert rates["get"]["bytes"] == 500 * 65_536
     finally:
         server.terminate()

@@ -92,7 +92,7 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     [first, second] = document["queries"]["arms"]
     assert {one["query"] for one in first["queries"]} == {"Q01", "Q06", "Q13"}
     assert second["right"] == 3
-    cases = {one["parameters"]["query"] for one in document["cases"]}
+    cases = {one["parameters"]["query"] for one in document["iterations"]}
     assert cases == {"Q01", "Q06", "Q13"}
     for form in ("markdown", "html", "csv", "parquet", "text"):
         assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
@@ -123,7 +123,7 @@ def test_streams_run_beside_each_other_and_have_a_rate(tmp_path: Path, made: Pat
         assert min(rates) <= one["queries_per_hour"] <= max(rates)
         assert len(one["stream_s"]) == one["streams"]
         assert set(one["query_median_s"]) == {"Q01", "Q06", "Q13", "Q22"}
-    assert {one["parameters"]["streams"] for one in found["cases"]} == {1, 3}
+    assert {one["parameters"]["streams"] for one in found["iterations"]} == {1, 3}
     for record in read_run(tmp_path / "run").records:
         if record.trial["phase"] != "streams" or len(record.trial["queries"]["streams"] or []) < 3:
             continue

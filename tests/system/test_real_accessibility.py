@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.analysis.accounts import comparison, run_account
+from loadstone.analysis.accounts import comparison, judged_account
 from loadstone.analysis.accounts.history import trace
 from loadstone.report.formats.comparison_page import render_comparisons
 from loadstone.report.formats.history_page import render_history
@@ -32,7 +32,7 @@ DRAWN = "document.documentElement.dataset.drawn"
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    account = run_account.read_account(read_run(write_targets(folder / "two")))
+    account = judged_account.read_account(read_run(write_targets(folder / "two")))
     compared = comparison.compare(account.only("one"), account.only("other"), controls=(account,))
     nights = trace(map(entry, range(16), noisy([1000.0] * 10 + [800.0] * 6)))
     made = {

@@ -42,7 +42,7 @@ def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
     first = loadstone("run", file, "-o", tmp_path / "run")
     assert loadstone("report", tmp_path / "run").out == first.out
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
-    assert len(document["cases"]) >= 8
+    assert len(document["iterations"]) >= 8
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:

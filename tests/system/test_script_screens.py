@@ -49,15 +49,16 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     scripts = answer_of_scripts(findings, answer)
     assert scripts is not None
     for one in scripts.whole.results:
-        own = [each for each in scripts.each.results if each.cell.target == one.cell.target]
-        assert {each.cell.operation for each in own}.isdisjoint(OUT_OF_LINE)
+        own = [each for each in scripts.each.results if each.target == one.target]
+        assert {each.operation for each in own}.isdisjoint(OUT_OF_LINE)
         # All that clients completed is the sum of what they completed of each, trial by trial.
-        assert one.cell.good == sum(each.cell.good for each in own)
-        for place, rate in enumerate(one.cell.trial_rates):
-            rates = [each.cell.trial_rates[place].requests_per_s for each in own]
+        assert one.good == sum(each.good for each in own)
+        for place, rate in enumerate(one.trial_rates):
+            rates = [each.trial_rates[place].requests_per_s for each in own]
             assert rate.requests_per_s == pytest.approx(sum(rates))
     found = headline_of(findings, scripts.whole)
-    assert re.search(r"\baction rate .*: [\d,at les]+ actions/s against ", found.sentence)
+    # Of two blocks nothing is claimed.
+    assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", found.sentence)
     assert found.ratio is not None
     assert found.ratio.pairs == 2
     tiles = {tile.key: tile.name for tile in found.tiles}

@@ -54,7 +54,7 @@ def test_reads_and_deletes_of_what_was_never_written_are_counted_apart(
     assert re.search(rf", {get['unwritten']:,} for\b", said.err)
 
     cells = {
-        cell["operation"]: cell for cell in loadstone("report", run, "-f", "json").json()["totals"]
+        cell["operation"]: cell for cell in loadstone("report", run, "-f", "json").json()["rounds"]
     }
     rows = {
         row["operation"]: row

@@ -33,7 +33,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     return calls
 
 
-def test_a_cell_of_one_iteration_is_made_once_and_each_trial_once(
+def test_a_cell_of_one_iteration_is_made_once_however_many_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = []
@@ -42,11 +42,11 @@ def test_a_cell_of_one_iteration_is_made_once_and_each_trial_once(
         calls = counted(monkeypatch, "_cell")
         found = analyse(run)
         monkeypatch.undo()
-        assert (found.cells[0].iteration, found.totals[0].iteration) == (1, None)
+        assert (found.iterations[0].iteration, found.rounds[0].iteration) == (1, None)
         counts.append(len(calls))
     few, many = counts
-    # One for each trial more, and the same few for the run as a whole.
-    assert many - few == 3
+    # Results are of all trials of a case: more of these make no more of them.
+    assert many == few > 0
 
 
 def test_a_part_keeps_histograms_packed(tmp_path: Path) -> None:

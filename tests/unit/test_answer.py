@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.answers.answer import CHECKS, KNEE_SHARE, answer_of
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.answers.answer import KNEE_SHARE, answer_of
 from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.judgements.standing import CHECKS, Standing
 from loadstone.analysis.rules import view
 from loadstone.report import REPORTS, Options
 from loadstone.report.next_step import next_step
@@ -45,9 +46,9 @@ def of_sizes(findings: Findings, count: int) -> Findings:
             cell, parameters={**cell.parameters, "size": 4096 << (4 * at)}, bytes=cell.good << at
         )
         for at in range(count)
-        for cell in findings.cases
+        for cell in findings.results
     ]
-    return replace(findings, cases=tuple(cases))
+    return replace(findings, results=tuple(cases))
 
 
 @pytest.mark.parametrize("name", ["rounds", "sweep"])
@@ -61,15 +62,15 @@ def test_the_answer_fits_one_screen_and_has_no_codes(name: str, request) -> None
     assert not [code for code in CODES if any(code in line for line in lines)]
 
 
-def test_rounds_of_a_case_are_one_row_with_their_range(rounds: tuple[Run, Findings]) -> None:
+def test_rounds_of_a_case_are_one_row_with_their_spread(rounds: tuple[Run, Findings]) -> None:
     _, findings = rounds
     answer = answer_of(findings)
-    assert len(answer.results) == len(findings.totals) / 2
+    assert len(answer.results) == len(findings.rounds) / 2
     for one in answer.results:
-        rates = sorted(rate.requests_per_s for rate in one.cell.trial_rates)
+        rates = sorted(rate.requests_per_s for rate in one.trial_rates)
         assert len(rates) == 2
-        assert one.rate == pytest.approx(sum(rates) / 2)
-        assert one.spread == pytest.approx((rates[1] - rates[0]) / 2 / one.rate)
+        assert one.requests_per_s == pytest.approx((rates[0] * rates[1]) ** 0.5)
+        assert (one.rate.low, one.rate.high, one.rate.is_interval) == (*rates, False)
     # Repetition is not advised where there was some.
     assert view("label")["n=1"].short not in {why for one in answer.cautions for why in one.reasons}
 
@@ -78,21 +79,21 @@ def test_a_sweep_answers_with_least_time_knee_and_peak(sweep: tuple[Run, Finding
     _, findings = sweep
     (curve,) = answer_of(findings).curves
     points = dict(curve.points)
-    rates = [one.rate for one in curve.results]
-    assert points["peak"].rate == max(rates)
-    assert points["knee"].rate >= KNEE_SHARE * max(rates)
-    below = rates[: rates.index(points["knee"].rate)]
+    rates = [one.requests_per_s for one in curve.results]
+    assert points["peak"].requests_per_s == max(rates)
+    assert points["knee"].requests_per_s >= KNEE_SHARE * max(rates)
+    below = rates[: rates.index(points["knee"].requests_per_s)]
     assert all(rate < KNEE_SHARE * max(rates) for rate in below)
-    assert points["least p50"].cell.parameters["threads"] == 1
+    assert points["least p50"].parameters["threads"] == 1
 
 
-def test_the_peak_is_a_median_and_not_the_luckiest_trial(sweep: tuple[Run, Findings]) -> None:
+def test_the_peak_is_a_mean_and_not_the_luckiest_trial(sweep: tuple[Run, Findings]) -> None:
     _, findings = sweep
-    first = findings.cases[0]
-    lucky = replace(first.trial_rates[0], requests_per_s=1e9)
+    first = findings.results[0]
+    lucky = replace(first.trial_rates[0], requests_per_s=1e4)
     own = replace(first, trial_rates=(lucky, *first.trial_rates[1:], *first.trial_rates[1:]))
-    found = answer_of(replace(findings, cases=(own, *findings.cases[1:])))
-    assert dict(found.curves[0].points)["peak"].cell.parameters != first.parameters
+    found = answer_of(replace(findings, results=(own, *findings.results[1:])))
+    assert dict(found.curves[0].points)["peak"].parameters != first.parameters
 
 
 def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Findings]) -> None:
@@ -125,12 +126,10 @@ def test_the_marks_of_a_matrix_are_explained_where_there_are_some(
     sweep: tuple[Run, Findings],
 ) -> None:
     run, findings = sweep
-    bare = tuple(replace(one, labels=()) for one in findings.totals)
-    clean = replace(findings, totals=bare, verdicts={})
-    assert not [line for line in shown(run, of_sizes(clean, 3)) if line.startswith(("×", "≥"))]
-    first, second, *others = clean.totals
-    marked = (with_labels(first, "OUTAGE"), with_labels(second, "HOST_LOST"), *others)
-    lines = shown(run, of_sizes(replace(clean, totals=marked), 3))
+    assert not [line for line in shown(run, of_sizes(findings, 3)) if line.startswith(("×", "≥"))]
+    first, second, *others = findings.results
+    marked = (standing(first, "void", "OUTAGE"), standing(second, "bound", "HOST_LOST"), *others)
+    lines = shown(run, of_sizes(replace(findings, results=marked), 3))
     assert len(lines) <= 24
     (key,) = [line for line in lines if line.startswith("×")]
     assert "≥" in key
@@ -138,50 +137,63 @@ def test_the_marks_of_a_matrix_are_explained_where_there_are_some(
 
 def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    many = replace(findings, cases=findings.cases * 9)
+    many = replace(findings, results=findings.results * 9)
     lines = shown(run, many)
     assert len(lines) <= 24
     (line,) = [line for line in lines if "more results" in line]
     rows = [line for line in lines if "/s" in line and "Rate:" not in line]
-    assert int(line.split()[1]) == len(many.cases) - len(rows)
+    assert int(line.split()[1]) == len(many.results) - len(rows)
 
 
-def with_labels(cell: Cell, *labels: str) -> Cell:
-    return replace(cell, labels=(*cell.labels, *labels))
+def standing(one: Result, word: Standing, *labels: str) -> Result:
+    return replace(one, standing=word, reasons=labels, labels=(*one.labels, *labels))
 
 
 def test_requests_for_unwritten_objects_are_one_line(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     assert not [line for line in shown(run, findings) if "unwritten" in line]
-    first, *rest = findings.totals
+    first, *rest = findings.results
     lost = replace(first, requests=first.requests + 1200, errors={"unwritten": 1200})
-    lines = shown(run, replace(findings, totals=(lost, *rest)))
+    lines = shown(run, replace(findings, results=(lost, *rest)))
     assert len([line for line in lines if "unwritten" in line and "1,200" in line]) == 1
     assert len(lines) <= 24
 
 
 def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    marked = [
-        with_labels(findings.totals[0], "STALLED", "INSTRUMENT_LIMITED"),
-        *findings.totals[1:],
-    ]
+    first, second, *others = findings.results
+    marked = (standing(first, "void", "STALLED"), standing(second, "bound", "HOST_LOST"), *others)
     found = replace(
         findings,
-        totals=tuple(marked),
+        results=marked,
         findings=(
             Finding(rule="STALLED", statement=""),
+            Finding(rule="NOISY", statement=""),
             Finding(rule="link-ceiling", statement=""),
             *findings.findings,
         ),
     )
     answer = answer_of(found)
-    assert [one.effect for one in answer.cautions] == ["invalid", "bound", "precision"]
+    assert [one.weight for one in answer.cautions] == ["void", "bound", "caution"]
     assert answer.cautions[0].results == 1
-    assert any(one.is_void for one in answer.results)
+    said = [reason for one in answer.cautions for reason in one.reasons]
+    assert len(said) == len(set(said))
+    # A client that stalled for long is not said to have stalled briefly, too.
+    assert view("label")["NOISY"].short not in said
     lines = [line for line in shown(run, found) if line.startswith(" ! ")]
-    assert len(lines) == 3
+    assert [line.split()[1] for line in lines] == ["failed", "void", "bound", "caution"]
     assert max(map(len, lines)) <= 80
+
+
+def test_the_most_frequent_error_is_on_the_first_screen(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    lines = shown(run, findings)
+    (at,) = [at for at, line in enumerate(lines) if line.startswith(" ! failed")]
+    (failing,) = [one for one in findings.results if one.failed]
+    assert failing.example
+    assert (failing.most_frequent_error,) == ("throttled",)
+    assert f"{failing.failed} × throttled" in lines[at]
+    assert failing.example in " ".join(lines[at : at + 2])
 
 
 def test_a_caution_with_a_long_reason_leaves_its_count_out(
@@ -190,11 +202,11 @@ def test_a_caution_with_a_long_reason_leaves_its_count_out(
     run, findings = rounds
     answer = answer_of(findings)
     reasons = ("client and store share the host's processors", "the link was full")
-    caution = replace(answer.cautions[0], effect="bound", results=1, reasons=reasons)
+    caution = replace(answer.cautions[0], weight="bound", results=1, reasons=reasons)
     monkeypatch.setattr(
         "loadstone.report.answer.answer_of", lambda _: replace(answer, cautions=(caution,))
     )
-    (line,) = [line for line in shown(run, findings) if line.startswith(" ! ")]
+    (line,) = [line for line in shown(run, findings) if line.startswith(" ! bound")]
     assert line.endswith("processors; 1 more")
     assert len(line) <= 80
 
@@ -203,11 +215,18 @@ def test_a_result_with_too_many_failures_says_that_it_must_not_be_used(
     rounds: tuple[Run, Findings],
 ) -> None:
     run, findings = rounds
-    key = next(iter(findings.verdicts))
-    failed = replace(findings.verdicts[key], limit="INVALID(errors)")
-    found = replace(findings, verdicts={**findings.verdicts, key: failed})
-    first = answer_of(found).cautions[0]
-    assert (first.effect, first.reasons) == ("invalid", (CHECKS["errors"],))
+    first, *rest = findings.results
+    assert first.verdict is not None
+    failed = replace(
+        first,
+        verdict=replace(first.verdict, limit="INVALID(errors)"),
+        standing="void",
+        reasons=("INVALID(errors)",),
+    )
+    found = replace(findings, results=(failed, *rest))
+    caution = answer_of(found).cautions[0]
+    assert (caution.weight, caution.reasons) == ("void", (CHECKS["errors"],))
+    assert failed.limit_words == CHECKS["errors"]
     assert any(f"loadstone report {run.path} --full" in line for line in shown(run, found))
 
 
@@ -227,7 +246,7 @@ def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
     manifest["plan"] = [entry for entry in manifest["plan"] if entry["round"] == 1]
     path.write_text(json.dumps(manifest))
     run = read_run(folder)
-    once = replace(analyse(run), cases=tuple(c for c in analyse(run).totals if c.round == 1))
+    once = replace(analyse(run), results=tuple(c for c in analyse(run).rounds if c.round == 1))
     (line,) = [line for line in shown(run, once) if "--blocks 6" in line]
     wanted = "loadstone bench put http://127.0.0.1:9000 -n 10 --blocks 6"
     assert line.strip() == wanted
@@ -235,7 +254,7 @@ def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
 
 def test_a_page_does_not_send_its_reader_to_itself(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    findings = replace(findings, findings=(), verdicts={})
+    findings = replace(findings, findings=())
     answer = replace(answer_of(findings), cautions=(), results=answer_of(findings).results[:1])
     on_screen = next_step(run, findings, answer, is_on_page=False)
     assert on_screen is not None
@@ -245,13 +264,13 @@ def test_a_page_does_not_send_its_reader_to_itself(rounds: tuple[Run, Findings])
 
 def test_a_run_without_results_says_so(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    empty = replace(findings, cases=(), totals=(), mixes=(), cells=(), verdicts={})
+    empty = replace(findings, results=(), rounds=(), mixes=(), iterations=())
     assert any("No result" in line for line in shown(run, empty))
 
 
 def test_people_read_limits_in_words_and_programs_ids(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
-    limits = {verdict.limit for verdict in findings.verdicts.values()}
+    limits = {one.verdict.limit for one in findings.rounds if one.verdict is not None}
     assert limits
     for name in ("terminal", "markdown", "html"):
         text = REPORTS[name].render(run, findings, Options(is_full=True)).decode()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.accounts.run_account import read_account
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED

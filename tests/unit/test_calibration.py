@@ -12,12 +12,11 @@ import pytest
 
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.accounts.run_account import read_account
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.instrument.own_ceiling import ClientLoad, NoOwnCeilingError, ceiling_of
-from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.errors import ResultError
 from loadstone.report import REPORTS, Options
-from loadstone.report.instrument_words import bound_note
+from loadstone.report.result_words import standing_notes
 from loadstone.results import calibration
 from loadstone.results.calibration import Calibration, CalibrationPoint, Session
 from loadstone.results.store import read_run
@@ -312,14 +311,14 @@ def test_client_hosts_have_ceilings_of_their_own(
     ]
     manifest |= {"host": HOST, "calibration": {"absent": "not here"}, "hosts": joined}
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
-    (cell,) = analyse(read_run(folder.path)).totals
+    (cell,) = analyse(read_run(folder.path)).rounds
     assert cell.instrument is not None
     assert cell.instrument.share == pytest.approx(used)
     assert cell.instrument.ceiling_per_s * cell.instrument.share == pytest.approx(100_000)
     joined[1]["calibration"] = {"absent": "this host has not been calibrated"}
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     findings = analyse(read_run(folder.path))
-    assert findings.totals[0].instrument is None
+    assert findings.rounds[0].instrument is None
     (found,) = [one for one in findings.findings if one.rule == "not-calibrated"]
     assert "client1" in found.statement
 
@@ -331,7 +330,7 @@ def rendered(path: Path, findings: Findings, name: str) -> str:
 
 def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
     findings = run_of(tmp_path, kept().document(), good=100_000)
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert cell.instrument is not None
     assert cell.instrument.share == pytest.approx(100_000 * 11e-6 / 4)
     assert cell.instrument.age_s == pytest.approx(3600)
@@ -342,24 +341,24 @@ def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
 
 def test_threads_that_used_more_of_their_cores_were_nearer_the_ceiling(tmp_path: Path) -> None:
     used_ns = [3_000_000_000, 3_000_000_000, 3_000_000_000, 3_000_000_000]
-    (cell,) = run_of(tmp_path, kept().document(), thread_cpu_ns=used_ns).totals
+    (cell,) = run_of(tmp_path, kept().document(), thread_cpu_ns=used_ns).rounds
     assert cell.instrument is not None
     # Four threads, four cores, four seconds.
     assert cell.instrument.share == pytest.approx(0.75)
 
 
 def test_half_the_ceiling_is_a_caution(tmp_path: Path) -> None:
-    (cell,) = run_of(tmp_path, kept().document(), good=200_000).totals
+    (cell,) = run_of(tmp_path, kept().document(), good=200_000).rounds
     assert "NEAR_CEILING" in cell.labels
 
 
 def test_near_the_ceiling_a_rate_is_a_bound_in_every_readable_report(tmp_path: Path) -> None:
     findings = run_of(tmp_path, kept().document(), good=300_000)
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert "INSTRUMENT_LIMITED" in cell.labels
     for name in ("terminal", "markdown", "html"):
         assert "≥ 300,000" in rendered(tmp_path, findings, name), name
-    (found,) = json.loads(rendered(tmp_path, findings, "json"))["totals"]
+    (found,) = json.loads(rendered(tmp_path, findings, "json"))["rounds"]
     assert found["instrument"]["share_of_ceiling"] == pytest.approx(0.825)
     assert found["requests_per_s"] == 300_000
     assert found["verdict"]["limit"].startswith("INSTRUMENT_")
@@ -370,14 +369,14 @@ def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
 ) -> None:
     findings = run_of(tmp_path, kept().document(), good=300_000)
     report = next(one for one in REPORTS.values() if one.name == "markdown")
-    (note,) = bound_note(findings.totals)
+    (note,) = standing_notes(findings.rounds)
     for table in ("hummingbird", "cern"):
         run = read_run(tmp_path / "run")
         text = report.render(run, findings, Options(table=table, is_full=True)).decode()
         assert note in text, table
     measurements = read_account(read_run(tmp_path / "run")).measurements
-    assert all(one.labels and one.labels[-1].startswith("INSTRUMENT") for one in measurements)
-    assert "INSTRUMENT_LIMITED".startswith(VOID_FOR_RATIOS)
+    assert {one.standing for one in measurements} == {"bound"}
+    assert all("INSTRUMENT_LIMITED" in one.reasons for one in measurements)
 
 
 def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path) -> None:
@@ -391,7 +390,7 @@ def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path)
 def test_an_old_calibration_is_used_and_doubted(tmp_path: Path) -> None:
     old = kept(age=datetime.timedelta(days=9)).document()
     findings = run_of(tmp_path, old)
-    assert findings.totals[0].instrument is not None
+    assert findings.rounds[0].instrument is not None
     (found,) = [one for one in findings.findings if one.rule == "calibration-old"]
     (age,) = found.evidence
     assert (age.metric, age.value) == ("age", pytest.approx(9, abs=0.01))
@@ -410,19 +409,19 @@ def test_operations_side_by_side_use_up_the_ceiling_together(tmp_path: Path) -> 
     manifest |= {"host": HOST, "calibration": kept(*POINTS, *puts).document()}
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     findings = analyse(read_run(folder.path))
-    shares = [cell.instrument.share for cell in findings.totals if cell.instrument is not None]
+    shares = [cell.instrument.share for cell in findings.rounds if cell.instrument is not None]
     assert shares == pytest.approx([160_000 * 11e-6 / 4] * 2)
 
 
 def test_hiccups_comparable_with_the_p99_make_it_noisy(tmp_path: Path) -> None:
     quiet, noisy = tmp_path / "quiet", tmp_path / "noisy"
     # A hundred clients at 50,000 a second wait 2 ms on average, and their p99 is above.
-    (cell,) = run_of(quiet, None, hiccup=hiccups(50_000)).totals
+    (cell,) = run_of(quiet, None, hiccup=hiccups(50_000)).rounds
     assert "NOISY" not in cell.labels
     assert cell.jitter.hiccup_ns_p99_9 == pytest.approx(50_000, rel=0.001)
     waits = [400_000_000, 0]
     findings = run_of(noisy, None, hiccup=hiccups(5_000_000), thread_run_delay_ns=waits)
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert "NOISY" in cell.labels
     assert cell.jitter.run_delay_share == pytest.approx(0.1)
     (trial,) = findings.trials

@@ -68,7 +68,7 @@ def test_the_ending_of_a_file_tells_its_format(run: str, suffix: str, tmp_path: 
     assert main(["report", run, "-o", str(path)]) == 0
     text = path.read_text()
     if suffix == "json":
-        assert json.loads(text)["cases"]
+        assert json.loads(text)["iterations"]
     assert text.startswith("<!doctype html>") == (suffix == "html")
     assert main(["report", "published:cern", "-o", str(tmp_path / "p.html")]) == 0
     assert (tmp_path / "p.html").read_text().startswith("<!doctype html>")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from loadstone.analysis.accounts import claims, comparison, run_account
+from loadstone.analysis.accounts import claims, comparison, judged_account
 from loadstone.cli import main
 from loadstone.report.formats.comparison_page import render_comparisons
 from loadstone.results.store import read_run
@@ -32,7 +32,7 @@ def write_targets(path, blocks=6):
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    account = run_account.read_account(read_run(write_targets(tmp_path_factory.mktemp("run"))))
+    account = judged_account.read_account(read_run(write_targets(tmp_path_factory.mktemp("run"))))
     return comparison.compare(account.only("one"), account.only("other"), controls=(account,))
 
 
@@ -93,7 +93,7 @@ def test_arms_without_a_case_in_common_are_an_error(tmp_path, capsys):
 
 def test_a_page_without_a_ratio_says_why_first(found):
     spoilt = tuple(
-        replace(one, verdict="void", labels=("SHARED_HOST",), p_holm=0.04)
+        replace(one, verdict="void", reasons=("CLIENT_NIC",), p_holm=0.04)
         for one in found.comparisons
     )
     void = replace(found, comparisons=spoilt, geometric_mean=None)

@@ -148,7 +148,7 @@ def test_days_that_differ_are_covered_where_pooled_trials_are_not() -> None:
 def test_a_results_interval_counts_the_days_of_its_trials(tmp_path: Path) -> None:
     write_rounds(tmp_path / "run")
     run = read_run(tmp_path / "run")
-    cell = analyse(run, courses=False).totals[0]
+    cell = analyse(run, courses=False).rounds[0]
     begun = {record.id: record.summary["started_unix_ns"] for record in run.records}
     assert [one.started_unix_ns for one in cell.trial_rates] == [begun[one] for one in cell.trials]
     rates = tuple(
@@ -160,10 +160,8 @@ def test_a_results_interval_counts_the_days_of_its_trials(tmp_path: Path) -> Non
         for day, rate in enumerate((100.0, 120.0, 80.0))
         for hour in (8, 14)
     )
-    found = replace(cell, trial_rates=rates).interval
-    assert found is not None
-    assert (found.n, found.days) == (6, 3)
+    found = replace(cell, trial_rates=rates).rate
+    assert (found.n, found.days, found.is_interval) == (6, 3, True)
     one_day = tuple(replace(one, started_unix_ns=DAY_NS) for one in rates)
-    found = replace(cell, trial_rates=one_day).interval
-    assert found is not None
+    found = replace(cell, trial_rates=one_day).rate
     assert (found.n, found.days) == (6, 1)

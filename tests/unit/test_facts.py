@@ -3,8 +3,8 @@
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.accounts.run_account import account_of, read_account
-from loadstone.analysis.cells.summary import summarise_totals
+from loadstone.analysis.accounts.judged_account import read_account
+from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.measured.reading import read_measured
 from loadstone.analysis.standards.plausibility.order import not_monotonic, rate_per_machine
 from loadstone.campaign.planning.plan import make_plan
@@ -119,8 +119,7 @@ def test_facts_of_targets_that_are_no_instances_do_not_keep_them_from_comparison
         facts = part.record.trial["target"]["facts"]
         if "system" in facts:
             del facts["system"]
-    totals = summarise_totals(measured.parts, measured.peaks)
-    account = account_of(labs, measured, totals)
+    account = judge_measured(labs, measured).account
     assert len(account.targets) == len(RATES)
     assert {tuple(sorted(one.parameters)) for one in account.measurements} == {
         ("size", "system", "threads")

@@ -251,7 +251,7 @@ def test_a_run_fills_measures_and_leaves_nothing(
     assert "fill-missed" not in rules
     assert rules & {"slower-when-fuller", "fill-and-rate"}
     assert main(["report", str(tmp_path / "run"), "-f", "json"]) == 0
-    cells = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))["totals"]
+    cells = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))["rounds"]
     assert {one["parameters"]["fill_percent"] for one in cells} == {0, 20, 40}
 
 

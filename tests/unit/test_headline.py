@@ -1,14 +1,16 @@
 """The first screen's sentence and tiles, from runs whose truth is known."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
+from loadstone import units
 from loadstone.analysis import analyse
-from loadstone.analysis.answers import headline
+from loadstone.analysis.accounts.comparison import compare
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of, ratio_words
+from loadstone.analysis.rules import view
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 
@@ -22,16 +24,17 @@ def closed(folder):
     return folder.close(campaign={"targets": {"one": {}, "other": {}}}, campaign_file="")
 
 
-def in_turns(path, *, rounds=1):
-    """Return a run of two targets in two blocks, the second of them in another order."""
+def in_turns(path, *, blocks=6, rounds=1, rate_of=None):
+    """Return a run of two targets in blocks, each of them in another order."""
     folder = Folder(path, "turns", seconds=4)
     number = 0
-    for block, order in ((1, ("one", "other")), (2, ("other", "one"))):
-        for target in order:
+    for block in range(1, blocks + 1):
+        for target in ("one", "other")[:: 1 if block % 2 else -1]:
             for round_ in range(1, rounds + 1):
                 number += 1
                 # What differs between blocks and rounds differs for both alike.
-                rate = (100 if target == "one" else 300) * block * round_
+                rate = (100 if target == "one" else 300 + block) * block * round_
+                rate = rate if rate_of is None else rate_of(target, block)
                 folder.add(trial(number, target, "get", block=block, round=round_), rate)
     return closed(folder)
 
@@ -39,58 +42,83 @@ def in_turns(path, *, rounds=1):
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_targets_that_took_turns_have_a_paired_ratio_with_its_interval(tmp_path, rounds):
     found = first_screen(in_turns(tmp_path / "run", rounds=rounds))
-    assert (found.ratio.over.cell.target, found.ratio.under.cell.target) == ("other", "one")
-    assert found.ratio.ratio == pytest.approx(3, rel=0.01)
-    assert found.ratio.low <= found.ratio.ratio <= found.ratio.high
+    of = found.ratio.of
+    assert (found.ratio.over.target, found.ratio.under.target) == ("other", "one")
     # A block is a pair, however many rounds are in it.
-    assert found.ratio.pairs == 2
-    assert re.match(r"other\b.* 3\.00× .*\bget\b.*\bone\b", found.sentence)
+    assert (of.verdict, of.ratio.n_a, of.ratio.is_paired) == ("faster", 6, True)
+    assert of.ratio.low <= of.ratio.ratio <= of.ratio.high
+    assert re.match(r"other\b.* 3\.03× .*\bget\b.*\bone\b", found.sentence)
+
+
+def test_a_printed_ratio_is_that_of_the_printed_rates(tmp_path):
+    found = first_screen(in_turns(tmp_path / "run"))
+    of = found.ratio.of
+    assert of.ratio.ratio == pytest.approx(of.b / of.a)
+    assert of.b == pytest.approx(found.ratio.over.requests_per_s)
+    assert of.a == pytest.approx(found.ratio.under.requests_per_s)
+    for rate in (of.a, of.b):
+        assert units.format_rate(rate) in found.sentence
+
+
+def test_of_blocks_that_one_target_lacks_neither_number_is_shown(tmp_path):
+    path = in_turns(tmp_path / "run")
+    for file in path.glob("*/0012.*"):
+        file.unlink()
+    findings = analyse(read_run(path))
+    found = headline_of(findings, answer_of(findings))
+    of = found.ratio.of
+    assert (of.ratio.n_a, found.ratio.over.rate.n, found.ratio.under.rate.n) in (
+        (5, 5, 6),
+        (5, 6, 5),
+    )
+    assert of.ratio.ratio == pytest.approx(of.b / of.a)
+    assert units.format_rate(of.a) in found.sentence
+    assert units.format_rate(of.b) in found.sentence
+
+
+def test_the_headline_claims_what_compare_claims(tmp_path):
+    """Nothing from few trials, nor from an interval that touches 1."""
+    rates = {"one": [100, 140, 90, 130, 100, 120], "other": [130, 110, 150, 100, 125, 105]}
+    path = in_turns(tmp_path / "run", rate_of=lambda target, block: rates[target][block - 1])
+    few = in_turns(tmp_path / "few", blocks=4)
+    for folder, verdict in ((path, "not resolved"), (few, "too few trials")):
+        account = read_account(read_run(folder))
+        compared = compare(account.only("one"), account.only("other")).comparisons[0]
+        found = first_screen(folder)
+        assert (found.ratio.of.verdict, compared.verdict) == (verdict, verdict)
+        assert not found.ratio.is_claimed
+        assert "reached" not in found.sentence
+        assert "×" not in found.sentence + found.tiles[1].value
 
 
 def test_targets_whose_rounds_ran_one_after_the_other_are_no_pairs(tmp_path):
     """Rounds repeat a target's phases: in between, the other one waits."""
     found = first_screen(write_rounds(tmp_path / "run", seconds=4))
-    assert (found.ratio.over.cell.target, found.ratio.under.cell.target) == ("hummingbird", "ceph")
-    assert (found.ratio.low, found.ratio.high, found.ratio.pairs) == (None, None, 0)
-    # The medians are (1716 + 2072) / 2 and (323 + 283) / 2.
-    assert found.ratio.ratio == pytest.approx(1894 / 303, rel=0.01)
-    assert re.match(r"hummingbird\b.* 6\.25× .*\bget\b.*\bceph\b", found.sentence)
-    assert found.ratio.is_one_by_one
-    words = ratio_words(found.ratio)
-    assert words != ratio_words(replace(found.ratio, is_one_by_one=False))
-    assert words in found.sentence
-    assert words in found.tiles[1].note
+    assert (found.ratio.over.target, found.ratio.under.target) == ("hummingbird", "ceph")
+    assert (found.ratio.of.verdict, found.ratio.of.ratio.is_paired) == ("too few trials", False)
+    assert ratio_words(found.ratio) in found.sentence
+    assert ratio_words(found.ratio) in found.tiles[1].note
     keys = [tile.key for tile in found.tiles]
     assert keys == ["rate", "ratio", "p99", "failed", "confidence"]
     assert found.tiles[1].name == "hummingbird ÷ ceph"
     assert {"get"} <= set(found.tiles[0].name.split()) & set(found.tiles[2].name.split())
 
 
-def test_trials_that_do_not_say_when_they_ran_are_no_pairs(tmp_path):
-    """Files of another tool count up; in which order they were made they do not say."""
-    findings = analyse(read_run(in_turns(tmp_path / "run")))
-    trials = tuple(replace(one, started_unix_ns=None) for one in findings.trials)
-    findings = replace(findings, trials=trials)
-    ratio = headline_of(findings, answer_of(findings)).ratio
-    assert (ratio.low, ratio.pairs, ratio.is_one_by_one) == (None, 0, True)
-
-
-def test_one_trial_of_each_target_has_a_ratio_of_medians_that_says_so(tmp_path):
+def test_one_trial_of_each_target_is_no_claim(tmp_path):
     folder = Folder(tmp_path / "run", "two", seconds=4)
     folder.add(trial(1, "one", "get"), 100)
     folder.add(trial(2, "other", "get"), 250)
     found = first_screen(closed(folder))
-    assert found.ratio.ratio == pytest.approx(2.5)
-    assert found.ratio.low is None
-    assert not found.ratio.is_one_by_one
+    assert found.ratio.of.verdict == "single trial"
     assert ratio_words(found.ratio) in found.sentence
+    assert "2.5" not in found.sentence
     assert found.confidence == 1
 
 
 def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
     found = first_screen(write_sweep(tmp_path / "run", seconds=4))
     assert found.ratio is None
-    assert found.best.cell.parameters["threads"] == 16
+    assert found.best.parameters["threads"] == 16
     assert "12 threads" in found.sentence
     assert "knee" in found.sentence
     assert found.tiles[1].key == "knee"
@@ -138,10 +166,12 @@ def test_one_void_round_does_not_spoil_its_case_and_is_named(tmp_path):
     findings = broken_round(tmp_path, [False, True, False])
     (result,) = answer_of(findings).results
     assert not result.is_void
-    assert result.cell.trials == ("0001", "0003")
-    assert result.rate == pytest.approx(200)
+    assert result.trials == ("0001", "0003")
+    assert result.requests_per_s == pytest.approx((100 * 300) ** 0.5)
+    assert "LEFT_OUT" in result.labels
     (caution, *_) = answer_of(findings).cautions
-    assert (caution.effect, caution.results) == ("invalid", 1)
+    assert (caution.weight, caution.results) == ("caution", 1)
+    assert view("label")["LEFT_OUT"].short in caution.reasons
 
 
 def test_a_case_whose_rounds_are_all_void_is_void(tmp_path):
@@ -149,15 +179,6 @@ def test_a_case_whose_rounds_are_all_void_is_void(tmp_path):
     (result,) = answer_of(findings).results
     assert result.is_void
     assert headline_of(findings, answer_of(findings)).standing == "void"
-
-
-def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_path):
-    found = first_screen(in_turns(tmp_path / "run"))
-    ratio = replace(found.ratio, ratio=0.99, low=0.5, high=2.0)
-    first, *_ = headline._main_sentence(found.best, ratio, None, None)
-    assert re.search(r"\bget\b.*\bother\b.*\bone\b", first)
-    assert "ratio 0.990×" in first
-    assert "reached" not in first
 
 
 def void_trial(folder, number, operation, target="ceph", **place):
@@ -183,7 +204,7 @@ def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):
     void_trial(folder, 1, "put")
     folder.add(trial(2, "ceph", "get"), 100)
     found = first_screen(closed(folder))
-    assert found.best.cell.operation == "get"
+    assert found.best.operation == "get"
     assert re.search(r"\bNo result\b.*\bput\b", found.sentence)
 
 
@@ -195,6 +216,5 @@ def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
             folder.add(trial(2 * round_ + 1, "other", "get", round=round_), 200 + 5 * round_)
     void_trial(folder, 7, "get", target="other", round=3)
     found = first_screen(closed(folder))
-    assert found.ratio.pairs == 2
-    assert found.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)
-    assert found.ratio.low is not None
+    assert (found.ratio.of.ratio.n_a, found.ratio.of.ratio.is_paired) == (2, True)
+    assert found.ratio.of.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)

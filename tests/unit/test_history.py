@@ -104,24 +104,24 @@ def test_cases_stand_sorted_whatever_order_a_plan_ran_them_in() -> None:
 
 
 def test_bounds_and_invalid_numbers_are_left_out_and_counted() -> None:
-    bad = entry(5, 10, labels=("INSTRUMENT_LIMITED",))
+    bad = entry(5, 10, standing="bound", reasons=("INSTRUMENT_LIMITED",))
     found = trace([*map(entry, range(5), [1000.0] * 5), bad])
     assert found.left_out == {"INSTRUMENT_LIMITED": 1}
     assert [len(trend.points) for trend in found.trends] == [5]
 
 
-@pytest.mark.parametrize(("label", "is_whole"), [("OUTAGE", True), ("STALLED", False)])
-def test_a_night_in_which_the_target_failed_is_not_judged_by_its_other_trials(
-    label: str, is_whole: bool
-) -> None:
+def test_a_night_in_which_the_target_failed_is_not_judged_by_its_other_trials() -> None:
     night = entry(5, 1000)
     (first,) = night.account.measurements
-    trials = (replace(first, labels=(label,)), replace(first, value=1100, repetition=2))
+    trials = (
+        replace(first, standing="void", reasons=("OUTAGE",)),
+        replace(first, value=1100, repetition=2),
+    )
     night = replace(night, account=replace(night.account, measurements=trials))
     found = trace([*map(entry, range(5), [1000.0] * 5), night])
     (trend,) = found.trends
-    assert found.left_out == {label: 2 if is_whole else 1}
-    assert [point.trials for point in trend.points] == [1] * (5 if is_whole else 6)
+    assert found.left_out == {"OUTAGE": 1}
+    assert [point.trials for point in trend.points] == [1] * 5
 
 
 def write_night(folder: Path, night: int, rate: float, name: str = "nightly") -> None:

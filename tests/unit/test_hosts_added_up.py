@@ -123,7 +123,7 @@ def cells(
         with RunWriter.create(path, manifest) as writer:
             runner.execute(plan, writer, lambda event: None, table={"operations": executor})
         findings = analyse(read_run(path))
-    return [figures(cell) for cell in findings.cells if cell.operation in ("get", "put")]
+    return [figures(cell) for cell in findings.iterations if cell.operation in ("get", "put")]
 
 
 def figures(cell: Cell) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_nectar_gives_the_requests_and_the_time_that_nectar_printed(
     tmp_path: Path, operation: str, requests: int, seconds: float, size: int
 ) -> None:
     found = findings(read("nectar", *nectar(operation)), tmp_path / "run")
-    (cell,) = found.totals
+    (cell,) = found.rounds
     assert (cell.operation, cell.requests, cell.failed) == (operation, requests, 0)
     # nectar starts its clock a little before the first request.
     assert cell.duration_s == pytest.approx(seconds, abs=0.002)
@@ -71,11 +71,11 @@ def test_nectars_own_rate_over_whole_seconds_is_pointed_out() -> None:
 
 def test_nectars_mixed_benchmark_is_one_trial_of_all_its_operations(tmp_path: Path) -> None:
     found = findings(read("nectar", *nectar("mixed")), tmp_path / "run")
-    counts = {cell.operation: cell.requests for cell in found.totals}
+    counts = {cell.operation: cell.requests for cell in found.rounds}
     assert counts == {"put": 329, "get": 416, "head": 419, "post": 268}
-    assert {cell.duration_s for cell in found.totals} == {found.totals[0].duration_s}
+    assert {cell.duration_s for cell in found.rounds} == {found.rounds[0].duration_s}
     # Four workers for each of five kinds of request.
-    assert found.totals[0].parameters["threads"] == 20
+    assert found.rounds[0].parameters["threads"] == 20
 
 
 def test_without_the_console_the_status_or_a_hint_tells_the_operation() -> None:
@@ -93,7 +93,7 @@ def test_without_the_console_the_status_or_a_hint_tells_the_operation() -> None:
 def test_warp_gives_every_request_and_keeps_preparation_apart(tmp_path: Path) -> None:
     imported = read("warp", "warp-get.csv.zst")
     found = findings(imported, tmp_path / "run")
-    (cell,) = found.totals
+    (cell,) = found.rounds
     assert (cell.operation, cell.requests, cell.failed) == ("get", 6371, 0)
     assert cell.parameters == {"threads": 8, "size": 4096}
     # warp itself prints 1072.12 obj/s over its five middle seconds.
@@ -109,7 +109,7 @@ def test_warp_gives_every_request_and_keeps_preparation_apart(tmp_path: Path) ->
 
 def test_fio_gives_its_rates_and_with_json_plus_its_latencies(tmp_path: Path) -> None:
     found = findings(read("fio", "fio-read-4m.json"), tmp_path / "plus")
-    (cell,) = found.totals
+    (cell,) = found.rounds
     assert cell.requests_per_s == pytest.approx(202.378, abs=0.001)
     assert cell.bytes_per_s == pytest.approx(848834869, rel=1e-6)
     assert cell.parameters["size"] == 4 * 2**20
@@ -117,17 +117,17 @@ def test_fio_gives_its_rates_and_with_json_plus_its_latencies(tmp_path: Path) ->
     # fio's own p50 is 36 962 304 ns; its groups are 0.8 % wide, ours 0.1 %.
     assert cell.service.quantiles["p50"] == pytest.approx(36_962_304, rel=0.01)
     both = findings(read("fio", "fio-randrw-4k.json"), tmp_path / "plain")
-    assert [cell.operation for cell in both.totals] == ["read", "write"]
-    assert both.totals[1].requests_per_s == pytest.approx(25586.1, abs=0.1)
+    assert [cell.operation for cell in both.rounds] == ["read", "write"]
+    assert both.rounds[1].requests_per_s == pytest.approx(25586.1, abs=0.1)
     # Plain JSON states percentiles and no distribution: they are shown as they are.
-    stated = both.totals[0].service
+    stated = both.rounds[0].service
     assert stated is not None
     assert stated.quantiles["p50"] == 68_096
     assert stated.quantiles["p99_9"] == 4_947_968
     assert stated.quantiles["p75"] is None
     assert (stated.count, stated.max_ns) == (102_541, 225_298_529)
     # It has no seconds, and so no spread of them.
-    assert {cell.spread_of_seconds for cell in both.totals} == {None}
+    assert {cell.spread_of_seconds for cell in both.rounds} == {None}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_rados_bench_means_mebibytes_by_its_mb(
     tmp_path: Path, name: str, operation: str, requests: int, mebibytes_per_s: float
 ) -> None:
     found = findings(read("rados-bench", name), tmp_path / "run")
-    (cell,) = found.totals
+    (cell,) = found.rounds
     assert (cell.operation, cell.requests) == (operation, requests)
     assert cell.bytes_per_s / 2**20 == pytest.approx(mebibytes_per_s, rel=1e-4)
     assert cell.parameters["threads"] == 16
@@ -176,10 +176,10 @@ def test_rados_bench_is_read_as_json_too(tmp_path: Path) -> None:
 
 def test_elbencho_gives_the_rates_of_its_last_thread(tmp_path: Path) -> None:
     found = findings(read("elbencho", "elbencho.csv"), tmp_path / "run")
-    rates = {cell.operation: cell.requests_per_s for cell in found.totals}
+    rates = {cell.operation: cell.requests_per_s for cell in found.rounds}
     assert rates == {"write": pytest.approx(227691), "read": pytest.approx(132836)}
-    assert {cell.parameters["threads"] for cell in found.totals} == {8}
-    assert found.totals[0].bytes == 64 * 2**20
+    assert {cell.parameters["threads"] for cell in found.rounds} == {8}
+    assert found.rounds[0].bytes == 64 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_iperf3_gives_the_bytes_of_each_second(
     tmp_path: Path, name: str, operation: str, bits_per_s: float, threads: int
 ) -> None:
     found = findings(read("iperf3", name), tmp_path / "run")
-    (cell,) = found.totals
+    (cell,) = found.rounds
     assert cell.operation == operation
     assert 8 * cell.bytes_per_s == pytest.approx(bits_per_s, rel=1e-3)
     assert cell.parameters["threads"] == threads
@@ -264,8 +264,8 @@ def test_the_command_line_makes_a_run_folder_that_can_be_reported(
     assert "400 requests" in capfd.readouterr().out
     assert main(["report", str(folder), "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert document["cases"][0]["target"] == "swift"
-    assert "IMPORTED" in document["cases"][0]["labels"]
+    assert document["iterations"][0]["target"] == "swift"
+    assert "IMPORTED" in document["iterations"][0]["labels"]
     with pytest.raises(ResultError) as caught:
         app(args=["import", "nectar", *names, "-o", str(folder)], standalone_mode=False)
     assert caught.value.kind == "run-exists"

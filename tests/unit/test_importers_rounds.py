@@ -13,7 +13,7 @@ from loadstone.analysis.standards.standard import declare
 from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.formats.imported import Imported, workloads_of
-from loadstone.report.opening import opening
+from loadstone.report.opening import sentences_of
 from loadstone.results.store import read_run
 from tests.unit.test_importers import DATA, NOTHING, findings
 
@@ -38,8 +38,8 @@ def test_elbenchos_json_says_the_same_as_its_csv(tmp_path: Path) -> None:
     imported = importers.find("elbencho").read([path], NOTHING)
     assert isinstance(imported, Imported)
     found = findings(imported, tmp_path / "run")
-    assert [cell.operation for cell in found.totals] == ["write", "read"]
-    (cell, _) = found.totals
+    assert [cell.operation for cell in found.rounds] == ["write", "read"]
+    (cell, _) = found.rounds
     assert (cell.requests_per_s, cell.bytes, cell.requests) == (pytest.approx(4000), 2**20, 16)
     assert cell.parameters == {"threads": 6, "size": 65536}
     assert cell.service is not None
@@ -69,7 +69,7 @@ def test_fios_total_latency_is_taken_where_it_alone_is_distributed(
     path.write_text(json.dumps(document))
     imported = importers.find("fio").read([path], NOTHING)
     assert isinstance(imported, Imported)
-    (cell,) = findings(imported, tmp_path / "run").totals
+    (cell,) = findings(imported, tmp_path / "run").rounds
     assert cell.service is not None
     assert cell.service.max_ns == read_too["lat_ns"]["max"]
     assert cell.service.quantiles["p50"] == percentiles["50.000000"]
@@ -90,7 +90,7 @@ def test_elbenchos_mix_has_its_reads_too(tmp_path: Path, phase: str) -> None:
     times = {"min_us": "5", "avg_us": "70", "max_us": "800"}
     done["latency"] = {"IO": {"min_us": "9", "avg_us": "90", "max_us": "950", "rwmix_read": times}}
     mix = {**ELBENCHO_JSON, "phase_type": phase, "last_done": done}
-    found = findings(read_json(tmp_path / "mix.json", mix), tmp_path / "run").totals
+    found = findings(read_json(tmp_path / "mix.json", mix), tmp_path / "run").rounds
     assert [(one.operation, one.requests) for one in found] == [("write", 16), ("read", 8)]
     assert [one.requests_per_s for one in found] == [pytest.approx(4000), pytest.approx(2000)]
     means = [one.service.mean_ns for one in found if one.service is not None]
@@ -106,7 +106,7 @@ def test_elbencho_states_the_times_of_entries(tmp_path: Path) -> None:
             "latency": {"entries": {"min_us": "20", "avg_us": "240", "max_us": "7000"}},
         },
     }  # fmt: skip
-    (cell,) = findings(read_json(tmp_path / "stat.json", stat), tmp_path / "run").totals
+    (cell,) = findings(read_json(tmp_path / "stat.json", stat), tmp_path / "run").rounds
     assert (cell.operation, cell.requests) == ("head", 600)
     assert cell.service is not None
     assert (cell.service.mean_ns, cell.service.max_ns) == (240_000, 7_000_000)
@@ -124,7 +124,7 @@ def test_mebibytes_that_elbencho_cut_off_are_not_taken_for_edited(tmp_path: Path
         assert isinstance(imported, Imported)
         return imported
 
-    (cell,) = findings(read(972), tmp_path / "run").totals
+    (cell,) = findings(read(972), tmp_path / "run").rounds
     assert cell.requests == 486
     assert cell.requests_per_s == pytest.approx(500)
     # Two mebibytes would be said to be two.
@@ -157,7 +157,7 @@ def test_warps_newer_json_gives_the_totals_of_each_operation(
         path.write_text(warp_json())
     imported = importers.find("warp").read([path], NOTHING)
     assert isinstance(imported, Imported)
-    (cell,) = findings(imported, tmp_path / "run").totals
+    (cell,) = findings(imported, tmp_path / "run").rounds
     assert (cell.operation, cell.requests, cell.failed) == ("get", 640, 40)
     assert cell.requests_per_s == pytest.approx(600 / 8)
     assert cell.parameters == {"threads": 4, "size": 8192}
@@ -203,7 +203,7 @@ def test_warps_json_states_the_times_that_add_up(
     path.write_text(warp_json(requests_by_client=clients, total_errors=errors))
     imported = importers.find("warp").read([path], NOTHING)
     assert isinstance(imported, Imported)
-    (cell,) = findings(imported, tmp_path / "run").totals
+    (cell,) = findings(imported, tmp_path / "run").rounds
     found = cell.service
     told = found and (found.mean_ns, found.max_ns, found.quantiles["p50"])
     assert told == expected
@@ -257,7 +257,7 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
         paths = [p for n in range(1, 7) for p in nectar_files(tmp_path / name, f"put-{n}", 8, 64)]
         imported = importers.find("nectar").read(paths, NOTHING)
         assert isinstance(imported, Imported)
-        (cell,) = findings(imported, tmp_path / f"run-{name}").totals
+        (cell,) = findings(imported, tmp_path / f"run-{name}").rounds
         assert (cell.workload, len(cell.trials)) == ("put", 6)
         assert imported.name == "put"
         runs.append(str(tmp_path / f"run-{name}"))
@@ -265,7 +265,7 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
     # The order in which another tool ran its cases is unknown.
     run = read_run(runs[0])
     found = analyse(run)
-    assert "interleaved" not in opening(run, found).sentences[0]
+    assert "interleaved" not in sentences_of(run, found)[0]
     of_order = [one for one in declare(run, found) if one.title == "Trials are interleaved"]
     assert [one.status for one in of_order] == ["unknown"]
 

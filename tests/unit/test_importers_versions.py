@@ -39,7 +39,7 @@ def only_cell(form: str, folder: Path, *texts: str, hints: Hints = NOTHING) -> C
     paths = [folder / f"file-{number}" for number, _ in enumerate(texts, start=1)]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text)
-    (cell,) = findings(imported(form, paths, hints), folder / "run").totals
+    (cell,) = findings(imported(form, paths, hints), folder / "run").rounds
     return cell
 
 
@@ -200,7 +200,7 @@ def test_the_columns_of_every_warp_are_known_by_their_names(
             stream.write(warp_text(release).encode())
     else:
         path.write_text(warp_text(release))
-    (cell,) = findings(imported("warp", [path]), tmp_path / "run").totals
+    (cell,) = findings(imported("warp", [path]), tmp_path / "run").rounds
     assert (cell.requests, cell.clients, cell.parameters["size"]) == (200, 4, 4096)
     assert cell.requests_per_s == pytest.approx(100, rel=0.01)
     assert cell.service is not None
@@ -231,7 +231,7 @@ def test_a_load_that_was_limited_to_a_rate_is_limited_by_that(
         assert main(["import", "warp", str(path), "-o", run]) == 0
         capfd.readouterr()
         assert main(["report", run, "-f", "json"]) == 0
-        (cell,) = json.loads(capfd.readouterr().out)["totals"]
+        (cell,) = json.loads(capfd.readouterr().out)["rounds"]
         limits[name] = cell["verdict"]["limit"], "IDLE" in cell["labels"]
     # Nobody looked at the client's processors, so that they are named in neither.
     assert limits == {"limited": ("NOT_SATURATED", False), "not": ("UNDETERMINED", True)}
@@ -315,7 +315,7 @@ def test_what_is_not_stated_is_null_in_json_and_no_number_on_screen(
     capfd.readouterr()
     assert main(["report", run, "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    (cell,) = document["totals"]
+    (cell,) = document["rounds"]
     assert cell["load"]["clients"] is None
     assert cell["failed_requests"] is None
     assert document["run"]["started"] is None

@@ -13,8 +13,8 @@ import pytest
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.account import Measurement
 from loadstone.analysis.accounts.comparison import Comparison, compare
-from loadstone.analysis.accounts.in_blocks import in_blocks, of_common_blocks
-from loadstone.analysis.accounts.run_account import read_account
+from loadstone.analysis.accounts.in_turns import pairs_in_turns
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
 from loadstone.analysis.measured.part import Mix, Part
@@ -89,15 +89,15 @@ def test_a_block_with_a_fault_of_the_client_or_the_record_is_left_out(
     tmp_path: Path, reason: str
 ) -> None:
     findings = _blocks(tmp_path, {3}, OF_CLIENT_OR_RECORD[reason])
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert cell.trials == ("0001", "0002", "0004", "0005")
-    assert cell.requests_per_s == pytest.approx((101 + 102 + 104 + 105) / 4)
+    assert cell.requests_per_s == pytest.approx((101 * 102 * 104 * 105) ** (1 / 4))
     assert "LEFT_OUT" in cell.labels
     assert reason not in cell.labels
     (result,) = answer_of(findings).results
     assert not result.is_void
     assert not result.is_bound
-    assert not [one for one in answer_of(findings).cautions if one.effect != "precision"]
+    assert not [one for one in answer_of(findings).cautions if one.weight != "caution"]
     # Never silently: which trial, and why.
     (told,) = [one for one in findings.findings if one.rule == "LEFT_OUT"]
     assert told.cases == ("trial 0003",)
@@ -112,7 +112,7 @@ def test_where_half_of_the_blocks_have_a_fault_all_of_them_stay(
     tmp_path: Path, reason: str
 ) -> None:
     findings = _blocks(tmp_path, {2, 3}, OF_CLIENT_OR_RECORD[reason], blocks=4)
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert len(cell.trials) == 4
     assert "LEFT_OUT" not in cell.labels
     (result,) = answer_of(findings).results
@@ -128,7 +128,7 @@ def test_what_the_target_did_or_a_person_chose_is_not_left_out(
     how = OF_TARGET_OR_PERSON[reason]
     stall = STALL if is_stalled and reason != "LAG" else {}
     findings = _blocks(tmp_path, {3}, how | {"changes": how.get("changes", {}) | stall})
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert "0003" in cell.trials
     assert "LEFT_OUT" not in cell.labels
     assert not [one for one in findings.findings if one.rule == "LEFT_OUT"]
@@ -150,12 +150,12 @@ def test_different_reasons_count_together(tmp_path: Path) -> None:
     kinds = [{}, OF_CLIENT_OR_RECORD["ALTERED"], {}, OF_CLIENT_OR_RECORD["HOST_LOST"]]
     for block, how in enumerate(kinds, start=1):
         _write(folder, trial(block, "one", "get", block=block, clients=4), 100, how)
-    (cell,) = analyse(read_run(closed(folder))).totals
+    (cell,) = analyse(read_run(closed(folder))).rounds
     assert len(cell.trials) == 4
 
 
 def test_a_run_without_faults_leaves_nothing_out(tmp_path: Path) -> None:
-    (cell,) = _blocks(tmp_path, set(), {}).totals
+    (cell,) = _blocks(tmp_path, set(), {}).rounds
     assert len(cell.trials) == 5
     assert "LEFT_OUT" not in cell.labels
 
@@ -200,7 +200,7 @@ def test_a_block_in_which_nothing_succeeded_voids_the_comparison(tmp_path: Path)
     arms = [account.only(name) for name in ("one", "other")]
     (case,) = compare(*arms, metric="requests_per_s").comparisons
     assert case.verdict == "void"
-    assert "NOTHING" in case.labels
+    assert "EMPTY" in case.reasons
 
 
 def _part(number: int, target: str, rate: float, summary: dict) -> Part:
@@ -269,9 +269,10 @@ def test_leaving_out_by_chance_biases_no_ratio() -> None:
             )  # fmt: skip
             kept = _kept(chance, target, [factor * effect for effect in effects], 0.2)
             arms.append([made(value=part.good, block=part.record.trial["block"]) for part in kept])
-        pairs = in_blocks(*of_common_blocks(*arms))
-        if pairs is not None:
-            logs.append(float(np.log(paired_ratio(*pairs).ratio)))
+        pairs = pairs_in_turns(*arms)
+        if pairs:
+            ratio = paired_ratio([one.a for one in pairs], [one.b for one in pairs]).ratio
+            logs.append(float(np.log(ratio)))
     assert len(logs) > RUNS // 4
     assert abs(fmean(logs) - np.log(1.5)) < 4 * stdev(logs) / len(logs) ** 0.5
 

@@ -5,6 +5,7 @@ import pytest
 from loadstone._loadgen import Table
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.judgements.standing import may_be_compared
 from loadstone.analysis.limits.observed import LoadPoint, Observed
 from loadstone.analysis.limits.verdict import decide
 from loadstone.analysis.measured.samples import read_samples
@@ -240,7 +241,8 @@ def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> 
     assert found("http://10.0.0.5:9000") == {"INSTRUMENT_CPU"}
     shared = {"SHARED_HOST": [Evidence(metric="core 3 busy", value=0.99, threshold=0.95)]}
     seen = Observed(point=LoadPoint(load=64, rate=1000, time_s=0.064), flags=shared)
-    assert not decide(seen).is_void_for_ratios
+    assert decide(seen).limit == "SHARED_HOST"
+    assert may_be_compared("bound", "bound", ["SHARED_HOST"])
 
 
 def test_samples_outside_the_measured_window_do_not_count() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadstone import published
-from loadstone.analysis.accounts import run_account
+from loadstone.analysis.accounts import judged_account
 from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     MEGABYTE_RATE,
@@ -55,7 +55,7 @@ def test_each_rule_speaks_of_the_published_reports_that_it_concerns(
 def test_runs_of_our_own_raise_none_of_them(
     write: Callable[[Path, int], Path], tmp_path: Path
 ) -> None:
-    made = run_account.read_account(read_run(write(tmp_path / "run", 8)))
+    made = judged_account.read_account(read_run(write(tmp_path / "run", 8)))
     assert not rules(made) & RULES
 
 

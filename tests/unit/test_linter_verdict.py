@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.analysis.accounts import run_account
-from loadstone.analysis.cells.summary import summarise_totals
+from loadstone.analysis.accounts import judged_account
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.validity import Gate
 from loadstone.analysis.limits.facts import instrument_share
 from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed, Tried
@@ -42,7 +42,7 @@ def limit(**given: object) -> str:
 def test_without_anything_observed_nothing_is_claimed() -> None:
     found = decide(Observed(point=HERE))
     assert (found.limit, found.grade) == ("UNDETERMINED", None)
-    assert not found.is_void_for_ratios
+    assert found.effect == "none"
 
 
 def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
@@ -84,7 +84,7 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
 def test_two_limits_that_stand_are_both_named() -> None:
     found = decide(Observed(point=HERE, flags=CPU, server={"cpu": 0.99}))
     assert (found.limit, found.also) == ("INSTRUMENT_CPU", ("TARGET_CPU",))
-    assert found.is_void_for_ratios
+    assert found.effect == "bound"
     # A share of the null target's rate is no second cause: it is the same client.
     found = decide(Observed(point=HERE, flags=CPU, null_rate=1100.0))
     assert (found.limit, found.also, found.grade) == ("INSTRUMENT_CPU", (), "B")
@@ -149,7 +149,7 @@ def test_time_outside_requests_alone_names_no_cause() -> None:
 def test_a_limit_of_the_rate_that_was_reached_is_the_limit() -> None:
     asked = {"offered": 1000.0, "is_offer_met": True}
     assert limit(**asked, flags=CPU) == "NOT_SATURATED"
-    assert not decide(Observed(point=HERE, flags=CPU, **asked)).is_void_for_ratios  # type: ignore[arg-type]
+    assert decide(Observed(point=HERE, flags=CPU, **asked)).effect == "none"  # type: ignore[arg-type]
 
 
 def test_a_fall_within_the_noise_is_none() -> None:
@@ -173,7 +173,7 @@ def test_what_was_not_observed_is_said() -> None:
 def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expected: str) -> None:
     found = decide(Observed(point=HERE, null_rate=null_rate))
     assert found.limit == expected
-    assert found.is_void_for_ratios == (expected == "INSTRUMENT_LIMITED")
+    assert (found.effect == "bound") == (expected == "INSTRUMENT_LIMITED")
     assert instrument_share(Observed(point=HERE, null_rate=null_rate)) == 1000 / null_rate
 
 
@@ -335,15 +335,12 @@ def test_a_load_at_which_nothing_was_answered_has_no_ratio_to_the_next() -> None
 
 
 def judged(run: Run) -> tuple[Finding, ...]:
-    measured = reading.read_measured(run)
-    totals = summarise_totals(measured.parts, measured.peaks)
-    account = run_account.account_of(run, measured, totals)
-    return trial_findings.judge_run(account, measured.parts, measured.flags)
+    return judge_measured(run, reading.read_measured(run)).findings
 
 
 def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
-    account = run_account.read_account(run)
+    account = judged_account.read_account(run)
     found = {
         (one.target, one.operation, one.round): one.value for one in account.of("requests_per_s")
     }
@@ -362,7 +359,7 @@ def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Pa
 
 def test_blocks_of_a_sweep_are_repetitions_of_one_case(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=3))
-    account = run_account.read_account(run)
+    account = judged_account.read_account(run)
     at_eight = [one for one in account.of("requests_per_s") if one.threads == 8]
     assert [one.block for one in at_eight] == [1, 2, 3]
     assert [one.repetition for one in at_eight] == [1, 2, 3]
@@ -392,8 +389,8 @@ def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
         Part(**{name: getattr(part, name) for name in part.__slots__} | {"rates": rates})
         for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))
     ]
-    account = run_account.read_account(run)
-    seen = trial_findings.Seen(account=account, parts=decaying, flags={}, decided=())
+    account = judged_account.read_account(run)
+    seen = trial_findings.Seen(account=account, parts=decaying, flags={}, rounds=())
     found = list(trial_findings.find_unsteady(seen))
     assert [one.rule for one in found] == ["not-steady"]
     assert "1 of 2 stretches" in found[0].statement

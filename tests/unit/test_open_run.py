@@ -34,11 +34,12 @@ def test_the_examples_of_the_reference_run(
 
 def test_it_says_what_the_reports_say(folder: Path) -> None:
     run, findings = loadstone.open_run(folder), analyse(read_run(folder))
-    assert run.cells == findings.totals
-    assert run.iterations == findings.cells
+    assert run.results == findings.results
+    assert run.rounds == findings.rounds
+    assert run.iterations == findings.iterations
     assert run.findings == findings.findings
-    assert [run.verdict(cell) for cell in run.cells] == list(findings.verdicts.values())
-    assert len(run.table()) == len(run.cells)
+    rates = run.table()["requests_per_s"].to_pylist()
+    assert rates == [one.requests_per_s for one in findings.results]
 
 
 def test_tables_are_those_of_all_trials(folder: Path) -> None:
@@ -52,7 +53,7 @@ def test_tables_are_those_of_all_trials(folder: Path) -> None:
 
 def test_histograms_are_those_behind_the_percentiles(folder: Path) -> None:
     run = loadstone.open_run(folder)
-    for cell in run.cells:
+    for cell in run.results:
         assert cell.response is not None
         times = run.histogram(cell, "response")
         assert (times.count, times.quantile(0.5)) == (cell.good, cell.response.quantiles["p50"])
@@ -60,7 +61,7 @@ def test_histograms_are_those_behind_the_percentiles(folder: Path) -> None:
 
 def test_agents_of_a_trial_add_up_to_its_cell(folder: Path) -> None:
     run = loadstone.open_run(folder)
-    by_trial = {cell.trials: cell for cell in run.cells}
+    by_trial = {cell.trials: cell for cell in run.rounds}
     for trial in run.trials:
         (only,) = trial.agents
         assert only.requests == by_trial[(trial.id,)].requests

@@ -21,16 +21,18 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 def with_reasons(findings: Findings, *failed: int) -> Findings:
     """Give the first results verdicts that differ in how many of their requests failed."""
-    verdicts = {
-        (cell.trials, cell.operation): Verdict(
+    verdicts: list[Verdict | None] = [
+        Verdict(
             limit="INVALID",
             grade=None,
             reason=f"{count} of 1,204 requests failed",
             evidence=(Evidence(metric="errors", value=count / 1204, threshold="failed ≤ 0.1%"),),
         )
-        for cell, count in zip(findings.totals, failed, strict=False)
-    }
-    return replace(findings, verdicts=verdicts)
+        for count in failed
+    ]
+    verdicts += [None] * (len(findings.rounds) - len(failed))
+    rounds = zip(findings.rounds, verdicts, strict=True)
+    return replace(findings, rounds=tuple(replace(one, verdict=own) for one, own in rounds))
 
 
 def test_reasons_that_differ_in_numbers_are_one_with_ranges(sweep: Findings) -> None:
@@ -47,16 +49,18 @@ def test_one_result_has_its_own_numbers(sweep: Findings) -> None:
 
 def test_evidence_of_another_kind_is_not_merged(sweep: Findings) -> None:
     found = with_reasons(sweep, 22, 7)
-    first, second = found.verdicts.items()
-    other = replace(second[1], evidence=(Evidence(metric="late", value=3.0),))
-    (reason,) = reasons_of(replace(found, verdicts=dict([first, (second[0], other)])))
+    first, second, *others = found.rounds
+    assert second.verdict is not None
+    late = replace(second.verdict, evidence=(Evidence(metric="late", value=3.0),))
+    rounds = (first, replace(second, verdict=late), *others)
+    (reason,) = reasons_of(replace(found, rounds=rounds))
     assert reason.evidence.startswith("errors 0.0183 (")
 
 
 def test_a_round_is_named_where_there_are_several(sweep: Findings) -> None:
-    (found,) = reasons_of(with_reasons(sweep, *range(1, len(sweep.totals) + 1)))
+    (found,) = reasons_of(with_reasons(sweep, *range(1, len(sweep.rounds) + 1)))
     assert not [name for name in found.cases if "round" in name]
-    assert found.more == len(sweep.totals) - CASES_MAX
-    later = replace(sweep, totals=(*sweep.totals[:1], replace(sweep.totals[1], round=2)))
+    assert found.more == len(sweep.rounds) - CASES_MAX
+    later = replace(sweep, rounds=(*sweep.rounds[:1], replace(sweep.rounds[1], round=2)))
     (found,) = reasons_of(with_reasons(later, 1, 2))
     assert all("round" in name for name in found.cases)

@@ -8,24 +8,20 @@ import numpy as np
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.statistics.repetitions import HALF_WIDTH, _blocks, _levels, advise, describe
+from loadstone.analysis.statistics.ratios import repetitions_needed
+from loadstone.analysis.statistics.repetitions import HALF_WIDTH, _levels, advise, describe
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
 
 
-@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 4), (0.05, 7), (0.10, 19)])
-def test_more_spread_takes_more_blocks(spread: float, blocks: int) -> None:
-    assert _blocks(0.0, spread**2, 1) == blocks
-
-
-def test_a_spread_beyond_reach_is_said_and_not_promised() -> None:
-    assert _blocks(0.0, 1.0, 1) is None
+@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 4), (0.05, 7), (0.10, 19), (1.0, 1616)])
+def test_more_spread_takes_more_blocks_without_an_end(spread: float, blocks: int) -> None:
+    assert repetitions_needed(spread, HALF_WIDTH) == blocks
 
 
 def test_the_advice_keeps_what_it_promises() -> None:
     generator = np.random.default_rng(1)
-    n = _blocks(0.0, 0.05**2, 1)
-    assert n is not None
+    n = repetitions_needed(0.05, HALF_WIDTH)
     widths = []
     for _ in range(500):
         logs = generator.normal(0, 0.05, n)
@@ -52,7 +48,7 @@ def test_a_run_without_repetition_gets_no_advice(tmp_path: Path) -> None:
 
 def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
-    cell = findings.totals[0]
+    cell = findings.rounds[0]
     rates = [
         replace(cell.trial_rates[0], trial=str(number), requests_per_s=rate)
         for number, rate in enumerate((90.0, 100.0, 112.0))
@@ -67,4 +63,4 @@ def test_the_report_says_it(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
     (said,) = [one for one in findings.findings if one.rule == "repetitions"]
     assert "±5%" in said.statement
-    assert len(said.evidence) == len(findings.totals)
+    assert len(said.evidence) == len(findings.rounds)

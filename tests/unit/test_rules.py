@@ -7,7 +7,7 @@ import pytest
 
 from loadstone.analysis import analyse, rules
 from loadstone.analysis.judgements.finding import Finding, by_severity
-from loadstone.analysis.judgements.labels import BOUNDS, REMARKS, VOIDING
+from loadstone.analysis.judgements.labels import LABELS, REMARKS, VOIDING
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.rules import RULES, Rule, checks_of, find_check, find_rule, of_runs, view
 from loadstone.report import REPORTS, Options
@@ -76,7 +76,8 @@ def test_every_function_of_the_table_exists() -> None:
 
 def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
     assert {"CORRUPT", "STALLED", "LAG", "NOTHING"} <= VOIDING
-    assert frozenset({"INSTRUMENT_LIMITED", "HOST_LOST"}) == BOUNDS
+    bounds = {name for name, rule in LABELS.items() if rule.effect == "bound"}
+    assert bounds == {"INSTRUMENT_LIMITED", "HOST_LOST"}
     assert frozenset({"n=1", "SHORT", "IMPORTED", "FAILURES_NOT_STATED"}) == REMARKS
     assert len(view("standard")) == len(view("mistake")) == 26
 

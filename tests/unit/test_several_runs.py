@@ -40,13 +40,13 @@ def named(runs: Mapping[str, Path]) -> list[str]:
 
 def test_each_client_keeps_the_numbers_of_its_own_run(runs: Mapping[str, Path]) -> None:
     merged = merge_runs([(client, read_run(path)) for client, path in runs.items()])
-    cases = {cell.parameters["client"]: cell for cell in analyse(merged).cases}
+    cases = {cell.parameters["client"]: cell for cell in analyse(merged).results}
     assert set(cases) == set(runs)
     for client, path in runs.items():
-        (alone,) = analyse(read_run(path)).cases
+        (alone,) = analyse(read_run(path)).results
         of_both = cases[client]
         assert of_both.requests_per_s == alone.requests_per_s
-        assert of_both.spread == alone.spread
+        assert of_both.rate == alone.rate
         assert [trial.removeprefix(f"{client}:") for trial in of_both.trials] == [*alone.trials]
 
 
@@ -90,7 +90,7 @@ def test_a_client_is_its_host_where_it_has_no_name(
         for client in RATES
     ]
     assert main(["report", *map(str, paths), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["cases"]
+    found = json.loads(capsys.readouterr().out)["iterations"]
     assert {case["parameters"]["client"] for case in found} == {"m5.example", "c5n.example"}
 
 

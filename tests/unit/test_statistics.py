@@ -117,7 +117,7 @@ def test_equivalence_means_that_the_ninety_percent_interval_lies_inside_the_marg
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 5), (0.05, 14), (0.30, 30)])
+@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 5), (0.05, 14), (0.30, 399)])
 def test_the_number_of_blocks_follows_from_the_spread_of_a_pilot(
     spread: float, blocks: int
 ) -> None:
@@ -126,8 +126,8 @@ def test_the_number_of_blocks_follows_from_the_spread_of_a_pilot(
 
 
 def test_planned_blocks_reach_their_width_and_one_fewer_does_not() -> None:
-    for spread in (0.01, 0.02, 0.03, 0.05, 0.06):
-        n = statistics.repetitions_needed(spread, cap=200)
+    for spread in (0.01, 0.02, 0.03, 0.05, 0.06, 0.3, 0.9):
+        n = statistics.repetitions_needed(spread)
 
         def width(count: int, spread: float = spread) -> float:
             return float(stats.t.ppf(0.975, count - 1)) * spread / math.sqrt(count)

@@ -64,7 +64,7 @@ def one_cell(folder, rows, **trial_changes):
     changes = trial_changes.pop("changes", None)
     labels = trial_changes.pop("labels", ())
     folder.write(trial(1, "ceph", "get", **trial_changes), rows, changes=changes, labels=labels)
-    (total,) = findings_of(folder).totals
+    (total,) = findings_of(folder).rounds
     return total
 
 
@@ -113,7 +113,7 @@ def test_parts_have_times_of_their_own_and_failed_ones_are_counted(folder):
     failed = row(1, 1, part=encoded(*[9_000_000] * 3), parts_failed=2, outcome="reset", bytes=0)
     folder.write(trial(1, "ceph", "get"), [good, other, failed])
     findings = findings_of(folder)
-    (cell,) = findings.totals
+    (cell,) = findings.rounds
     assert (cell.requests, cell.part.count, cell.parts_failed) == (4, 24, 2)
     assert cell.part.quantiles["p50"] == pytest.approx(400_000, rel=1e-3)
     assert cell.part.max_ns == pytest.approx(800_000, rel=1e-3)
@@ -136,15 +136,16 @@ def test_warm_up_and_cool_down_are_left_out(folder):
     assert cell.requests_per_s == 100
 
 
-def test_blocks_add_up_work_and_time_and_not_rates(folder):
+def test_blocks_add_up_work_and_time_and_their_mean_rate_is_geometric(folder):
     folder.write(trial(1, "ceph", "get", block=1), [row(0, 100)], changes=window(0, 1))
     rows = [row(second, 400) for second in range(3)]
     folder.write(trial(2, "ceph", "get", block=2), rows, changes=window(0, 3))
-    (cell,) = findings_of(folder).totals
-    assert cell.requests_per_s == 1300 / 4  # the mean of the two rates would be 250
+    (cell,) = findings_of(folder).rounds
+    assert (cell.good, cell.duration_s, cell.pooled_requests_per_s) == (1300, 4, 1300 / 4)
     assert [rate.requests_per_s for rate in cell.trial_rates] == [100, 400]
-    assert cell.spread_of_trials.requests_per_s == pytest.approx(212.132, rel=1e-5)
-    assert cell.spread_of_trials.n == 2
+    # What is printed is the geometric mean; of two trials there is no interval.
+    assert cell.requests_per_s == pytest.approx(200)
+    assert (cell.rate.low, cell.rate.high, cell.rate.is_interval) == (100, 400, False)
     assert "n=1" not in cell.labels
 
 
@@ -213,11 +214,11 @@ def test_iterations_are_cells_of_their_own_and_one_total(folder):
     rows = [row(0, 100), row(1, 100), row(2, 300, iteration=2), row(3, 300, iteration=2)]
     folder.write(trial(1, "ceph", "get", iterations=2), rows)
     findings = findings_of(folder)
-    assert [(cell.iteration, cell.requests_per_s) for cell in findings.cells] == [
+    assert [(cell.iteration, cell.requests_per_s) for cell in findings.iterations] == [
         (1, 100),
         (2, 300),
     ]
-    (total,) = findings.totals
+    (total,) = findings.rounds
     assert total.iteration is None
     assert total.requests_per_s == 800 / 4
 
@@ -239,14 +240,14 @@ def test_a_mix_is_added_up_where_an_operation_came_in_no_whole_second(folder):
     findings = findings_of(folder)
     (cell,) = findings.mixes
     assert cell.requests_per_s == (80 + 20 + 90 + 70) / 2.5
-    head = next(cell for cell in findings.totals if cell.operation == "head")
+    head = next(cell for cell in findings.rounds if cell.operation == "head")
     assert head.spread_of_seconds.n == 2
 
 
 def test_cells_stand_in_the_order_of_their_parameters_whatever_the_plan(folder):
     for number, threads in enumerate((16, 1, 4), start=1):
         folder.write(trial(number, "ceph", "get", clients=threads), [row(0, 10), row(1, 10)])
-    cells = findings_of(folder).totals
+    cells = findings_of(folder).rounds
     assert [cell.parameters["threads"] for cell in cells] == [1, 4, 16]
 
 
@@ -254,14 +255,14 @@ def test_operations_of_a_mix_share_the_wall_time(folder):
     mix = [{"operation": "get", "weight": 0.8}, {"operation": "put", "weight": 0.2}]
     rows = [row(0, 80), row(0, 20, operation="put"), row(1, 80), row(1, 20, operation="put")]
     folder.write(trial(1, "ceph", "mixed", mix=mix), rows)
-    totals = findings_of(folder).totals
+    totals = findings_of(folder).rounds
     assert [(cell.operation, cell.requests_per_s) for cell in totals] == [("get", 80), ("put", 20)]
 
 
 def test_rounds_and_targets_are_kept_apart(tmp_path):
     findings = analyse(read_run(write_rounds(tmp_path / "run", seconds=4)))
     rates = {
-        (cell.target, cell.operation, cell.round): cell.requests_per_s for cell in findings.totals
+        (cell.target, cell.operation, cell.round): cell.requests_per_s for cell in findings.rounds
     }
     truth = {
         (target, operation, index + 1): rate
@@ -273,9 +274,11 @@ def test_rounds_and_targets_are_kept_apart(tmp_path):
 
 def test_a_sweep_has_one_cell_for_each_value(tmp_path):
     findings = analyse(read_run(write_sweep(tmp_path / "run", seconds=4)))
-    rates = {cell.parameters["threads"]: cell.requests_per_s for cell in findings.totals}
+    rates = {cell.parameters["threads"]: cell.requests_per_s for cell in findings.rounds}
     # The second block is two requests a second faster than the first.
-    assert rates == pytest.approx({threads: rate + 1 for threads, rate in SWEEP.items()})
+    assert rates == pytest.approx(
+        {threads: (rate * (rate + 2)) ** 0.5 for threads, rate in SWEEP.items()}
+    )
 
 
 def test_the_cost_of_a_request_is_the_threads_time_over_all_requests(folder):
@@ -293,7 +296,7 @@ def test_unobserved_resources_are_absent_and_not_zero(folder):
 def test_memory_and_sockets_are_peaks_of_the_trial(folder):
     probes = probe_rows(folder.now_ns, 2)
     folder.write(trial(1, "ceph", "get"), [row(0, 1), row(1, 1)], probes=probes)
-    (cell,) = findings_of(folder).totals
+    (cell,) = findings_of(folder).rounds
     assert cell.client.rss_bytes_max == 80 * 2**20 + 2 * 2**16
     assert cell.client.sockets_max == 262  # in use, and waiting, in the last second
 
@@ -430,7 +433,7 @@ def test_unmeasured_trials_are_listed_and_not_summed(folder):
     folder.write(trial(1, "ceph", "put", phase="prepare", measured=False), [row(0, 900)])
     folder.write(trial(2, "ceph", "get"), [row(0, 100), row(1, 100)])
     findings = findings_of(folder)
-    assert [cell.phase for cell in findings.totals] == ["get"]
+    assert [cell.phase for cell in findings.rounds] == ["get"]
     assert [trial.phase for trial in findings.trials] == ["prepare", "get"]
 
 
@@ -440,7 +443,7 @@ def test_a_killed_trial_is_summed_up_to_its_last_second(folder):
         [row(0, 100), row(1, 140)],
         changes={"iterations": [], "state": None},
     )
-    (cell,) = findings_of(folder).totals
+    (cell,) = findings_of(folder).rounds
     assert cell.duration_s == 2
     assert cell.requests_per_s == 120
 

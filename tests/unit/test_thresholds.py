@@ -80,7 +80,7 @@ def test_a_percentile_of_too_few_requests_is_judged_by_its_bounds(tmp_path: Path
     folder = Folder(tmp_path / "run", "small", 4)
     folder.add(trial(1, "ceph", "put", size=4096), 100)
     findings = analyse(read_run(folder.close(campaign={}, campaign_file="")))
-    times = findings.cases[0].headline
+    times = findings.results[0].headline
     assert times is not None
     assert times.quantiles["p99_9"] is None
     between = f"p999 > {(times.min_ns + times.max_ns) // 2}ns"

@@ -9,25 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis import several
+from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.cells import timeline
-from loadstone.analysis.cells.actions import (
-    ActionCell,
-    ActionPart,
-    read_action_parts,
-    read_group_parts,
-    read_whole_parts,
-    summarise_actions,
-)
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.cells.order import in_order
-from loadstone.analysis.cells.summary import summarise_mixes
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
-from loadstone.analysis.judgements.left_out import Reasons, spoiled_trials, without_spoiled
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
@@ -36,7 +28,6 @@ from loadstone.analysis.limits.measured_ceilings import (
     read_measured_ceilings,
 )
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
-from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
@@ -45,7 +36,7 @@ from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.manifest import HostFacts
 from loadstone.results.hook_log import HookEntry
-from loadstone.results.record import Record, Run
+from loadstone.results.record import Run
 
 if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
@@ -57,31 +48,31 @@ __all__ = ["Findings", "TrialFacts", "analyse"]
 class Findings:
     """Everything analysis says about one run; every report is made from this.
 
-    `cells` has one entry per target, workload, phase, operation, parameters, round and iteration;
-    `totals` the same with all iterations added up, and is what a reader is shown first; `cases` the
-    totals with all rounds added up. `mixes` has the phases of several operations once more, as the
-    operation "all". Of a search, only the trials that confirmed its answer are among these; all of
-    them are in `searches`. `hooks` is the log of the campaign's own commands; `client` names the
-    host that the load came from, `exporters` what the targets' exporters showed meanwhile;
-    `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
-    `queries` is what a run of queries measured; `actions` what the actions of scripts did,
-    `action_groups` the same by the kind of space and the type of user, where they differ,
-    `action_cases` the same with all rounds added up, and `action_totals` all actions of a case
-    together; `replays` is how faithful that was to a trace; `targets` are those of the campaign, in
-    the order in which it names them.
+    `results` are what a reader is shown: each operation of each case, all rounds and iterations
+    added up; `rounds` each round by itself, which are the same where there is one, and `iterations`
+    each iteration. `mixes` has the phases of several operations once more, as the operation "all".
+    `account` is a view of the results, for comparisons. Of a search, only the trials that confirmed
+    its answer are among these; all of them are in `searches`. `hooks` is the log of the campaign's
+    own commands; `client` names the host that the load came from, `exporters` what the targets'
+    exporters showed meanwhile; `mistakes` are the common ones of benchmark reports, each with
+    whether this run makes it; `queries` is what a run of queries measured; `actions` what the
+    actions of scripts did in each round, `action_groups` the same by the kind of space and the type
+    of user, where they differ, `action_cases` the same with all rounds added up, and
+    `action_totals` all actions of a case together; `replays` is how faithful that was to a trace;
+    `targets` are those of the campaign, in the order in which it names them.
     """
 
-    cells: tuple[Cell, ...]
-    totals: tuple[Cell, ...]
-    mixes: tuple[Cell, ...]
-    cases: tuple[Cell, ...]
+    results: tuple[Result, ...]
+    rounds: tuple[Result, ...]
+    iterations: tuple[Result, ...]
+    mixes: tuple[Result, ...]
+    account: Account
     trials: tuple[TrialFacts, ...]
     timelines: tuple[timeline.Timeline, ...]
     resources: tuple[resources.ResourceSeries, ...]
     findings: tuple[Finding, ...]
     searches: tuple[CapacitySearch, ...] = ()
     changes: tuple[InterventionEffect, ...] = ()
-    verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
     ceilings: tuple[MeasuredCeiling, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
     client: str = "the client"
@@ -95,9 +86,10 @@ class Findings:
     targets: tuple[str, ...] = ()
     replays: tuple[Fidelity, ...] = ()
 
-    def verdict_of(self, cell: Cell) -> Verdict | None:
-        """Return what limited a cell, if that was asked."""
-        return self.verdicts.get((cell.trials, cell.operation))
+    @property
+    def has_rounds(self) -> bool:
+        """Whether results are of several rounds, which stand in `rounds` by themselves."""
+        return len({one.round for one in self.rounds}) > 1
 
 
 def analyse(run: Run, *, courses: bool = True) -> Findings:
@@ -113,17 +105,22 @@ def analyse(run: Run, *, courses: bool = True) -> Findings:
 def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
 
-    def cells(kind: str) -> tuple[Cell, ...]:
+    def ordered(kind: str) -> tuple[Result, ...]:
         return in_order((cell for one in members for cell in getattr(one, kind)), targets)
 
     def every(kind: str) -> tuple[Any, ...]:
         return tuple(entry for one in members for entry in getattr(one, kind))
 
     return Findings(
-        cells=cells("cells"),
-        totals=cells("totals"),
-        mixes=cells("mixes"),
-        cases=cells("cases"),
+        results=ordered("results"),
+        rounds=ordered("rounds"),
+        iterations=ordered("iterations"),
+        mixes=ordered("mixes"),
+        account=replace(
+            members[0].account,
+            name=run.name,
+            measurements=tuple(m for one in members for m in one.account.measurements),
+        ),
         trials=every("trials"),
         timelines=every("timelines"),
         resources=every("resources"),
@@ -132,7 +129,6 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         ),
         searches=every("searches"),
         changes=every("changes"),
-        verdicts={key: one.verdicts[key] for one in members for key in one.verdicts},
         ceilings=every("ceilings"),
         hooks=every("hooks"),
         client=", ".join(one.client for one in members),
@@ -150,22 +146,19 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
 
 
 def _analysed(run: Run, *, courses: bool) -> Findings:
-    measured, contradictory = Measured(), list[tuple[str, str]]()
+    measured = Measured()
     lines, series = list[timeline.Timeline](), list[resources.ResourceSeries]()
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
-    scripts = _Scripts()
     searches = read_searches(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
-        contradictory += [(record.id, sentence) for sentence in reading.contradictions]
         facts[record.id] = facts_of(record.trial, record, error_sentences(record, intervals))
         measured.add(reading)
         if not reading.is_result:
             continue
-        scripts.add(record)
         if reading.parts:
             facts[record.id] = replace(facts[record.id], little=little_of(reading.parts))
         if courses:
@@ -175,21 +168,25 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
             watch.look(record, quantities, under_load_s)
         under_load_s += facts[record.id].duration_s or 0
     judged = judge_measured(run, measured)
-    totals = judged.totals
-    mixes = in_order(summarise_mixes(judged.parts, measured.peaks), judged.targets)
-    advice = advise(totals, judged.cells, _overhead_s(run, facts))
+    advice = advise(judged.rounds, judged.iterations, _overhead_s(run, facts))
     trials = _with_missing(run, facts)
-    told = replace(judged.seen, totals=totals, trials=trials, searches=searches, advice=advice)
+    seen = replace(
+        judged.seen,
+        run=run,
+        trials=trials,
+        searches=searches,
+        advice=advice,
+    )
     return Findings(
-        cells=judged.cells,
-        totals=totals,
-        mixes=mixes,
-        cases=judged.cases,
+        results=judged.results,
+        rounds=judged.rounds,
+        iterations=judged.iterations,
+        mixes=judged.mixes,
+        account=judged.account,
         trials=trials,
         timelines=tuple(lines),
         resources=tuple(series),
-        findings=judge(replace(told, run=run, contradictory=contradictory)),
-        verdicts={(cell.trials, cell.operation): found for cell, found in judged.verdicts},
+        findings=judge(seen),
         searches=searches,
         ceilings=read_measured_ceilings(run),
         hooks=tuple(run.hooks),
@@ -198,39 +195,13 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
         queries=_queries(run),
-        **scripts.cells(spoiled_trials(measured.parts), judged.targets),
+        actions=judged.actions.rounds,
+        action_groups=judged.actions.groups,
+        action_cases=judged.actions.cases,
+        action_totals=judged.actions.together,
         targets=tuple(judged.targets),
-        replays=read_fidelity(run, scripts.each),
+        replays=read_fidelity(run, measured.actions),
     )
-
-
-@dataclass(slots=True)
-class _Scripts:
-    """What the trials with scripts did: each action, actions by groups, and all together."""
-
-    each: list[ActionPart] = field(default_factory=list)
-    groups: list[ActionPart] = field(default_factory=list)
-    whole: list[ActionPart] = field(default_factory=list)
-
-    def add(self, record: Record) -> None:
-        self.each += read_action_parts(record)
-        self.groups += read_group_parts(record)
-        self.whole += read_whole_parts(record)
-
-    def cells(self, spoiled: Reasons, targets: Sequence[str]) -> dict[str, tuple[ActionCell, ...]]:
-        """Return the fields of the findings that are made of these."""
-
-        def of(parts: Sequence[ActionPart], *, by_round: bool) -> tuple[ActionCell, ...]:
-            return summarise_actions(without_spoiled(parts, spoiled), targets, by_round=by_round)
-
-        actions = of(self.each, by_round=True)
-        has_rounds = len({one.cell.round for one in actions}) > 1
-        return {
-            "actions": actions,
-            "action_groups": of(self.groups, by_round=True),
-            "action_cases": of(self.each, by_round=False) if has_rounds else actions,
-            "action_totals": of(self.whole, by_round=False),
-        }
 
 
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:

@@ -29,16 +29,16 @@ def read_whole(name: str) -> Account:
     form, _, file = name.partition(":")
     if file and not Path(name).exists():
         return _read_file(form, Path(file))
-    from loadstone.analysis.accounts import run_account
+    from loadstone.analysis.accounts import judged_account
     from loadstone.results.store import read_run
 
-    return replace(run_account.read_account(read_run(name)), name=Path(name).name or name)
+    return replace(judged_account.read_account(read_run(name)), name=Path(name).name or name)
 
 
 def _read_file(form: str, file: Path) -> Account:
     """Return the account of a file of another tool, by way of the run it would be imported as."""
     from loadstone import importers
-    from loadstone.analysis.accounts import run_account
+    from loadstone.analysis.accounts import judged_account
     from loadstone.formats.imported import Hints
     from loadstone.importers.run_folder import write_run
     from loadstone.results.store import read_run
@@ -48,7 +48,7 @@ def _read_file(form: str, file: Path) -> Account:
         return found
     with tempfile.TemporaryDirectory(prefix="loadstone-import-") as folder:
         write_run(found, Path(folder) / "run")
-        account = run_account.read_account(read_run(Path(folder) / "run"))
+        account = judged_account.read_account(read_run(Path(folder) / "run"))
     return replace(_without_file_name(account, file, form), name=file.name)
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.report.columns import Columns, least_width
-from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
+from loadstone.report.result_words import NOT_KNOWN, quantile_words, rate_words
 from loadstone.report.tables.replays import replay_words
 from loadstone.report.tables.script_actions import actions_table
 
@@ -92,7 +91,6 @@ def _side_by_side(actions: Sequence[ActionCell]) -> Columns | None:
     columns = Columns(heads, 1)
     for action in dict.fromkeys(one.action for one in actions):
         own = [found.get((action, target)) for target in targets]
-        rates = [None if one is None else one.completed_per_s for one in own]
         failed = [
             f"{target} {one.cell.requests - one.cell.good:,}"
             for target, one in zip(targets, own, strict=True)
@@ -101,8 +99,11 @@ def _side_by_side(actions: Sequence[ActionCell]) -> Columns | None:
         columns.rows.append(
             [
                 action,
-                *(NOT_KNOWN if rate is None else units.format_rate(rate) for rate in rates),
-                *(quantile_cell(None if one is None else one.cell.headline, "p99") for one in own),
+                *(
+                    NOT_KNOWN if one is None or not one.completed_per_s else rate_words(one.cell)
+                    for one in own
+                ),
+                *(quantile_words(None if one is None else one.cell.headline, "p99") for one in own),
                 ", ".join(failed) or "0",
             ]
         )

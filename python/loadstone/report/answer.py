@@ -9,17 +9,31 @@ from rich.text import Text
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Weight, answer_of
 from loadstone.analysis.answers.of_scripts import ACTION, answer_of_scripts
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
-from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
 from loadstone.report.next_step import folders_of, next_step
-from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
+from loadstone.report.result_words import (
+    MARKS,
+    NOT_KNOWN,
+    data_ends_words,
+    data_words,
+    ends_words,
+    errors_words,
+    failed_words,
+    limit_words,
+    marks_note,
+    notes_below,
+    operation_words,
+    quantile_words,
+    rate_words,
+    spread_head,
+)
 from loadstone.results.record import Run
 
 if TYPE_CHECKING:
@@ -30,12 +44,11 @@ LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
 NAME_MAX = 16
-EFFECTS: Mapping[Effect, tuple[str, str, str]] = {
-    "invalid": ("invalid", "must not be used", "bold red"),
-    "bound": ("bound", "lower bounds", "yellow"),
-    "precision": ("precision", "", "yellow"),
+CAUTIONS: Mapping[Weight, tuple[str, str]] = {
+    "void": ("must not be used", "bold red"),
+    "bound": ("lower bounds", "yellow"),
+    "caution": ("", "yellow"),
 }
-HEADS = ("Rate", "±", "p50", "p99", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +63,8 @@ class Screen:
 def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     """Return the answer of a run for a terminal of this width."""
     answer = answer_of(findings)
-    cautions = [*_cautions(findings, answer, width), *_unwritten(findings)]
-    foot = [*cautions, *_next_step(run, findings, answer), *_paths(run)]
+    foot = [*_failures(answer, width), *_cautions(answer, width), *_unwritten(answer)]
+    foot += [*_next_step(run, findings, answer), *_paths(run)]
     title = summary_words(run, findings, answer)
     left = LINES_MAX - 2 - len(foot) - 1 - (len(title) - 1) // width
     body = _body(answer, left - 3 * len(findings.searches), width)
@@ -74,11 +87,11 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     """Return what was measured in one line: what differs stands in the table."""
     words = [run.name]
     for same in (
-        {one.cell.target for one in answer.results},
-        {one.cell.operation for one in answer.results},
+        {one.target for one in answer.results},
+        {one.operation for one in answer.results},
     ):
         words += same if len(same) == 1 else ()
-    cells = [one.cell for one in answer.results]
+    cells = answer.results
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     for name in names:
         values = {str(cell.parameters.get(name)) for cell in cells}
@@ -153,29 +166,27 @@ def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
     yield _rows(rows, names, width)
     if len(rows) < len(answer.results):
         yield Text(f"and {len(answer.results) - len(rows)} more results: --full", style="dim")
-    yield from _spread_note(rows)
+    yield from _notes(rows)
 
 
-def _spread_note(results: Sequence[Result]) -> Iterable[Text]:
-    counts = sorted({len(one.cell.trial_rates) for one in results if one.spread is not None})
-    if counts:
-        many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        yield Text(f"Rate: median of {many} trials; ±: half their range.", style="dim")
+def _notes(results: Sequence[Result]) -> Iterable[Text]:
+    if note := " ".join(notes_below(results)):
+        yield Text(note, style="dim")
 
 
 def _names(results: Sequence[Result]) -> list[str]:
     # The targets say which system it is.
-    names = dict.fromkeys(name for one in results for name in one.cell.parameters if name != SYSTEM)
+    names = dict.fromkeys(name for one in results for name in one.parameters if name != SYSTEM)
     return sorted(names, key=lambda name: name != "size")
 
 
 def _differs(name: str, results: Sequence[Result]) -> bool:
-    return len({str(one.cell.parameters.get(name)) for one in results}) > 1
+    return len({str(one.parameters.get(name)) for one in results}) > 1
 
 
 def _is_large(results: Sequence[Result]) -> bool:
     # What users get done is counted in actions, however much data they move.
-    sized = [one.cell for one in results if one.cell.bytes and one.cell.operation != ACTION]
+    sized = [one for one in results if one.bytes and one.operation != ACTION]
     sizes = [cell.bytes / cell.good for cell in sized if cell.good]
     return bool(sizes) and min(sizes) >= LARGE_BYTES
 
@@ -184,32 +195,33 @@ def _rows(
     results: Sequence[Result], names: Sequence[str], width: int, points: Sequence[str] = ()
 ) -> RichTable:
     is_large = _is_large(results)
-    has_targets = len({one.cell.target for one in results}) > 1
-    operations = {_operation(one.cell) for one in results}
+    has_targets = len({one.target for one in results}) > 1
+    operations = {operation_words(one) for one in results}
     has_operations = operations != {ACTION} and (has_targets or len(operations) > 1)
     heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
     parameters = [_head(name) for name in names]
-    rate = "Actions" if operations == {ACTION} else HEADS[0]
+    rate = "Actions" if operations == {ACTION} else "Rate"
+    is_repeated = any(one.rate.is_spread for one in results)
+    spread = [spread_head(one.rate for one in results)] * is_repeated
+    point = ["Point"] if points else []
+    times = ("p50", "p99")
     columns = Columns(
-        [*heads, *parameters, *(["Point"] if points else []), rate, *HEADS[1:], "Limited by"],
-        len(heads),
+        [*heads, *parameters, *point, rate, *spread, *times, "Failed", "Limited by"], len(heads)
     )
     for place, one in enumerate(results):
-        cell = one.cell
-        words = {"Target": cell.target, "Operation": _operation(cell)}
+        words = {"Target": one.target, "Operation": operation_words(one)}
         row = [_cut(words[head]) for head in heads]
-        row += [_value(name, cell.parameters.get(name)) for name in names]
+        row += [_value(name, one.parameters.get(name)) for name in names]
         row += [points[place]] if points else []
-        row += [_rate(one, is_large=is_large), _spread(one)]
-        row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
-        columns.rows.append([*row, _failed(one), one.limit or NOT_KNOWN])
+        # A delete moves no data, among however large objects.
+        is_data = is_large and bool(one.bytes)
+        row += [data_words(one) if is_data else rate_words(one)]
+        if is_repeated:
+            row.append(data_ends_words(one) if is_data else ends_words(one.rate))
+        row += [quantile_words(one.headline, name) for name in times]
+        columns.rows.append([*row, failed_words(one), limit_words(one)])
         columns.dim |= {place} if one.is_void else set()
     return columns.draw(width)
-
-
-def _operation(cell: Cell) -> str:
-    is_named = cell.operation == cell.phase
-    return cell.operation if is_named else f"{cell.operation} ({cell.phase})"
 
 
 def _cut(word: str) -> str:
@@ -227,27 +239,6 @@ def _value(name: str, value: object) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _rate(one: Result, *, is_large: bool) -> str:
-    if one.is_void and not one.cell.good:
-        return NOT_KNOWN
-    # A delete moves no data, among however large objects.
-    is_data = is_large and one.bytes_per_s > 0
-    shown = units.format_byte_rate(one.bytes_per_s) if is_data else units.format_rate(one.rate)
-    return f"{'≥ ' if one.is_bound else ''}{shown}{' void' if one.is_void else ''}"
-
-
-def _spread(one: Result) -> str:
-    return NOT_KNOWN if one.spread is None else units.format_spread(one.spread)
-
-
-def _failed(one: Result) -> str:
-    if one.cell.failed_if_stated is None:
-        return NOT_KNOWN
-    if not one.cell.failed:
-        return "0"
-    return f"{units.format_number(100 * one.cell.failed / one.cell.requests, 2)} %"
-
-
 def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return three points of each curve, those that are one merged: "knee, peak"."""
     found: list[tuple[str, Result]] = []
@@ -257,46 +248,39 @@ def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTab
             merged.setdefault(id(one), []).append(name)
         own = {id(one): one for _, one in curve.points}
         found += [(", ".join(words), own[key]) for key, words in merged.items()]
-    shown = found[: max(1, lines - 5)]
+    shown = found[: max(1, lines - 6)]
     names = [name for name, _ in shown]
     yield _rows([one for _, one in shown], [curves[0].load], width, names)
+    if len(shown) < len(found):
+        yield Text(f"and {len(found) - len(shown)} more points: --full", style="dim")
     measured = len(curves[0].results)
     yield Text(f"Of {measured} loads; knee: the least with 95 % of the peak.", style="dim")
-    yield from _spread_note([one for _, one in shown])
+    yield from _notes([one for _, one in shown])
 
 
 def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return as many matrices as there is room for."""
-    used = 1 + any(True for _ in _key(matrices))
+    key = marks_note(one for matrix in matrices for one in matrix.results.values())
+    used = 1 + bool(key)
     for number, matrix in enumerate(matrices):
         pieces = [*_matrix(matrix, width)]
-        height = len(matrix.rows) + 2 + len(pieces)
+        height = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in pieces)
         if number and used + height > lines:
             yield Text(f"and {len(matrices) - number} more: --full", style="dim")
-            matrices = matrices[:number]
             break
         used += height
         yield from pieces
-    if key := "; ".join(_key(matrices)):
+    if key:
         yield Text(key, style="dim")
-
-
-def _key(matrices: Sequence[Matrix]) -> Iterable[str]:
-    """Yield what the marks before numbers mean, where there are some."""
-    results = [one for matrix in matrices for one in matrix.results.values() if one.cell.good]
-    if any(one.is_void for one in results):
-        yield "× must not be used"
-    if any(one.is_bound and not one.is_void for one in results):
-        yield "≥ a lower bound"
 
 
 def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     """Return a matrix, and its best in a line."""
     results = [*matrix.results.values()]
-    cell, is_large = results[0].cell, _is_large(results)
+    first, is_large = results[0], _is_large(results)
     # Rates of sizes far apart have no unit in common but data.
     is_large = is_large or (
-        "size" in (matrix.down, matrix.across) and any(one.cell.bytes for one in results)
+        "size" in (matrix.down, matrix.across) and any(one.bytes for one in results)
     )
     unit = "MiB/s" if is_large else "requests/s"
     rows = []
@@ -306,18 +290,30 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
             one = matrix.results.get((row, column))
             cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
         rows.append(cells)
-    heads = [f"{cell.target} {cell.operation}, {unit}"]
+    heads = [f"{first.target} {first.operation}, {unit}"]
     heads += [_row_name(matrix.across, one) for one in matrix.columns]
     if least_width([[f"{head} " for head in heads], *rows]) > width:
         # Cut off, the last column would be numbers that are wrong.
         yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
         heads = ["", *(_value(matrix.across, one) for one in matrix.columns)]
-    # The mark of the best stands behind its number, where the others have a blank.
-    columns = Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
-    columns.rows += rows
-    yield columns.draw(width)
+    for at in _fitting_columns([heads, *rows], width):
+        # The mark of the best stands behind its number, where the others have a blank.
+        columns = Columns([heads[0], *(f"{heads[place]} " for place in at)], 1, ends_in_words=False)
+        columns.rows += [[row[0], *(row[place] for place in at)] for row in rows]
+        yield columns.draw(width)
     if matrix.best is not None:
         yield Text(_best(matrix, matrix.results[matrix.best]), style="dim")
+
+
+def _fitting_columns(rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Return the columns but for the first, in as many groups as fit one below the other."""
+    groups: list[list[int]] = [[]]
+    for place in range(1, len(rows[0])):
+        tried = [0, *groups[-1], place]
+        if groups[-1] and least_width([[f"{row[at]} " for at in tried] for row in rows]) > width:
+            groups.append([])
+        groups[-1].append(place)
+    return groups
 
 
 def _row_name(parameter: str, value: object) -> str:
@@ -326,43 +322,54 @@ def _row_name(parameter: str, value: object) -> str:
 
 
 def _entry(one: Result | None, *, is_large: bool, is_best: bool) -> str:
-    if one is None or not one.cell.good:
+    if one is None or not one.good:
         return NOT_KNOWN
-    value = units.format_number(one.bytes_per_s / 2**20 if is_large else one.rate)
-    mark = "×" if one.is_void else "≥" if one.is_bound else ""
-    return f"{mark}{value}{'*' if is_best else ' '}"
+    value = units.format_number(one.bytes_per_s / 2**20 if is_large else one.requests_per_s)
+    return f"{MARKS[one.standing].strip()}{value}{'*' if is_best else ' '}"
 
 
 def _best(matrix: Matrix, one: Result) -> str:
     """Return the best of a matrix in a line."""
-    words = [f"* {units.format_rate(one.rate)}"]
-    words += [f"± {_spread(one)}"] if one.spread is not None else []
-    words += [f"{name} {quantile_cell(one.cell.headline, name)}" for name in ("p50", "p99")]
-    if one.cell.failed_if_stated is not None:
-        words += [f"{_failed(one)} failed" if one.cell.failed else "none failed"]
-    words += [f"limited by {one.limit}"] if one.limit else []
+    words = [f"* {rate_words(one)}"]
+    if one.rate.is_spread:
+        words[0] += f" ({spread_head([one.rate])} {ends_words(one.rate)}, {one.rate.n} trials)"
+    words += [f"{name} {quantile_words(one.headline, name)}" for name in ("p50", "p99")]
+    if one.failed_if_stated is not None:
+        words += [f"{failed_words(one)} failed" if one.failed else "none failed"]
+    words += [f"limited by {one.limit_words}"] if one.limit else []
     return ", ".join(words)
 
 
-def _cautions(findings: Findings, answer: Answer, width: int) -> Iterable[Text]:
-    """Return at most one line for each kind of caution."""
-    total = len(findings.totals)
+def _failures(answer: Answer, width: int) -> Iterable[Text]:
+    """Return how many requests failed, with the most frequent error."""
+    words, example = errors_words(answer.results)
+    if words:
+        lines = [f" ! failed   {words}: {example}" if example else f" ! failed   {words}"]
+        if len(lines[0]) > width:
+            lines = [f" ! failed   {words}:", f"            {example}"]
+        for line in lines:
+            yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="bold red")
+
+
+def _cautions(answer: Answer, width: int) -> Iterable[Text]:
+    """Return at most one line for each weight of caution."""
+    total = len(answer.results)
     for caution in answer.cautions:
-        name, meaning, style = EFFECTS[caution.effect]
+        meaning, style = CAUTIONS[caution.weight]
         some = f" ({caution.results} of {total})" if 0 < caution.results < total else ""
         said = ""
         # The count gives way to a reason that is long.
         for text in (f"{meaning}{some}: ", f"{meaning}: ") if meaning else ("",):
-            said = f" ! {name:<9}  {text}"
+            said = f" ! {caution.weight:<7}  {text}"
             said += _fitting(caution.reasons, width - len(said))
             if len(said) <= width:
                 break
         yield Text(said, style=style)
 
 
-def _unwritten(findings: Findings) -> Iterable[Text]:
+def _unwritten(answer: Answer) -> Iterable[Text]:
     """Return what neither a rate nor the failures count."""
-    count = sum(cell.unwritten for cell in findings.totals)
+    count = sum(one.unwritten for one in answer.results)
     if count:
         asked = units.counted(count, "request")
         yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from loadstone import units
-from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.headroom import Jitter
-from loadstone.analysis.judgements.labels import BOUNDS
+from loadstone.analysis.judgements.result import Result
 
 JITTER_NOTES = (
     "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",
@@ -13,27 +12,14 @@ JITTER_NOTES = (
 )
 
 
-def bound_sign(cell: Cell) -> str:
-    """Return what stands before a rate that says only that the target can do so much."""
-    return "≥ " if BOUNDS & set(cell.labels) else ""
-
-
-def bound_note(cells: Sequence[Cell]) -> Iterable[str]:
-    """Say which cells are bounds, for a layout that has no room for a sign."""
-    bounds = [cell.name for cell in cells if bound_sign(cell)]
-    if bounds:
-        names = "; ".join(bounds)
-        yield f"At least so much, since the load generator was near its own ceiling: {names}."
-
-
-def ceiling_cell(cell: Cell, not_known: str) -> str:
+def ceiling_cell(cell: Result, not_known: str) -> str:
     """Return how much of its own ceiling the load generator used, in percent."""
     if cell.instrument is None:
         return not_known
     return ("~" if cell.instrument.is_extended else "") + f"{100 * cell.instrument.share:.0f}"
 
 
-def ceiling_notes(cells: Sequence[Cell]) -> Iterable[str]:
+def ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
     """Explain the column of ceilings, and what its numbers rest on."""
     shares = [cell.instrument for cell in cells if cell.instrument is not None]
     if not shares:
@@ -51,8 +37,6 @@ def ceiling_notes(cells: Sequence[Cell]) -> Iterable[str]:
     )
     if any(share.is_extended for share in shares):
         yield "~ requests larger than any that was calibrated: the line of the last two sizes."
-    if any(bound_sign(cell) for cell in cells):
-        yield "≥ the load generator was near its own ceiling: the target may well do more."
 
 
 def jitter_cells(jitter: Jitter, not_known: str) -> tuple[str, str]:

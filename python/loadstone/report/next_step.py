@@ -16,24 +16,23 @@ def next_step(
     folder = folders_of(run)
     words = shlex.split(typed)
     kind = words[1] if len(words) > 1 else ""
-    effects = {one.effect: one for one in answer.cautions}
     missing = any(one.state in ("not run", "interrupted") for one in findings.trials)
     if missing and kind == "run":
         return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
-    if "invalid" in effects:
+    if any(one.is_void for one in answer.results):
         return "see what went wrong", f"loadstone report {folder} --full"
     if kind == "demo":
         return "measure a store of your own", (
             "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
         )
-    if any(len(one.cell.trial_rates) < 2 for one in answer.results) and kind in ("bench", "run"):
+    if any(one.rate.n < 2 for one in answer.results) and kind in ("bench", "run"):
         blocks = "queries.loops" if findings.queries is not None else "blocks"
         more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
         return "repeat it, for an interval", f"{_without_output(words)} {more}"
     calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
     if calibration:
         return "learn the client's own ceiling", calibration
-    if len({one.cell.target for one in answer.results}) > 1:
+    if len({one.target for one in answer.results}) > 1:
         return "compare the targets", f"loadstone compare {folder}"
     if is_on_page:
         return None

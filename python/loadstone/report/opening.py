@@ -1,119 +1,69 @@
-"""How a readable report begins: what was measured, on what, from where, and what it is worth."""
+"""How a readable report begins: the answer, how far it may be trusted, and how it was measured."""
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.judgements.labels import REMARKS, VOIDING
-from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
+from loadstone.analysis.answers.answer import Answer, answer_of
+from loadstone.analysis.answers.headline import Headline, headline_of
+from loadstone.analysis.answers.of_scripts import answer_of_scripts
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
-from loadstone.analysis.rules import limit_in_words
-from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.documents.trial import Size, TrialDocument
-from loadstone.report.instrument_words import bound_sign
 from loadstone.results.record import Run
 
-ANSWERS_MAX = 6
-
-Standing = Literal["good", "caution", "void"]
+STANDINGS: Mapping[str, str] = {
+    "void": "must not be used",
+    "bound": "lower bounds",
+    "first look": "first look: one trial of a result, or a short one",
+    "good": "usable",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The first lines: a title, sentences, results in words, and how far they may be trusted."""
+    """The first lines: a title, the headline, sentences on the set-up, and the cautions."""
 
     title: str
+    headline: Headline
     sentences: tuple[str, ...]
-    standing: Standing
-    verdict: str
-    answers: tuple[str, ...] = ()
+    cautions: tuple[str, ...]
 
 
 def opening(run: Run, findings: Findings) -> Opening:
     """Return the opening of a report on one run."""
-    standing, verdict = _verdict(run, findings)
-    sentences = [_what(run, findings), _when(run, findings), _where(run)]
-    description = (run.manifest.get("campaign") or {}).get("description")
-    if description:
-        sentences.insert(0, str(description))
+    answer = answer_of(findings)
+    scripts = answer_of_scripts(findings, answer) if findings.actions else None
     return Opening(
         title=run.name,
-        sentences=tuple(sentence for sentence in sentences if sentence),
-        standing=standing,
-        verdict=verdict,
-        answers=tuple(_answers(findings)),
+        headline=headline_of(findings, answer if scripts is None else scripts.whole),
+        sentences=sentences_of(run, findings),
+        cautions=tuple(_cautions(answer)),
     )
 
 
-def _answers(findings: Findings) -> Iterable[str]:
-    """Return what was found, in words: capacities, else the best result of each operation."""
-    if findings.searches:
-        for one in findings.searches:
-            yield f"{one.name}: {describe_answer(one)}{_doubt(findings, one)}."
-        return
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in findings.totals:
-        groups.setdefault((cell.target, cell.workload, cell.operation), []).append(cell)
-    if len(groups) > ANSWERS_MAX:
-        return
-    for (target, _, operation), cells in groups.items():
-        usable = [cell for cell in cells if cell.good and not _is_void(findings, cell)]
-        if usable:
-            best = max(usable, key=lambda cell: cell.requests_per_s)
-            yield _answer(findings, best, is_best=len(usable) > 1, void=len(cells) - len(usable))
-        elif any(cell.good for cell in cells):
-            yield f"{target}, {operation}: no result that may be used; its labels say why."
+def sentences_of(run: Run, findings: Findings) -> tuple[str, ...]:
+    """Return what was measured, when, and from where."""
+    description = (run.manifest.get("campaign") or {}).get("description")
+    sentences = (str(description or ""), _what(run, findings), _when(run, findings), _where(run))
+    return tuple(sentence for sentence in sentences if sentence)
 
 
-def _doubt(findings: Findings, search: CapacitySearch) -> str:
-    """Return the labels of the confirming trials that forbid to use what they confirm."""
-    own = [cell for cell in findings.totals if set(cell.trials) & set(search.confirming)]
-    labels = dict.fromkeys(label for cell in own for label in cell.labels if label in VOIDING)
-    return (
-        f"; but the trials that confirm it must not be used ({', '.join(labels)})" if labels else ""
-    )
-
-
-def units_of(found: Interval) -> str:
-    """Return what an interval counts: trials, or the days that they are of."""
-    return f"{found.days} days of {found.n} trials" if found.days > 1 else f"{found.n} trials"
-
-
-def _is_void(findings: Findings, cell: Cell) -> bool:
-    """Tell whether a result must not be used, by its labels or by its verdict."""
-    verdict = findings.verdict_of(cell)
-    is_invalid = verdict is not None and verdict.limit.startswith("INVALID")
-    return is_invalid or bool(VOIDING & set(cell.labels))
-
-
-def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
-    text = f"{cell.name}: {bound_sign(cell)}{units.format_rate(cell.requests_per_s)}"
-    found = cell.interval
-    if found is not None and found.low is not None and found.high is not None:
-        low, high = units.format_number(found.low), units.format_number(found.high)
-        text += f" (95 % CI {low} to {high}, n = {units_of(found)})"
-    else:
-        text += " (one trial: no interval)"
-    text += ", the most of its loads and rounds" if is_best else ""
-    text += f", {void} that must not be used left out" if void else ""
-    verdict = findings.verdict_of(cell)
-    if verdict is not None:
-        graded = f", grade {verdict.grade}" if verdict.grade else ""
-        text += f"; limit: {limit_in_words(verdict.limit)}{graded}"
-    return f"{text}."
+def _cautions(answer: Answer) -> Iterable[str]:
+    total = len(answer.results)
+    for one in answer.cautions:
+        some = f" ({one.results} of {total})" if 0 < one.results < total else ""
+        yield f"{one.weight.capitalize()}{some}: {'; '.join(one.reasons)}."
 
 
 def _what(run: Run, findings: Findings) -> str:
     measured = [trial for trial in run.plan if trial["measured"]]
     operations = _unique(
         operation for trial in measured for operation in operations_of(trial)
-    ) or _unique(cell.operation for cell in findings.totals)
+    ) or _unique(one.operation for one in findings.results)
     sizes = _unique(_size(one["size"]) for trial in measured if (one := trial.get("dataset")))
     targets = _unique(
         f"{trial['case']['target']} ({trial['target']['driver']})" for trial in measured
@@ -181,25 +131,6 @@ def _state(run: Run) -> str:
         "failed": "failed",
     }
     return states.get(run.state, run.state)
-
-
-def _verdict(run: Run, findings: Findings) -> tuple[Standing, str]:
-    void = [cell for cell in findings.totals if VOIDING & set(cell.labels)]
-    problems = [finding for finding in findings.findings if finding.severity == "problem"]
-    cautions = [finding for finding in findings.findings if finding.severity == "caution"]
-    if not findings.totals:
-        return "void", "There is no result: no measured trial left a record."
-    if void:
-        return "void", (
-            f"{len(void)} of {len(findings.totals)} results must not be used; their labels say why."
-        )
-    if problems or cautions:
-        first = (problems + cautions)[0]
-        return "caution", f"Use with care: {first.statement}."
-    thin = [cell for cell in findings.totals if REMARKS & set(cell.labels)]
-    if len(thin) == len(findings.totals):
-        return "caution", "A first look: every result is from one trial, or from a short one."
-    return "good", "No result carries a label that speaks against it."
 
 
 def _size(size: Size) -> str:

@@ -77,13 +77,13 @@ class PageRenderer:
         """Return the comparison of two runs; why there is none, where they are not comparable."""
 
         def render() -> bytes:
-            from loadstone.analysis.accounts import comparison, run_account
+            from loadstone.analysis.accounts import comparison, judged_account
             from loadstone.report.formats.comparison_page import render_comparisons
             from loadstone.results.store import read_run
 
             # Runs of one campaign have one name; their folders tell them apart.
             arms = [
-                replace(run_account.read_account(read_run(one.path)), name=one.folder)
+                replace(judged_account.read_account(read_run(one.path)), name=one.folder)
                 for one in (a, b)
             ]
             found = comparison.compare(*arms)

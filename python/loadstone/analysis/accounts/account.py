@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from loadstone.analysis.judgements.standing import Standing
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.campaign.parameters import whole_parameter
 
@@ -38,7 +39,7 @@ class Measurement:
     absent unless trials are said to be interleaved. `tool` printed the number. `repetition`
     counts the trials of one case in the order they ran. `work` is how many requests the trial made.
     `place` says where the number stands. `started_unix_ns` is when the trial began, if that is
-    known.
+    known. `standing`, its `reasons` and `labels` are those of the result that the trial is of.
     """
 
     target: str
@@ -56,6 +57,8 @@ class Measurement:
     place: str = ""
     tool: str = ""
     labels: tuple[str, ...] = ()
+    standing: Standing = "valid"
+    reasons: tuple[str, ...] = ()
     started_unix_ns: int | None = None
 
     @property
@@ -70,11 +73,16 @@ class Measurement:
 
     @property
     def case(self) -> tuple[tuple[str, Parameter], ...]:
-        """What must be equal for two measurements to be of the same case, but for the target."""
+        """What two measurements of one case and round have in common, but for the target."""
+        workload, operation, *parameters = self.case_over_rounds
+        return (workload, operation, ("round", self.round), *parameters)
+
+    @property
+    def case_over_rounds(self) -> tuple[tuple[str, Parameter], ...]:
+        """What tells the case of a result, whose rounds repeat it."""
         return (
             ("workload", self.workload),
             ("operation", self.operation),
-            ("round", self.round),
             *sorted(self.parameters.items()),
         )
 

@@ -7,12 +7,11 @@ from collections.abc import Collection
 from loadstone import units
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER, SECONDS, Parameter
 from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
+from loadstone.analysis.judgements.standing import reason_words
 from loadstone.analysis.naming import describe_parameter
-from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics import ratios as statistics
 
-REPETITIONS_MAX = 30
-VOIDING = ("invalid", "bound")
+ACROSS = "one of them is a lower bound"
 
 
 def sentence(comparison: Comparison, one: CaseComparison) -> str:
@@ -27,10 +26,9 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
     tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
     claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
     if one.verdict == "void":
-        words = "; ".join(reasons([one])) or "bounds, or invalid"
-        return f"{head} Void ({words}): no ratio is given."
+        return f"{head} Void ({'; '.join(reasons([one]))}): no ratio is given."
     if one.verdict == "single trial":
-        why = f"one trial of each gives no interval (point ratio {one.ratio.ratio:.2f})"
+        why = f"one trial of one of them gives no interval (point ratio {one.ratio.ratio:.2f})"
         return f"{head} No claim: {why}."
     interval = f"95 % CI {one.ratio.low:.2f}-{one.ratio.high:.2f}; {_method(comparison, one)}"
     match one.verdict:
@@ -51,28 +49,27 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
 def in_words(comparison: Comparison, one: CaseComparison) -> str:
     """Return what is known as people say it: "1.4× faster, 1.05 to 2.0", or why nothing is."""
     ratio = one.ratio
-    is_slower = one.verdict == "slower" or (one.verdict != "faster" and ratio.ratio < 1)
-    # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
-    values = (ratio.ratio, ratio.low, ratio.high)
-    if ratio.ratio < 1:
-        low, high = (None if end is None else 1 / end for end in (ratio.high, ratio.low))
-        values = (1 / ratio.ratio, low, high)
-    middle, *ends = ("?" if value is None else f"{value:.3g}" for value in values)
-    interval = "" if "?" in ends else f", {ends[0]} to {ends[1]}"
+    between = f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
     match one.verdict:
         case "faster" | "slower":
-            return f"{middle}× {one.verdict}{interval}" if interval else one.verdict
+            # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
+            values = (ratio.ratio, ratio.low or 0.0, ratio.high or math.inf)
+            if ratio.ratio < 1:
+                values = (1 / values[0], 1 / values[2], 1 / values[1])
+            middle, low, high = (f"{value:.3g}" for value in values)
+            return f"{middle}× {one.verdict}, {low} to {high}"
         case "equivalent":
-            return f"equal within ±{MARGIN:.0%}, {_plain(ratio.low)} to {_plain(ratio.high)} times"
+            return f"equal within ±{MARGIN:.0%}, {between}"
         case "below noise floor":
             return f"within the noise, ±{math.expm1(one.noise_floor or 0):.1%}"
         case "void":
             return "void"
         case "single trial":
-            tendency = "slower" if is_slower else "faster"
-            return f"{middle}× {tendency}, from one trial"
+            return "no claim: one trial"
+        case "too few trials":
+            return f"no claim: {min(ratio.n_a, ratio.n_b)} trials, {TRIALS_MIN} are needed"
         case _:
-            return f"{one.verdict}: {_plain(ratio.low)} to {_plain(ratio.high)} times"
+            return f"not resolved: {between}"
 
 
 def _plain(value: float | None) -> str:
@@ -83,16 +80,20 @@ def _plain(value: float | None) -> str:
 
 def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
     """Return in words why cases have no ratio, the most frequent reason first."""
-    rules = [find_rule(label.partition("(")[0]) for one in void for label in one.labels]
-    counts = Counter(rule.short or rule.says for rule in rules if rule.effect in VOIDING)
+    counts = Counter(words for one in void for words in _reasons(one))
     return tuple(words for words, _ in counts.most_common())
+
+
+def _reasons(one: CaseComparison) -> tuple[str, ...]:
+    if set(one.standings) == {"valid", "bound"}:
+        return (ACROSS, *map(reason_words, one.reasons))
+    return tuple(map(reason_words, one.reasons))
 
 
 def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
     """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
 
-    None where there are no pairs, or where days count and not blocks; at most REPETITIONS_MAX,
-    beyond which no plan is practical.
+    None where there are no pairs, or where days count and not blocks.
     """
     ratio = one.ratio
     if ratio.low is None or ratio.high is None or not ratio.is_paired:
@@ -101,7 +102,22 @@ def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None
         return None
     half = (math.log(ratio.high) - math.log(ratio.low)) / 2
     spread = half * math.sqrt(ratio.n_a) / statistics.t_quantile(ratio.confidence, ratio.n_a - 1)
-    return statistics.repetitions_needed(spread, half_width, cap=REPETITIONS_MAX)
+    return statistics.repetitions_needed(spread, half_width)
+
+
+def undecided_words(comparison: Comparison) -> str:
+    """Return how many blocks would tell apart what these did not; empty where none would."""
+    open_ones = [
+        one for one in comparison.comparisons if one.verdict in ("not resolved", "too few trials")
+    ]
+    needed = [blocks for one in open_ones if (blocks := blocks_needed(one)) is not None]
+    if not needed:
+        return ""
+    most = max(TRIALS_MIN, *needed)
+    return (
+        f"{len(needed)} not decided: with {most:,} blocks each is known within ±{MARGIN:.0%}, by"
+        " its spread so far"
+    )
 
 
 def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
@@ -213,6 +229,9 @@ def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]
         "a12": one.a12,
         "noise_floor": one.noise_floor,
         "verdict": one.verdict,
+        "standing_a": one.standings[0],
+        "standing_b": one.standings[1],
+        "reasons": list(one.reasons),
         "labels": list(one.labels),
         "sentence": sentence(comparison, one),
     }

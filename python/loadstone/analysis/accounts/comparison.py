@@ -1,8 +1,9 @@
 """Is B faster than A, by how much, and how sure is that?
 
 The ratio is always B over A. An interval comes first and a test second; a family of cases is
-corrected together; and what may not be said (too few trials, a void arm, a difference within the
-noise of the method) is a verdict of its own, never a number without a warning.
+corrected together; and what may not be said (too few trials, an arm that is void or a bound, a
+difference within the noise of the method) is a verdict of its own, never a number without a
+warning. The headline of a page and `loadstone compare` say what this decides.
 """
 
 import math
@@ -24,12 +25,13 @@ from loadstone.analysis.accounts.comparability import (
     differing_cases,
     is_factor,
 )
-from loadstone.analysis.accounts.in_blocks import in_blocks, of_common_blocks
-from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
+from loadstone.analysis.accounts.in_turns import arms_of, ratio_of
+from loadstone.analysis.accounts.noise import floor_of, noise_floors
+from loadstone.analysis.judgements.standing import Standing, may_be_compared
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
 from loadstone.analysis.statistics.days import Arms
+from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
 from loadstone.errors import InputError
 
 PairOutcome = Literal[
@@ -44,7 +46,7 @@ PairOutcome = Literal[
 ]
 
 ALPHA = 0.05
-TRIALS_MIN = 5
+TRIALS_MIN = INTERVAL_TRIALS_MIN
 MARGIN = 0.03
 NONCOMPARABLE = "NONCOMPARABLE"
 
@@ -52,6 +54,9 @@ NONCOMPARABLE = "NONCOMPARABLE"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
     """One case in both arms: geometric means, whose ratio B/A is `ratio`; what may be said.
+
+    Where trials ran in turns, the means are those of the turns that both arms have. `standings` are
+    those of A and B, and `reasons` the ids of the rules that they follow from.
 
     `p_holm`, which is `p` corrected for the family, decides. Of pairs `p` belongs to the interval,
     and `p_check` is that of sign flips, which assume no distribution; `is_checked` says that they
@@ -70,6 +75,8 @@ class CaseComparison:
     a12: float | None
     noise_floor: float | None
     verdict: PairOutcome
+    standings: tuple[Standing, Standing]
+    reasons: tuple[str, ...]
     labels: tuple[str, ...] = ()
 
     @property
@@ -123,6 +130,7 @@ def compare(
     is_insisted: bool = False,
     controls: Sequence[Account] = (),
     factors: Sequence[str] = (),
+    is_together: bool = True,
 ) -> Comparison:
     """Compare two accounts by their matching cases.
 
@@ -133,6 +141,7 @@ def compare(
     Holm over all cases of the comparison.
     `controls` are the whole runs that the arms come from, in which a target may stand twice.
     `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
+    Without `is_together` there is no ratio of all cases, whose resampling takes longest.
     """
     chosen = metric or next(
         (own for one in (a, b) if (own := one.headline()) in {*a.metrics} & {*b.metrics}),
@@ -142,7 +151,7 @@ def compare(
     is_one_run = bool(a.run) and a.run == b.run
     shared = [key for key in cells_a if key in cells_b]
     compared, refused = _split(a, b, (cells_a, cells_b), factors, is_one_run=is_one_run)
-    floors = _noise_floors((a, b, *controls), chosen)
+    floors = noise_floors((a, b, *controls), chosen)
     shell = Comparison(
         a=a.name,
         b=b.name,
@@ -172,7 +181,7 @@ def compare(
         _compare_case(
             cells_a[key],
             cells_b[key],
-            floor=_floor(floors, cells_a[key][0]),
+            floor=floor_of(floors, cells_a[key][0]),
             seed=seed,
             is_one_run=is_one_run,
             target=None if _are_arms(a, b) else cells_a[key][0].target,
@@ -184,23 +193,28 @@ def compare(
     if refused:
         judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
 
-    def of_key(key: object) -> Arms:
-        return _arms(cells_a[key], cells_b[key], is_one_run=is_one_run)
-
-    usable = [key for key, one in zip(shared, judged, strict=True) if one.verdict != "void"]
-    match usable:
-        case []:
-            together = None
-        case [_]:
-            # Of one case there is one ratio, not another one that is made by other means.
-            together = next(one.ratio for one in judged if one.verdict != "void")
-        case _:
-            together = statistics.geometric_mean_ratio(
-                [(arms.a, arms.b) for arms in map(of_key, usable)], seed=seed
-            )
-    whole = replace(shell, comparisons=tuple(judged), geometric_mean=together)
+    found = replace(shell, comparisons=tuple(judged))
+    if not is_together:
+        return found
+    arms = [
+        arms_of(cells_a[key], cells_b[key], is_one_run=is_one_run)
+        for key, one in zip(shared, judged, strict=True)
+        if one.verdict != "void"
+    ]
+    found = replace(found, geometric_mean=_together(judged, arms, seed))
     again = partial(compare, metric=chosen, seed=seed, is_insisted=is_insisted, controls=controls)
-    return replace(whole, by_user_type=_by_user_type(a, b, chosen, factors, again))
+    return replace(found, by_user_type=_by_user_type(a, b, chosen, factors, again))
+
+
+def _together(
+    judged: Sequence[CaseComparison], arms: Sequence[Arms], seed: int
+) -> statistics.Ratio | None:
+    if len(arms) < 2:
+        # Of one case there is one ratio, not another one that is made by other means.
+        return next((one.ratio for one in judged if one.verdict != "void"), None)
+    return statistics.geometric_mean_ratio(
+        [(one.a, one.b) for one in arms], seed=seed, trials_min=TRIALS_MIN
+    )
 
 
 def _by_user_type(
@@ -228,14 +242,14 @@ def ratio_together(a: Account, b: Account, metric: str) -> float | None:
     """
     cells_a, cells_b = _cells(a, b, metric, ())
     pairs = [(own, cells_b[key]) for key, own in cells_a.items() if key in cells_b]
-    usable = [pair for pair in pairs if not _is_void(_labels_of(*pair))]
+    usable = [pair for pair in pairs if _is_usable(*pair)]
     match usable:
         case []:
             return None
         case [(one, other)]:
-            return _ratio_of_case(one, other, is_one_run=True).ratio
+            return ratio_of(one, other, is_one_run=True).ratio
         case _:
-            found = [_arms(one, other, is_one_run=True) for one, other in usable]
+            found = [arms_of(one, other, is_one_run=True) for one, other in usable]
             return statistics.ratio_together([(arms.a, arms.b) for arms in found])
 
 
@@ -248,7 +262,7 @@ def _split(
     is_one_run: bool,
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Return the differences that are compared, and those that refuse the ratio."""
-    sides = [[dict(group[0].case) for group in side.values()] for side in cells]
+    sides = [[dict(group[0].case_over_rounds) for group in side.values()] for side in cells]
     of_cases = differing_cases(*sides)
     # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
     matters = not cells[0].keys() & cells[1].keys()
@@ -270,8 +284,8 @@ def _compare_case(
     target: str | None,
     factors: Sequence[str],
 ) -> CaseComparison:
-    arms = _arms(a, b, is_one_run=is_one_run)
-    ratio = _ratio_of_case(a, b, is_one_run=is_one_run)
+    arms = arms_of(a, b, is_one_run=is_one_run)
+    ratio = ratio_of(a, b, is_one_run=is_one_run)
     values_a, values_b = arms.a, arms.b
     if arms.is_paired:
         logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
@@ -284,7 +298,7 @@ def _compare_case(
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
     return CaseComparison(
-        case={name: value for name, value in a[0].case if name not in factors},
+        case={name: value for name, value in a[0].case_over_rounds if name not in factors},
         target=target,
         a=statistics.geometric_mean(values_a),
         b=statistics.geometric_mean(values_b),
@@ -296,32 +310,22 @@ def _compare_case(
         a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
         noise_floor=floor,
         verdict="not resolved",
-        labels=_labels_of(a, b),
+        standings=(_standing_of(a)[0], _standing_of(b)[0]),
+        reasons=tuple(dict.fromkeys((*_standing_of(a)[1], *_standing_of(b)[1]))),
+        labels=tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels)),
     )
 
 
-def _ratio_of_case(
-    a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool
-) -> statistics.Ratio:
-    """Return the ratio of one case: of pairs where both arms ran in the same blocks."""
-    found = _arms(a, b, is_one_run=is_one_run).ratio
-    return replace(found, n_a=len(a), n_b=len(b))
+def _standing_of(own: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
+    """Return the standing of a case, which its trials carry, and what it follows from."""
+    worst = max(own, key=lambda one: WORST_LAST.index(one.standing))
+    reasons = (name for one in own if one.standing == worst.standing for name in one.reasons)
+    return worst.standing, tuple(dict.fromkeys(reasons))
 
 
-def _arms(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
-    """Return the units that are compared: pairs or trials, or the days that these are of."""
-    pairs = in_blocks(a, b) if is_one_run else None
-    values = pairs if pairs is not None else (_values(a), _values(b))
-    arms = Arms(a=values[0], b=values[1], is_paired=pairs is not None)
-    return arms.over_days([one.started_unix_ns for one in a], [one.started_unix_ns for one in b])
-
-
-def _labels_of(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
-
-
-def _is_void(labels: Sequence[str]) -> bool:
-    return any(label in VOIDING or label.startswith(VOID_FOR_RATIOS) for label in labels)
+def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
+    (one, reasons), (other, others) = _standing_of(a), _standing_of(b)
+    return may_be_compared(one, other, (*reasons, *others))
 
 
 def _least_p(pairs: int) -> float:
@@ -347,7 +351,7 @@ def _with_verdicts(
 def _verdict(
     one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
 ) -> PairOutcome:
-    if _is_void(one.labels):
+    if not _is_usable(a, b):
         return "void"
     if one.ratio.low is None or one.ratio.high is None:
         return "single trial"
@@ -355,13 +359,16 @@ def _verdict(
         return "too few trials"
     if one.noise_floor is not None and abs(math.log(one.ratio.ratio)) < one.noise_floor:
         return "below noise floor"
-    if one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
+    is_clear = not one.ratio.low <= 1 <= one.ratio.high
+    if is_clear and one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
         is_less = one.ratio.ratio < 1
         return "faster" if is_less == _is_lower_better(metric) else "slower"
-    arms = _arms(a, b, is_one_run=one.ratio.is_paired)
+    arms = arms_of(a, b, is_one_run=one.ratio.is_paired)
     equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
     return "equivalent" if equal.is_equivalent else "not resolved"
 
+
+WORST_LAST: Sequence[Standing] = ("valid", "bound", "void")
 
 Cells = dict[object, list[Measurement]]
 """The trials of each case of one arm."""
@@ -371,7 +378,7 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
     are_arms = _are_arms(a, b)
 
     def key(one: Measurement) -> object:
-        case = tuple(fact for fact in one.case if fact[0] not in factors)
+        case = tuple(fact for fact in one.case_over_rounds if fact[0] not in factors)
         return case if are_arms else (one.target, case)
 
     cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
@@ -380,9 +387,6 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
             known = ", ".join(account.metrics) or "none"
             raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
         _check_factors(account, own, factors)
-    if a.run and a.run == b.run:
-        for case in cells[0].keys() & cells[1].keys():
-            cells[0][case], cells[1][case] = of_common_blocks(cells[0][case], cells[1][case])
     return cells
 
 
@@ -390,7 +394,7 @@ def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> No
     """Refuse a factor that varies within one arm: its values are no trials of one case."""
     for members in cells.values():
         for name in factors:
-            values = {repr(dict(one.case).get(name)): dict(one.case).get(name) for one in members}
+            values = {repr(fact): fact for one in members for fact in [dict(one.case).get(name)]}
             if len(values) > 1:
                 shown = ", ".join(map(str, values.values()))
                 one = next(iter(values.values()))
@@ -404,32 +408,6 @@ def _are_arms(a: Account, b: Account) -> bool:
     return len(a.targets) == len(b.targets) == 1
 
 
-def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
-    """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
-    floors: dict[object, float] = {}
-    for account in accounts:
-        for one, other in account.identical:
-            cells = grouped(account.of(metric, one), lambda m: m.case)
-            twins = grouped(account.of(metric, other), lambda m: m.case)
-            for case in [case for case in cells if case in twins]:
-                pairs = in_blocks(*of_common_blocks(cells[case], twins[case]))
-                ratio = (
-                    statistics.paired_ratio(*pairs)
-                    if pairs is not None
-                    else statistics.welch_ratio(_values(cells[case]), _values(twins[case]))
-                )
-                if ratio.low is not None and ratio.high is not None:
-                    bound = max(abs(math.log(ratio.low)), abs(math.log(ratio.high)))
-                    floors[case] = max(bound, floors.get(case, 0.0))
-    if floors:
-        floors[None] = max(floors.values())
-    return floors
-
-
-def _floor(floors: Mapping[object, float], one: Measurement) -> float | None:
-    return floors.get(one.case, floors.get(None))
-
-
 def _unit(a: Account, b: Account) -> str:
     stated = a.disclosure.replication_unit or b.disclosure.replication_unit
     if stated:
@@ -439,11 +417,7 @@ def _unit(a: Account, b: Account) -> str:
 
 
 def _case(one: Measurement) -> dict[str, Parameter]:
-    return dict(one.case)
-
-
-def _values(cells: Sequence[Measurement]) -> list[float]:
-    return [one.value for one in cells]
+    return dict(one.case_over_rounds)
 
 
 def _is_lower_better(metric: str) -> bool:

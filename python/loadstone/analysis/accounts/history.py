@@ -1,13 +1,13 @@
 """Many runs of one campaign: where did each case change its level, and does the newest run fit?
 
-A value of the series is the geometric mean of a case's repeated trials in one run. E-Divisive finds
-where the level changes (window 50, p < 0.001, at least 5 %). It needs about ten runs, three of them
-after the change, so the newest run is also held against the level before it, by a prediction
-interval: that answers the same night.
+A value of the series is the mean of a case's repeated trials in one run, as reports print it.
+E-Divisive finds where the level changes (window 50, p < 0.001, at least 5 %). It needs about ten
+runs, three of them after the change, so the newest run is also held against the level before it, by
+a prediction interval: that answers the same night.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,9 +22,9 @@ from loadstone.analysis.accounts.account import (
     describe_case,
 )
 from loadstone.analysis.accounts.comparability import Difference, differences
-from loadstone.analysis.judgements.labels import BOUNDS, LEFT_OUT, VOIDING
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
+from loadstone.analysis.statistics.mean import Mean, mean_of
 
 MAGNITUDE = 0.05
 """The least change of a level that is reported, as in Hunter (Fleming et al., ICPE'23)."""
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """A case in one run: the geometric mean of so many trials."""
+    """A case in one run: the mean of so many trials."""
 
     run: str
     started: str
@@ -98,7 +98,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The trends of all cases; `left_out` counts values that no claim may rest on, by label."""
+    """The trends of all cases; `left_out` counts results that no claim may rest on, by the rule."""
 
     entries: tuple[Entry, ...]
     trends: tuple[Trend, ...]
@@ -112,15 +112,16 @@ def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: i
     series: dict[tuple[str, object], dict[int, list[Measurement]]] = {}
     for place, entry in enumerate(ordered):
         wanted = [m for m in entry.account.measurements if m.metric in metrics and m.value > 0]
-        void_cases = _void_cases(wanted)
+        results: dict[tuple[str, object], list[Measurement]] = {}
         for one in wanted:
-            own = [label for label in one.labels if _is_unusable(label)]
-            void = dict.fromkeys([*own, *void_cases.get((one.target, one.case), ())])
-            for label in void:
-                left_out[label] = left_out.get(label, 0) + 1
-            if not void:
-                key = (one.metric, _case(one))
-                series.setdefault(key, {}).setdefault(place, []).append(one)
+            results.setdefault((one.metric, _case(one)), []).append(one)
+        for key, own in results.items():
+            if all(one.standing == "valid" for one in own):
+                series.setdefault(key, {})[place] = own
+                continue
+            # The instrument's limit is no trend, and what is void is nothing at all.
+            for name in dict.fromkeys(name for one in own for name in one.reasons):
+                left_out[name] = left_out.get(name, 0) + 1
     order = {metric: place for place, metric in enumerate(metrics)}
     trends = [_trend(ordered, found, seed) for found in series.values()]
     first = {pair: place for place, pair in enumerate(dict.fromkeys(_pairs(trends)))}
@@ -145,35 +146,16 @@ def _place(
     ]
 
 
-def _void_cases(found: Iterable[Measurement]) -> dict[object, list[str]]:
-    """Return the cases of a run that go without any value, with the labels why.
-
-    A fault of the client or the record takes single trials. What may be the target's doing takes
-    all: the trials beside one in which it failed would show it better than it was.
-    """
-    void: dict[object, list[str]] = {}
-    for one in found:
-        labels = [label for label in one.labels if label in VOIDING - LEFT_OUT]
-        if labels:
-            void.setdefault((one.target, one.case), []).extend(labels)
-    return void
-
-
-def _is_unusable(label: str) -> bool:
-    """Tell whether a number is invalid, or a bound: the instrument's limit is no trend."""
-    return label in VOIDING | BOUNDS
-
-
 def _case(one: Measurement) -> tuple[tuple[str, Parameter], ...]:
     """Return what stays the same from run to run; rounds of a run repeat a case."""
-    return (("target", one.target), *(pair for pair in one.case if pair[0] != "round"))
+    return (("target", one.target), *one.case_over_rounds)
 
 
 def _trend(
     entries: Sequence[Entry], found: Mapping[int, Sequence[Measurement]], seed: int
 ) -> Trend:
     places = sorted(found)
-    values = [_geometric_mean([one.value for one in found[place]]) for place in places]
+    values = [_mean(found[place]).value for place in places]
     points = tuple(
         HistoryPoint(
             run=entries[place].name,
@@ -239,5 +221,5 @@ def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, flo
     return (low, high), "worse" if is_worse else "better"
 
 
-def _geometric_mean(values: Collection[float]) -> float:
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
+def _mean(own: Sequence[Measurement]) -> Mean:
+    return mean_of([one.value for one in own], [one.started_unix_ns for one in own])

@@ -1,4 +1,4 @@
-"""A run as an Account: one measurement per trial, operation and metric."""
+"""A run as an account: a view of its results, one measurement per trial, operation and metric."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,29 +19,23 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
-from loadstone.analysis.cells.actions import (
-    ActionCell,
-    ActionPart,
-    read_action_parts,
-    read_group_parts,
-    summarise_actions,
-)
-from loadstone.analysis.cells.cell import Cell, system_of
-from loadstone.analysis.cells.summary import summarise_totals
-from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
+from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.cell import TrialRate, system_of
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
-from loadstone.analysis.measured.part import Part
-from loadstone.analysis.measured.reading import Measured, read_measured
+from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.manifest import HostFacts
 from loadstone.documents.trial import TrialDocument
-from loadstone.results.record import Record, Run
+from loadstone.results.record import Run
 
-TIMES = ("response", "service", "first_byte")
 LABELS_OF_CELLS = frozenset({"n=1"})
-"""Labels that speak of how a cell was put together, and not of a trial."""
+"""Labels that speak of how a result was put together, and not of a trial."""
+
+TimesOfTrial = Callable[[Result, str], Mapping[str, Latency | None]]
+"""The times of one trial of a result, by their kind."""
 
 TRIAL_FIELDS = (
     "mix",
@@ -71,33 +65,23 @@ SETTING_FIELDS = (
 HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 
 
-def read_account(run: Run) -> Account:
-    """Read a run's tables, one trial at a time, and return it as an account."""
-    measured = read_measured(run)
-    kept = without_spoiled(measured.parts, spoiled_trials(measured.parts))
-    account = account_of(run, measured, summarise_totals(kept, measured.peaks))
+def account_of(
+    run: Run,
+    results: Sequence[Result],
+    actions: Sequence[ActionCell] = (),
+    times: TimesOfTrial | None = None,
+) -> Account:
+    """Return a run's results, and those of its scripts' actions, as an account of their trials.
 
-    def of(read: Callable[[Record], Iterable[ActionPart]]) -> list[Measurement]:
-        found = _of_actions(measured, read)
-        return sorted(found, key=lambda one: account.targets.index(one.target))
-
-    return replace(
-        account,
-        measurements=(*account.measurements, *of(read_action_parts)),
-        of_user_types=tuple(one for one in of(read_group_parts) if "user_type" in one.parameters),
-    )
-
-
-def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
-    """Return a run as an account, from what was read of it, and its cells of all iterations."""
+    `times` tells what a trial of a result took; without it the times are those of all its trials.
+    """
     named = (run.manifest.get("campaign") or {}).get("targets") or {}
     # In the campaign's order: that of the plan is drawn by lot.
     order: dict[str, int] = {}
     for name, entry in named.items():
         order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
-    measurements = tuple(
-        sorted(_measurements(measured, totals), key=lambda one: order.get(one.target, len(order)))
-    )
+    found = [one for result in results for one in _measurements(result, times)]
+    found += [one for action in actions for one in measurements_of_action(action)]
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
     for name, document in targets.items():
@@ -105,23 +89,30 @@ def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
     return Account(
         name=run.name,
         title=run.name,
-        measurements=measurements,
-        disclosure=_disclosure(run, totals),
+        measurements=tuple(sorted(found, key=lambda one: order.get(one.target, len(order)))),
+        disclosure=_disclosure(run, results),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
         identical=tuple(_twins(targets)),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
-        ceilings=tuple(_ceilings(run, systems)),
+        ceilings=ceilings_of_run(run),
     )
 
 
-def _ceilings(run: Run, systems: Mapping[str, Sequence[str]]) -> Iterator[KnownCeiling]:
+def ceilings_of_run(run: Run) -> tuple[KnownCeiling, ...]:
     """Return the ceilings of systems; one of some of a system's targets is not the system's."""
+    systems: dict[str, list[str]] = {}
+    for doc in run.plan:
+        name, facts = str(doc["target"]["name"]), doc["target"].get("facts") or {}
+        own = systems.setdefault(system_of(name, facts), [])
+        own += [name] if name not in own else []
+    found = []
     for one in ceilings_of(read_measured_ceilings(run)):
         whole = [name for name, own in systems.items() if set(own) <= set(one.targets)]
         if not one.targets or whole:
-            yield replace(one, targets=tuple(whole))
+            found.append(replace(one, targets=tuple(whole)))
+    return tuple(found)
 
 
 def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
@@ -129,138 +120,104 @@ def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
     return tuple(_twins({str(doc["target"]["name"]): doc["target"] for doc in run.plan}))
 
 
-def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measurement]:
-    alone = {(cell.trials[0], cell.operation): cell for cell in totals if len(cell.trials) == 1}
-    order: dict[str, list[Part]] = {}
-    for part in without_spoiled(measured.parts, spoiled_trials(measured.parts)):
-        order.setdefault(part.record.id, []).append(part)
-    seen: dict[object, dict[str, int]] = {}
-    found, empty = list[Measurement](), set[object]()
-    for name, own in order.items():
-        block = own[0].record.trial["block"]
-        begun_ns = own[0].record.summary.get("started_unix_ns")
-        for cell in _cells_of(name, own, alone) or summarise_totals(own, measured.peaks):
-            labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
-            labels += tuple(measured.flags.get(name, ()))
-            made = partial(_common(cell), block=block, labels=labels, started_unix_ns=begun_ns)
-            of_nothing = made(metric="", value=0.0)
-            key = of_nothing.target, of_nothing.case
-            of_case = seen.setdefault(key, {})
-            if cell.requests and not cell.good:
-                empty.add(key)
-            for metric, value in _values(cell):
-                of_case[metric] = of_case.get(metric, 0) + 1
-                found.append(made(metric=metric, value=value, repetition=of_case[metric]))
-    # A trial in which all failed has no number: without a word, the others would stand for it.
-    for one in found:
-        is_told = (one.target, one.case) in empty
-        yield replace(one, labels=(*one.labels, "NOTHING")) if is_told else one
+def _measurements(result: Result, times: TimesOfTrial | None) -> Iterator[Measurement]:
+    for rate, number in _repetitions(result):
+        made = partial(_common(result, rate), repetition=number)
+        if result.operation == QUERY:
+            if rate.requests_per_s:
+                yield made(metric=SECONDS, value=1 / rate.requests_per_s)
+            continue
+        if rate.requests_per_s:
+            yield made(metric=RATE, value=rate.requests_per_s)
+        if rate.bytes_per_s:
+            yield made(metric=BYTE_RATE, value=rate.bytes_per_s)
+        if times is not None:
+            yield from _times(made, times(result, rate.trial))
+    if times is None and result.good and result.operation != QUERY:
+        made = partial(_common(result, result.trial_rates[0]), work=result.good)
+        yield from _times(made, {"service": result.headline})
 
 
-def _of_actions(
-    measured: Measured, read: Callable[[Record], Iterable[ActionPart]]
+def _repetitions(result: Result) -> Iterator[tuple[TrialRate, int]]:
+    """Yield each trial of a result with its number among those of its round."""
+    counts: dict[int, int] = {}
+    for rate in result.trial_rates:
+        counts[rate.round] = counts.get(rate.round, 0) + 1
+        yield rate, counts[rate.round]
+
+
+def _times(
+    made: partial[Measurement], times: Mapping[str, Latency | None]
 ) -> Iterator[Measurement]:
-    """Yield the numbers of scripts' actions, beside those of the requests that they are made of."""
-    records = {part.record.id: part.record for part in measured.parts}
-    parts: dict[str, list[ActionPart]] = {}
-    of_actions = [part for record in records.values() for part in read(record)]
-    for part in without_spoiled(of_actions, spoiled_trials(measured.parts)):
-        parts.setdefault(part.record.id, []).append(part)
-    seen: dict[object, int] = {}
-    for name, own in parts.items():
-        record = records[name]
-        for action in summarise_actions(own, (), by_round=True):
-            group = {"user_type": action.user_type, "space": action.space}
-            named = {name: value for name, value in group.items() if value is not None}
-            cell = replace(action.cell, parameters={**action.cell.parameters, **named})
-            labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
-            labels += tuple(measured.flags.get(name, ()))
-            for metric, value in _values_of_action(action):
-                made = _common(cell)(
-                    metric=metric,
-                    value=value,
-                    block=record.trial["block"],
-                    labels=labels,
-                    started_unix_ns=record.summary.get("started_unix_ns"),
-                )
-                key = made.target, made.case, metric
-                seen[key] = seen.get(key, 0) + 1
-                yield replace(made, repetition=seen[key])
+    for name, found in times.items():
+        for metric, value in _values_of_times(f"{name}_ns", found):
+            yield made(metric=metric, value=value)
 
 
-def _values_of_action(action: ActionCell) -> Iterator[tuple[str, float]]:
-    if action.completed_per_s:
-        yield ACTION_RATE, action.completed_per_s
-    if action.busy_per_s:
-        yield "actions_busy_per_s", action.busy_per_s
-    if action.cell.response is not None:
-        yield "action_ns_mean", action.cell.response.mean_ns
-        for quantile, value in action.cell.response.quantiles.items():
-            if value is not None:
-                yield f"action_ns_{quantile}", float(value)
+def measurements_of_action(
+    action: ActionCell, times: TimesOfTrial | None = None
+) -> Iterator[Measurement]:
+    """Yield the numbers of an action, beside those of the requests that it is made of."""
+    group = {"user_type": action.user_type, "space": action.space}
+    named = {name: value for name, value in group.items() if value is not None}
+    result = replace(action.cell, parameters={**action.cell.parameters, **named})
+    for rate, number in _repetitions(result):
+        made = partial(_common(result, rate), repetition=number)
+        if action.completed_per_s and rate.requests_per_s:
+            yield made(metric=ACTION_RATE, value=rate.requests_per_s)
+        found = times(result, rate.trial) if times is not None else {}
+        service = found.get("service")
+        if service is not None and service.mean_ns:
+            yield made(metric="actions_busy_per_s", value=1e9 / service.mean_ns)
+        for metric, value in _values_of_times("action_ns", found.get("response")):
+            yield made(metric=metric, value=value)
 
 
-def _cells_of(
-    trial: str, parts: Sequence[Part], alone: Mapping[tuple[str, str], Cell]
-) -> list[Cell]:
-    """Return the totals of a trial that are of this trial alone, if all are."""
-    operations = dict.fromkeys(part.operation for part in parts)
-    found = [alone.get((trial, operation)) for operation in operations]
-    return [cell for cell in found if cell is not None] if all(found) else []
+def _values_of_times(name: str, found: Latency | None) -> Iterator[tuple[str, float]]:
+    if found is None:
+        return
+    yield f"{name}_mean", found.mean_ns
+    for quantile, value in found.quantiles.items():
+        if value is not None:
+            yield f"{name}_{quantile}", float(value)
 
 
-def _common(cell: Cell) -> partial[Measurement]:
-    """Return what makes a measurement of a cell, with what they all have in common."""
+def _common(result: Result, rate: TrialRate) -> partial[Measurement]:
+    """Return what makes a measurement of a result's trial, with what they all have in common."""
     # A target that is no instance of a system has facts of its own: they tell none of its cases
     # apart, and would keep it from being compared with another.
     parameters: dict[str, Parameter] = {
         key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
-        for key, one in cell.parameters.items()
-        if key not in cell.facts or (SYSTEM in cell.facts and key != SYSTEM)
+        for key, one in result.parameters.items()
+        if key not in result.facts or (SYSTEM in result.facts and key != SYSTEM)
     }
+    is_named = result.operation == result.phase
     return partial(
         Measurement,
-        target=cell.system,
-        workload=cell.workload,
-        operation=cell.operation if cell.phase == cell.operation else _both(cell),
+        target=result.system,
+        workload=result.workload,
+        operation=result.operation if is_named else f"{result.operation} ({result.phase})",
         parameters=parameters,
-        round=cell.round,
-        work=cell.requests,
-        place=f"trial {', '.join(cell.trials)}",
+        round=rate.round,
+        block=rate.block,
+        work=rate.requests,
+        place=f"trial {rate.trial}",
         tool="loadstone",
+        labels=tuple(label for label in result.labels if label not in LABELS_OF_CELLS),
+        standing=result.standing,
+        reasons=result.reasons,
+        started_unix_ns=rate.started_unix_ns,
     )
 
 
-def _both(cell: Cell) -> str:
-    return f"{cell.operation} ({cell.phase})"
-
-
-def _values(cell: Cell) -> Iterator[tuple[str, float]]:
-    if cell.operation == QUERY:
-        if cell.good:
-            yield SECONDS, 1 / cell.requests_per_s
-        return
-    if cell.good:
-        yield RATE, cell.requests_per_s
-    if cell.bytes:
-        yield BYTE_RATE, cell.bytes_per_s
-    for name, found in zip(TIMES, (cell.response, cell.service, cell.first_byte), strict=True):
-        if found is None:
-            continue
-        yield f"{name}_ns_mean", found.mean_ns
-        for quantile, value in found.quantiles.items():
-            if value is not None:
-                yield f"{name}_ns_{quantile}", float(value)
-
-
-def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
+def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
     measured = [record.trial for record in run.records if record.trial["measured"]]
     if not measured:
         return Disclosure()
-    requests = sum(cell.requests for cell in totals)
-    failed = sum(cell.failed for cell in totals)
-    are_stated = all(cell.failed_if_stated is not None for cell in totals)
-    cpu = [cell.client.cpu_us_per_request for cell in totals]
+    requests = sum(cell.requests for cell in results)
+    failed = sum(cell.failed for cell in results)
+    are_stated = all(cell.failed_if_stated is not None for cell in results)
+    cpu = [cell.client.cpu_us_per_request for cell in results]
     costs = [cost for cost in cpu if cost is not None]
     loops: set[Literal["open", "closed"]] = {
         "open" if trial["load"]["kind"] == "open" else "closed"
@@ -280,7 +237,7 @@ def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
         dataset_bytes=_dataset_bytes(measured),
         dataset_objects=_dataset_objects(measured),
         client_memory_bytes=(run.manifest.get("host") or {}).get("memory_bytes"),
-        instrument_ceiling=_instrument_ceiling(totals),
+        instrument_ceiling=_instrument_ceiling(results),
         client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
         errors=f"{failed} of {requests} requests failed, and are in no rate"
         if are_stated
@@ -301,10 +258,10 @@ def _connections(
     return "per_request" if set(found) == {"per_request"} else None
 
 
-def _instrument_ceiling(totals: Sequence[Cell]) -> str | None:
+def _instrument_ceiling(results: Sequence[Result]) -> str | None:
     """State the most of its ceiling that the load generator used, if that is known of all cells."""
-    shares = [cell.instrument for cell in totals if cell.instrument is not None]
-    if not shares or len(shares) != len(totals):
+    shares = [cell.instrument for cell in results if cell.instrument is not None]
+    if not shares or len(shares) != len(results):
         return None
     most, age_s = max(one.share for one in shares), max(one.age_s for one in shares)
     age = units.format_duration(round(age_s) * 10**9)

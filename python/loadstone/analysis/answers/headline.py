@@ -1,32 +1,32 @@
 """The first screen of a report: one sentence, how far it may be trusted, and a few tiles.
 
-What failed is named first. A ratio of two targets is the paired one, with its interval, where they
-took turns block by block or round by round; otherwise it is that of their medians, and says so.
+What failed is named first. Two targets are compared as `loadstone compare` does it: what that does
+not decide is not claimed here, and the two rates that stand beside a ratio are those that it is of.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, Curve, Result
+from loadstone.analysis.accounts import claims
+from loadstone.analysis.accounts.account import ACTION_RATE, RATE
+from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, compare
+from loadstone.analysis.answers.answer import Answer, Curve, case_words
 from loadstone.analysis.answers.of_scripts import ACTION
-from loadstone.analysis.answers.turns import pairs_in_turns
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.measured.trial_facts import TrialFacts
-from loadstone.analysis.naming import describe_parameter, describe_parameters
+from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.rules import find_rule
-from loadstone.analysis.statistics.ratios import paired_ratio
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
+from loadstone.errors import InputError
 
 Standing = Literal["void", "bound", "first look", "good"]
 
 OPERATIONS_FIRST = ("get", "read", "put", "write")
-TRIALS_FOR_CONFIDENCE = 5
 REASON_MAX = 140
 NO_RESULT = "no result that may be used"
-NOT_RESOLVED = ", so not resolved"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
 
@@ -47,25 +47,17 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRatio:
-    """One target's rate over another's in one case.
-
-    `low` and `high` bound it with 95 % where the targets took turns; `pairs` of them. Without an
-    interval it is the ratio of medians, and `is_one_by_one` says that both have several trials, of
-    which all of one target ran before the other's.
-    """
+    """Two targets in one case, B being the faster: `of` says what may be said of their ratio."""
 
     over: Result
     under: Result
-    ratio: float
-    low: float | None
-    high: float | None
-    pairs: int
-    is_one_by_one: bool = False
+    comparison: Comparison
+    of: CaseComparison
 
     @property
-    def is_resolved(self) -> bool:
-        """Whether the interval, if there is one, leaves 1 out."""
-        return self.low is None or self.high is None or not self.low < 1 < self.high
+    def is_claimed(self) -> bool:
+        """Whether the comparison decides that they differ."""
+        return self.of.verdict in ("faster", "slower")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +84,11 @@ class Headline:
 def headline_of(findings: Findings, answer: Answer) -> Headline:
     """Return the first screen of a run."""
     failed = tuple(_failed_targets(findings, answer))
-    usable = [one for one in answer.results if not one.is_void and one.cell.good]
+    usable = [one for one in answer.results if not one.is_void and one.good]
     operation = _main_operation(usable, answer.results)
-    own = [one for one in usable if one.cell.operation == operation]
-    best = max(own, key=lambda one: one.rate, default=None)
-    ratio = _ratio(own, {trial.trial: trial for trial in findings.trials})
+    own = [one for one in usable if one.operation == operation]
+    best = max(own, key=lambda one: one.requests_per_s, default=None)
+    ratio = _ratio(findings, own)
     curve = next((one for one in answer.curves if best is not None and best in one.results), None)
     confidence = _confidence(answer, own)
     sentences = [
@@ -109,7 +101,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     return Headline(
         sentence=" ".join(sentences),
         standing=_standing(own, best, confidence),
-        tiles=tuple(_tiles(answer, best, ratio, curve, confidence)),
+        tiles=tuple(_tiles(answer, own, best, ratio, curve, confidence)),
         failed=failed,
         best=best,
         ratio=ratio,
@@ -117,18 +109,12 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     )
 
 
-def case_words(one: Result) -> str:
-    """Return the parameters of a result in words, but for what its target already says."""
-    parameters = one.cell.parameters
-    return describe_parameters({key: parameters[key] for key in parameters if key != SYSTEM})
-
-
 def _load_words(curve: Curve, one: Result) -> str:
-    return describe_parameter(curve.load, one.cell.parameters.get(curve.load))
+    return describe_parameter(curve.load, one.parameters.get(curve.load))
 
 
 def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
-    good = {one.cell.target for one in answer.results if one.cell.good and not one.is_void}
+    good = {one.target for one in answer.results if one.good and not one.is_void}
     asked: dict[str, str] = {}
     for trial in findings.trials:
         if trial.target in good:
@@ -150,9 +136,9 @@ def _failed_sentence(one: FailedTarget) -> str:
 
 
 def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
-    names = [one.cell.operation for one in usable]
+    names = [one.operation for one in usable]
     if not set(names) & {*OPERATIONS_FIRST} and any(
-        one.cell.operation in OPERATIONS_FIRST for one in results if one.cell.good
+        one.operation in OPERATIONS_FIRST for one in results if one.good
     ):
         # What goes beside reads and writes says nothing of a store whose own are void.
         return ""
@@ -163,49 +149,48 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
     """Say which operations have no result, where others have one."""
     if best is None:
         return
-    good = [one for one in answer.results if one.cell.good]
-    valid = {one.cell.operation for one in good if not one.is_void}
-    void = dict.fromkeys(one.cell.operation for one in good if one.cell.operation not in valid)
+    good = [one for one in answer.results if one.good]
+    valid = {one.operation for one in good if not one.is_void}
+    void = dict.fromkeys(one.operation for one in good if one.operation not in valid)
     if void:
         yield f"No result of {', '.join(void)} may be used; the cautions say why."
 
 
-def _ratio(own: Sequence[Result], trials: Mapping[str, TrialFacts]) -> TargetRatio | None:
-    """Return how the fastest target that is no bound stands to the first-named one."""
-    targets = list(dict.fromkeys(one.cell.target for one in own))
-    if len(targets) < 2:
+def _ratio(findings: Findings, own: Sequence[Result]) -> TargetRatio | None:
+    """Return the ratio of the two fastest targets in the case of most rate that both have.
+
+    A target that stands twice under two names is no second one.
+    """
+    twins = {second for _, second in findings.account.identical}
+    best: dict[str, dict[tuple[str, str, str], Result]] = {}
+    for one in own:
+        if one.system not in twins:
+            best.setdefault(one.system, {}).setdefault(_case(one), one)
+    if len(best) < 2:
         return None
-    measured = [one for one in own if not one.is_bound]
-    if len({one.cell.target for one in measured}) < 2:
-        measured = list(own)
-    base = measured[0].cell.target
-    cases = {_case(one): one for one in measured if one.cell.target == base}
-    others = [one for one in measured if one.cell.target != base and _case(one) in cases]
-    if not others:
+    ranked = sorted(best.values(), key=lambda cases: -max(c.requests_per_s for c in cases.values()))
+    common = [case for case in ranked[0] if case in ranked[1]]
+    if not common:
         return None
-    best = max(others, key=lambda one: one.rate)
-    found = cases[_case(best)]
-    over, under = (best, found) if best.rate >= found.rate else (found, best)
-    pairs = pairs_in_turns(under, over, trials)
-    if pairs:
-        ratio = paired_ratio([a for a, _ in pairs], [b for _, b in pairs])
-        return TargetRatio(
-            over=over,
-            under=under,
-            ratio=ratio.ratio,
-            low=ratio.low,
-            high=ratio.high,
-            pairs=len(pairs),
-        )
-    is_repeated = min(len(one.cell.trial_rates) for one in (under, over)) > 1
-    return TargetRatio(
-        over=over, under=under, ratio=over.rate / under.rate, low=None, high=None, pairs=0,
-        is_one_by_one=is_repeated,
-    )  # fmt: skip
+    case = max(common, key=lambda case: ranked[0][case].requests_per_s)
+    over, under = ranked[0][case], ranked[1][case]
+    if under.requests_per_s > over.requests_per_s:
+        over, under = under, over
+    arms = [findings.account.only(one.system) for one in (under, over)]
+    metric = ACTION_RATE if over.operation == ACTION else RATE
+    try:
+        found = compare(*arms, metric=metric, controls=(findings.account,), is_together=False)
+    except InputError:
+        # Such as a target of which no trial has a rate.
+        return None
+    trials = {f"trial {name}" for name in over.trials}
+    cases = {one.case_over_rounds for one in arms[1].of(metric) if one.place in trials}
+    of = next((one for one in found.comparisons if tuple(one.case.items()) in cases), None)
+    return None if of is None else TargetRatio(over=over, under=under, comparison=found, of=of)
 
 
 def _case(one: Result) -> tuple[str, str, str]:
-    return one.cell.workload, one.cell.phase, case_words(one)
+    return one.workload, one.phase, case_words(one)
 
 
 def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> Standing:
@@ -219,19 +204,21 @@ def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> St
 def _confidence(answer: Answer, own: Sequence[Result]) -> int:
     if not own:
         return 0
-    trials = min(len(one.cell.trial_rates) for one in own)
-    labels = {label for one in own for label in one.cell.labels}
+    trials = min(one.rate.n for one in own)
+    labels = {label for one in own for label in one.labels}
     if trials < 2 or "SHORT" in labels:
         return 1
-    is_clear = trials >= TRIALS_FOR_CONFIDENCE and not any(one.is_bound for one in own)
+    is_clear = trials >= INTERVAL_TRIALS_MIN and not any(one.is_bound for one in own)
     return 3 if is_clear and not answer.cautions else 2
 
 
 def _rate(one: Result) -> str:
-    shown = units.format_rate(one.rate)
-    if one.cell.operation == ACTION:
-        shown = f"{shown.removesuffix('/s')} actions/s"
-    return f"{'at least ' if one.is_bound else ''}{shown}"
+    return f"{'at least ' if one.is_bound else ''}{_per_s(one, one.requests_per_s)}"
+
+
+def _per_s(one: Result, rate: float) -> str:
+    shown = units.format_rate(rate)
+    return f"{shown.removesuffix('/s')} actions/s" if one.operation == ACTION else shown
 
 
 def _at(one: Result) -> str:
@@ -243,61 +230,71 @@ def _main_sentence(
     best: Result | None, ratio: TargetRatio | None, curve: Curve | None, answer: Answer
 ) -> Iterable[str]:
     if best is None:
-        has_numbers = any(one.cell.good for one in answer.results)
+        has_numbers = any(one.good for one in answer.results)
         yield (
             "No result may be used; the cautions say why."
             if has_numbers
             else "There is no result: no measured trial left a good request."
         )
         return
-    operation = best.cell.operation
+    operation = best.operation
     if ratio is not None:
-        over, under = ratio.over.cell.target, ratio.under.cell.target
-        times = f"{units.format_number(ratio.ratio)}×"
-        rates = f"{_rate(ratio.over)} against {_rate(ratio.under)}{_at(ratio.over)}"
-        if ratio.is_resolved or ratio.ratio >= 1:
-            yield (
-                f"{over} reached {times} the {operation} rate of {under}: {rates};"
-                f" {ratio_words(ratio)}."
-            )
-        else:
-            # Pairs and medians disagree which is faster, as chance has it.
-            yield (
-                f"The {operation} rates of {over} and {under} cannot be told apart: {rates};"
-                f" ratio {times}, {ratio_words(ratio).removesuffix(NOT_RESOLVED)}."
-            )
+        yield _ratio_sentence(ratio)
         if best not in (ratio.over, ratio.under):
-            yield f"The most was {_rate(best)} by {best.cell.target}{_at(best)}."
+            where = ", ".join(word for word in (best.target, case_words(best)) if word)
+            yield f"Best {operation} rate: {_rate(best)} ({where})."
         return
     p99 = _time(best, "p99")
     late = f", 99 % of them within {p99}" if p99 else ""
-    rate = _rate(replace(best, is_bound=False)) + (" or more" if best.is_bound else "")
+    rate = _per_s(best, best.requests_per_s) + (" or more" if best.is_bound else "")
     did = "completed" if operation == ACTION else f"served {operation} at"
-    yield f"{best.cell.target} {did} {rate}{_at(best)}{late}."
+    yield f"{best.target} {did} {rate}{_at(best)}{late}."
     if curve is not None:
         knee = dict(curve.points)["knee"]
         if knee is not best:
             yield f"95 % of that is reached with {_load_words(curve, knee)}: the knee."
 
 
+def _ratio_sentence(ratio: TargetRatio) -> str:
+    """Say how two targets stand to each other: the ratio where it is claimed, or why it is not."""
+    over, under, of = ratio.over, ratio.under, ratio.of
+    operation = over.operation
+    # The rates of the pairs that were compared: their ratio is the one that is printed.
+    rates = f"{_per_s(over, of.b)} against {_per_s(under, of.a)}{_at(over)}"
+    if ratio.is_claimed:
+        ends = [(over.target, of.ratio.ratio), (under.target, 1 / of.ratio.ratio)]
+        (faster, times), (slower, _) = ends if of.verdict == "faster" else ends[::-1]
+        return (
+            f"{faster} reached {units.format_number(times)}× the {operation} rate of {slower}:"
+            f" {rates}; {ratio_words(ratio)}."
+        )
+    return (
+        f"{operation}: {over.target} {_per_s(over, of.b)}, {under.target} {_per_s(under, of.a)}"
+        f"{_at(over)}; {ratio_words(ratio)}."
+    )
+
+
 def ratio_words(ratio: TargetRatio) -> str:
-    """Return what a ratio rests on."""
-    if ratio.low is None or ratio.high is None:
-        order = "measured one after the other, " if ratio.is_one_by_one else ""
-        return f"{order}ratio of medians, without an interval"
-    low, high = units.format_number(ratio.low), units.format_number(ratio.high)
-    open_ = "" if ratio.is_resolved else NOT_RESOLVED
-    return f"95 % interval {low} to {high}, {units.counted(ratio.pairs, 'pair')}{open_}"
+    """Return what a ratio rests on, or why none is given."""
+    of = ratio.of
+    if of.verdict == "void":
+        return "; ".join(claims.reasons([of]))
+    if of.verdict not in ("faster", "slower"):
+        return claims.in_words(ratio.comparison, of)
+    low, high = (units.format_number(end or 0.0) for end in (of.ratio.low, of.ratio.high))
+    unit = "pair" if of.ratio.is_paired else "trial"
+    return f"95 % interval {low} to {high}, {units.counted(of.ratio.n_a, unit)}"
 
 
 def _limit_sentence(best: Result | None, ratio: TargetRatio | None) -> Iterable[str]:
     if best is None:
         return
     named = (ratio.over, ratio.under) if ratio is not None else (best,)
-    limits = {one.cell.target: one.limit for one in named if one.limit not in ("", NOT_KNOWN)}
+    words = {one.target: one.limit_words for one in named}
+    limits = {target: limit for target, limit in words.items() if limit not in ("", NOT_KNOWN)}
     if len(set(limits.values())) == 1 and len(limits) == len(named):
-        words = next(iter(limits.values()))
-        yield f"{'Both limited' if len(named) > 1 else 'Limited'} by: {words}."
+        limit = next(iter(limits.values()))
+        yield f"{'Both limited' if len(named) > 1 else 'Limited'} by: {limit}."
     elif limits:
         yield f"Limited by: {', '.join(f'{limits[name]} ({name})' for name in limits)}."
     if any(one.is_bound for one in named):
@@ -305,7 +302,7 @@ def _limit_sentence(best: Result | None, ratio: TargetRatio | None) -> Iterable[
 
 
 def _time(one: Result, name: str) -> str:
-    latency = one.cell.headline
+    latency = one.headline
     if latency is None:
         return ""
     if name in latency.at_least:
@@ -316,13 +313,14 @@ def _time(one: Result, name: str) -> str:
 
 def _tiles(
     answer: Answer,
+    own: Sequence[Result],
     best: Result | None,
     ratio: TargetRatio | None,
     curve: Curve | None,
     confidence: int,
 ) -> Iterable[Tile]:
     if best is not None:
-        cell = best.cell
+        cell = best
         yield Tile(
             key="rate",
             name=f"Best {cell.operation} rate",
@@ -340,20 +338,17 @@ def _tiles(
             note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
         )
     yield _failures(answer)
-    yield _confidence_tile(answer, best, confidence)
+    yield _confidence_tile(answer, own, best, confidence)
 
 
 def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Iterable[Tile]:
     if ratio is not None:
-        bounds = [one.is_bound for one in (ratio.over, ratio.under)]
+        value = f"{units.format_number(ratio.of.ratio.ratio)}×" if ratio.is_claimed else "not known"
         yield Tile(
             key="ratio",
-            name=f"{ratio.over.cell.target} ÷ {ratio.under.cell.target}",
-            value=f"{'at least ' if bounds == [True, False] else ''}"
-            f"{units.format_number(ratio.ratio)}×",
-            note=f"{best.cell.operation} · {ratio_words(ratio)}"
-            + (" · a ratio of bounds" if bounds[1] else ""),
-            is_bound=any(bounds),
+            name=f"{ratio.over.target} ÷ {ratio.under.target}",
+            value=value,
+            note=f"{best.operation} · {ratio_words(ratio)}",
         )
     elif curve is not None:
         knee = dict(curve.points)["knee"]
@@ -361,24 +356,24 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
             key="knee",
             name="Knee",
             value=_load_words(curve, knee),
-            note=f"{units.format_rate(knee.rate)}: 95 % of the most is reached",
+            note=f"{units.format_rate(knee.requests_per_s)}: 95 % of the most is reached",
         )
-    elif best.cell.bytes:
+    elif best.bytes:
         yield Tile(
             key="bytes",
             name="Data",
             value=units.format_byte_rate(best.bytes_per_s),
-            note=f"{best.cell.target} · {best.cell.operation}",
+            note=f"{best.target} · {best.operation}",
             is_bound=best.is_bound,
         )
 
 
 def _failures(answer: Answer) -> Tile:
-    failed = sum(one.cell.failed for one in answer.results)
-    requests = sum(one.cell.requests for one in answer.results)
-    are_actions = any(one.cell.operation == ACTION for one in answer.results)
+    failed = sum(one.failed for one in answer.results)
+    requests = sum(one.requests for one in answer.results)
+    are_actions = any(one.operation == ACTION for one in answer.results)
     name = f"Failed {'actions' if are_actions else 'requests'}"
-    if any(one.cell.failed_if_stated is None for one in answer.results) and not failed:
+    if any(one.failed_if_stated is None for one in answer.results) and not failed:
         return Tile(key="failed", name=name, value="not stated", note="")
     if not failed:
         count = units.format_count(requests)
@@ -386,7 +381,7 @@ def _failures(answer: Answer) -> Tile:
         return Tile(key="failed", name=name, value="0", note=note)
     kinds: dict[str, int] = {}
     for one in answer.results:
-        for kind, count_of_kind in one.cell.errors.items():
+        for kind, count_of_kind in one.errors.items():
             kinds[kind] = kinds.get(kind, 0) + count_of_kind
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
@@ -399,15 +394,17 @@ def _failures(answer: Answer) -> Tile:
     )
 
 
-def _confidence_tile(answer: Answer, best: Result | None, confidence: int) -> Tile:
+def _confidence_tile(
+    answer: Answer, own: Sequence[Result], best: Result | None, confidence: int
+) -> Tile:
     words = ("none", "first look", "repeated", "good")[confidence]
     dots = "●" * confidence + "○" * (3 - confidence)
     notes = []
     if best is not None:
-        notes.append(units.counted(len(best.cell.trial_rates), "trial") + " per number")
-        if best.spread is not None:
-            notes.append(f"± {units.format_spread(best.spread)}")
-        notes += ["each short"] if "SHORT" in best.cell.labels else []
+        counts = sorted({one.rate.n for one in own})
+        many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        notes.append(f"{many} trial{'' if counts == [1] else 's'} per number")
+        notes += ["each short"] if "SHORT" in best.labels else []
     return Tile(
         key="confidence",
         name="Confidence",

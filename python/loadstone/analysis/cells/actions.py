@@ -5,16 +5,15 @@ they differ by what else the sessions do meanwhile: of all clients by the wall t
 client while it does nothing but this.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.summary import (
-    spread_of_trials,
     summarise_over_rounds,
     summarise_totals,
 )
@@ -22,6 +21,9 @@ from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_part
 from loadstone.analysis.measured.rows import Column, Rows, values_of
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
+
+if TYPE_CHECKING:
+    from loadstone.analysis.judgements.result import Result
 
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
@@ -60,7 +62,7 @@ class ActionCell:
     action: str
     space: str | None
     user_type: str | None
-    cell: Cell
+    cell: "Result"
     span_s: float | None
     encryption: Latency | None
     wrapping: Latency | None
@@ -187,7 +189,11 @@ def _span_ns(rows: Rows) -> int | None:
 
 
 def summarise_actions(
-    parts: Sequence[ActionPart], targets: Sequence[str], *, by_round: bool
+    parts: Sequence[ActionPart],
+    targets: Sequence[str],
+    *,
+    by_round: bool,
+    judge: Callable[[Cell], "Result"],
 ) -> tuple[ActionCell, ...]:
     """Return a row for each action of each case, in the order of the cases; by rounds or of all.
 
@@ -207,12 +213,16 @@ def summarise_actions(
         ),
     )
     return tuple(
-        _action(cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]])
+        _action(
+            cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]], judge
+        )
         for cell in cells
     )
 
 
-def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
+def _action(
+    cell: Cell, parts: Sequence[ActionPart], judge: Callable[[Cell], "Result"]
+) -> ActionCell:
     spans = [part.span_ns for part in parts if part.good]
     known = [span for span in spans if span is not None]
     encryption, wrapping, hashing, paths = (
@@ -225,7 +235,7 @@ def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
         action=group.action,
         space=group.space,
         user_type=group.user_type,
-        cell=_by_spans(named, parts) if span_s and group.action in OUT_OF_LINE else named,
+        cell=judge(_by_spans(named, parts) if span_s and group.action in OUT_OF_LINE else named),
         span_s=span_s,
         encryption=encryption,
         wrapping=wrapping,
@@ -240,7 +250,6 @@ def _by_spans(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
     for part in parts:
         spans_s.setdefault(part.record.id, 0.0)
         spans_s[part.record.id] += (part.span_ns or 0) / SECOND_NS
-    whole_s = sum(spans_s.values())
     rates = [
         replace(
             rate,
@@ -253,12 +262,9 @@ def _by_spans(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
     ]
     return replace(
         cell,
-        requests_per_s=cell.good / whole_s,
-        objects_per_s=cell.objects / whole_s,
-        bytes_per_s=cell.bytes / whole_s,
+        duration_s=sum(spans_s.values()),
         trial_rates=tuple(rates),
         spread_of_seconds=None,
-        spread_of_trials=spread_of_trials(rates),
     )
 
 

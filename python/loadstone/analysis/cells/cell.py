@@ -1,15 +1,18 @@
-"""A cell: one operation of one case in one round and iteration, over all its trials."""
+"""A cell: the arithmetic of one operation of one case over its trials, before it is judged.
+
+Reports read results (`judgements/result.py`), which are cells that have been judged.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.measured.part import UNWRITTEN
 from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.statistics.days import interval_over_days
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.analysis.statistics.ratios import Interval
+from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
@@ -17,10 +20,9 @@ from loadstone.results.record import FAILURES_NOT_STATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How far rates lie apart; `kind` says which rates, `n` how many."""
+class Deviation:
+    """The standard deviation of `n` rates, for layouts and verdicts: no interval."""
 
-    kind: str
     n: int
     requests_per_s: float
     bytes_per_s: float
@@ -31,7 +33,9 @@ class TrialRate:
     """What one trial of a cell reached: the unit of repetition in every comparison."""
 
     trial: str
+    round: int
     block: int
+    requests: int
     requests_per_s: float
     bytes_per_s: float
     duration_s: float
@@ -47,15 +51,15 @@ class Client:
     sockets_max: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One operation of one case in one round and iteration, over all its trials.
+    """One operation of one case over all its trials, in one round and iteration or in all.
 
     `requests` counts all, `good` the good ones, which alone make the rates, and `errors` the rest
-    by kind, those that asked for unwritten objects too.
-    `iteration` is None where all iterations are added up. `first_done_s` is when the first client
-    ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
-    in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
+    by kind, the most frequent first, those that asked for unwritten objects too. `round` and
+    `iteration` are None where several are added up. `first_done_s` is when the first client ran out
+    of work, `last_done_s` when the last request was done, both from the start of measuring, in the
+    slowest of the trials. `instrument` is how much of its own ceiling the load generator
     used; where that is not known, `no_ceiling` says why. `facts` are the parameters that are
     the target's own.
     """
@@ -66,7 +70,7 @@ class Cell:
     operation: str
     parameters: Mapping[str, object]
     facts: Mapping[str, object]
-    round: int
+    round: int | None
     iteration: int | None
     iterations: int
     load: LoadDocument
@@ -77,11 +81,7 @@ class Cell:
     bytes: int
     errors: Mapping[str, int]
     duration_s: float
-    requests_per_s: float
-    objects_per_s: float
-    bytes_per_s: float
-    spread_of_seconds: Spread | None
-    spread_of_trials: Spread | None
+    spread_of_seconds: Deviation | None
     trial_rates: tuple[TrialRate, ...]
     first_done_s: float | None
     last_done_s: float | None
@@ -142,40 +142,47 @@ class Cell:
     def name(self) -> str:
         """The cell in words: "ceph, get, 4KiB, 250 threads, round 2"."""
         words = [self.target, self.operation, describe_parameters(self.parameters)]
-        words += [f"round {self.round}"]
+        words += [f"round {self.round}"] if self.round is not None else []
         words += [f"iteration {self.iteration}"] if self.iteration is not None else []
         return ", ".join(word for word in words if word)
 
-    @property
-    def interval(self) -> Interval | None:
-        """The 95 % interval of the rate, over days where there are several, else over trials.
+    @cached_property
+    def rate(self) -> Mean:
+        """Good requests per second: the mean of the trials."""
+        return self._mean([one.requests_per_s for one in self.trial_rates])
 
-        None where one trial is all there is.
-        """
-        rates = [one.requests_per_s for one in self.trial_rates]
-        if len(rates) < 2 or min(rates) <= 0:
-            return None
-        starts = [one.started_unix_ns for one in self.trial_rates]
-        known = [start for start in starts if start]
-        # Other tools do not say when a trial began: then all of them count as of one day.
-        return interval_over_days(rates, known if len(known) == len(rates) else [0] * len(rates))
+    @cached_property
+    def byte_rate(self) -> Mean:
+        """Payload bytes per second, likewise."""
+        return self._mean([one.bytes_per_s for one in self.trial_rates])
 
-    @property
-    def spread(self) -> Spread | None:
-        """How far its trials lie apart; where there is one trial, its seconds."""
-        return self.spread_of_trials or self.spread_of_seconds
+    def _mean(self, values: list[float]) -> Mean:
+        return mean_of(values, [one.started_unix_ns for one in self.trial_rates])
 
     @property
-    def reached_requests_per_s(self) -> tuple[float, float]:
-        """The rate less and plus its spread."""
-        half = self.spread.requests_per_s if self.spread is not None else 0.0
-        return max(0.0, self.requests_per_s - half), self.requests_per_s + half
+    def requests_per_s(self) -> float:
+        """The rate: good requests per second."""
+        return self.rate.value
 
     @property
-    def reached_bytes_per_s(self) -> tuple[float, float]:
-        """The rate of bytes less and plus its spread."""
-        half = self.spread.bytes_per_s if self.spread is not None else 0.0
-        return max(0.0, self.bytes_per_s - half), self.bytes_per_s + half
+    def bytes_per_s(self) -> float:
+        """The data that the rate moves."""
+        return self.byte_rate.value
+
+    @property
+    def objects_per_s(self) -> float:
+        """The objects that the rate touches."""
+        return self.requests_per_s * self.objects / self.good if self.good else 0.0
+
+    @property
+    def pooled_requests_per_s(self) -> float:
+        """Good requests of all trials over their measured time: longer trials weigh more."""
+        return self.good / self.duration_s
+
+    @property
+    def pooled_bytes_per_s(self) -> float:
+        """Payload bytes of all trials over their measured time."""
+        return self.bytes / self.duration_s
 
     @property
     def headline(self) -> Latency | None:

@@ -1,11 +1,14 @@
 """The order of cells: as a reader looks for them, whatever order a plan ran them in."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from loadstone.analysis.cells.cell import Cell
 
+AnyCell = TypeVar("AnyCell", bound=Cell)
 
-def in_order(cells: Iterable[Cell], targets: Sequence[str] = ()) -> tuple[Cell, ...]:
+
+def in_order(cells: Iterable[AnyCell], targets: Sequence[str] = ()) -> tuple[AnyCell, ...]:
     """Return cells as a reader looks for them: by target, phase, parameters in size, and round.
 
     A plan runs them in an order of chance. `targets` is the order in which they were named.
@@ -24,7 +27,7 @@ def in_order(cells: Iterable[Cell], targets: Sequence[str] = ()) -> tuple[Cell, 
             key=lambda cell: (
                 [place[name] for place, name in zip(places, _names(cell), strict=True)],
                 _sortable(cell.parameters),
-                cell.round,
+                cell.round or 0,
                 cell.iteration or 0,
             ),
         )

@@ -1,7 +1,7 @@
 """A run in numbers: one cell per operation of a case, round and iteration.
 
-Throughput is good work over the common wall time of the measure stage. A cell adds up its blocks,
-trials and agents: counts, times and histograms, never rates or percentiles.
+A trial's rate is its good work over the common wall time of the measure stage. A cell adds up its
+blocks, trials and agents: counts, times and histograms, never percentiles.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.analysis.cells.cell import Cell, Client, Spread, TrialRate
+from loadstone.analysis.cells.cell import Cell, Client, Deviation, TrialRate
 from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
@@ -22,8 +22,6 @@ from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.trial import LoadDocument
 
 ALL_OPERATIONS = "all"
-SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
-SPREAD_OF_TRIALS = "standard deviation of the trials' rates"
 
 
 def summarise(
@@ -123,20 +121,13 @@ def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list
 def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) -> Cell:
     trial = parts[0].record.trial
     records = {part.record.id: part.record for part in parts}
-    duration_s = sum(part.duration_s for part in parts)
     good = sum(part.good for part in parts)
     errors = _errors(parts)
-    requests = good + sum(errors.values())
-    timeouts = Timeouts(
-        count=errors.get("timeout", 0),
-        requests=requests,
-        timeout_ns=trial.get("timeout_ns") or 0,
-    )
     by_trial: dict[str, list[Part]] = {}
     for part in parts:
         by_trial.setdefault(part.record.id, []).append(part)
     rates = tuple(_trial_rate(name, own) for name, own in by_trial.items())
-    response, service, first_byte, lag, by_part = _latencies(parts, timeouts)
+    times = times_of(parts)
     cell = Cell(
         target=trial["case"]["target"],
         workload=trial["case"]["workload"],
@@ -144,34 +135,29 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         operation=parts[0].operation,
         parameters=trial["case"]["parameters"],
         facts=trial["target"].get("facts") or {},
-        round=trial["round"],
+        round=trial["round"] if len({one.round for one in rates}) == 1 else None,
         iteration=iteration,
         iterations=len({part.iteration for part in parts}),
         load=trial.get("load") or LoadDocument(),
         trials=tuple(records),
-        requests=requests,
+        requests=good + sum(errors.values()),
         good=good,
         objects=sum(part.objects for part in parts),
         bytes=sum(part.bytes for part in parts),
         errors=errors,
-        duration_s=duration_s,
-        requests_per_s=good / duration_s,
-        objects_per_s=sum(part.objects for part in parts) / duration_s,
-        bytes_per_s=sum(part.bytes for part in parts) / duration_s,
-        spread_of_seconds=_spread(
-            SPREAD_OF_SECONDS,
+        duration_s=sum(part.duration_s for part in parts),
+        spread_of_seconds=_spread_of_seconds(
             np.concatenate([part.rates for part in parts]),
             np.concatenate([part.byte_rates for part in parts]),
         ),
-        spread_of_trials=spread_of_trials(rates),
         trial_rates=rates,
         first_done_s=_latest_s(parts, [part.first_done_ns for part in parts]),
         last_done_s=_latest_s(parts, [part.last_done_ns for part in parts]),
-        response=response,
-        service=service or _stated(parts),
-        first_byte=first_byte,
-        lag=lag,
-        part=by_part,
+        response=times["response"],
+        service=times["service"] or _stated(parts),
+        first_byte=times["first_byte"],
+        lag=times["lag"],
+        part=times["part"],
         parts_failed=sum(part.parts_failed for part in parts),
         little=little_of(parts),
         client=_client(parts, peaks),
@@ -183,7 +169,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
     return replace(cell, labels=label_cell(cell, parts))
 
 
-def _errors(parts: list[Part]) -> dict[str, int]:
+def _errors(parts: Sequence[Part]) -> dict[str, int]:
     """Return failed requests by kind, the most frequent first."""
     counts: dict[str, int] = {}
     for part in parts:
@@ -192,15 +178,21 @@ def _errors(parts: list[Part]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _latencies(parts: list[Part], timeouts: Timeouts) -> list[Latency | None]:
-    """Return each kind of time; kinds with the same histograms are added up once."""
+def times_of(parts: Sequence[Part]) -> Mapping[str, Latency | None]:
+    """Return each kind of time of good requests; equal histograms are added up once."""
+    errors = _errors(parts)
+    timeouts = Timeouts(
+        count=errors.get("timeout", 0),
+        requests=sum(part.good for part in parts) + sum(errors.values()),
+        timeout_ns=parts[0].record.trial.get("timeout_ns") or 0,
+    )
     known: dict[tuple[bytes | None, ...], Latency | None] = {}
-    found = []
+    found = {}
     for name in LATENCIES:
         encoded = tuple(part.histograms[name] for part in parts)
         if encoded not in known:
             known[encoded] = latency(merge(encoded), timeouts)
-        found.append(known[encoded])
+        found[name] = known[encoded]
     return found
 
 
@@ -218,7 +210,9 @@ def _trial_rate(name: str, own: list[Part]) -> TrialRate:
     duration_s = sum(part.duration_s for part in own)
     return TrialRate(
         trial=name,
+        round=own[0].record.trial["round"],
         block=own[0].record.trial["block"],
+        requests=sum(part.good + sum(part.errors.values()) for part in own),
         requests_per_s=sum(part.good for part in own) / duration_s,
         bytes_per_s=sum(part.bytes for part in own) / duration_s,
         duration_s=duration_s,
@@ -226,22 +220,12 @@ def _trial_rate(name: str, own: list[Part]) -> TrialRate:
     )
 
 
-def spread_of_trials(rates: Sequence[TrialRate]) -> Spread | None:
-    """Return how the trials' rates differ; None where there are fewer than two."""
-    return _spread(
-        SPREAD_OF_TRIALS,
-        np.array([rate.requests_per_s for rate in rates]),
-        np.array([rate.bytes_per_s for rate in rates]),
-    )
-
-
-def _spread(
-    kind: str, rates: NDArray[np.float64], byte_rates: NDArray[np.float64]
-) -> Spread | None:
+def _spread_of_seconds(
+    rates: NDArray[np.float64], byte_rates: NDArray[np.float64]
+) -> Deviation | None:
     if rates.size < 2:
         return None
-    return Spread(
-        kind=kind,
+    return Deviation(
         n=int(rates.size),
         requests_per_s=float(rates.std(ddof=1)),
         bytes_per_s=float(byte_rates.std(ddof=1)),

@@ -1,19 +1,32 @@
-"""What a run's numbers say together: its cells, what limited each, and what is doubtful.
+"""What a run's numbers say together: its results, what limited each, and what is doubtful.
 
 Made from what was measured alone, so that every command that judges a run comes to the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
-from loadstone.analysis.accounts.run_account import account_of
+from loadstone.analysis.accounts.run_account import account_of, ceilings_of_run
+from loadstone.analysis.cells.actions import ActionCell, ActionPart, summarise_actions
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
-from loadstone.analysis.cells.summary import summarise, summarise_cases
+from loadstone.analysis.cells.summary import (
+    ALL_OPERATIONS,
+    summarise,
+    summarise_cases,
+    summarise_mixes,
+)
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import LEFT_OUT, VOIDING
-from loadstone.analysis.judgements.left_out import case_of, spoiled_trials, without_spoiled
+from loadstone.analysis.judgements.left_out import (
+    Reasons,
+    case_of,
+    spoiled_trials,
+    without_spoiled,
+)
+from loadstone.analysis.judgements.result import Result, chosen_verdict, judged
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
@@ -26,23 +39,36 @@ from loadstone.results.record import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """The cells of a run with the verdict on each, and the findings that follow from them.
+class ScriptResults:
+    """What the actions of scripts did: each, by space and type of user, and all together."""
 
-    `parts` are what the cells are the sums of.
+    rounds: tuple[ActionCell, ...]
+    groups: tuple[ActionCell, ...]
+    cases: tuple[ActionCell, ...]
+    together: tuple[ActionCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The results of a run, and the findings that follow from them.
+
+    `results` are cases with all rounds added up, `rounds` each round by itself, `iterations` each
+    iteration, and `mixes` the phases of several operations once more, as the operation "all".
+    `parts` are what they are the sums of.
     """
 
-    account: Account
     parts: Sequence[Part]
     targets: Sequence[str]
-    cells: tuple[Cell, ...]
-    totals: tuple[Cell, ...]
+    results: tuple[Result, ...]
+    rounds: tuple[Result, ...]
+    iterations: tuple[Result, ...]
+    mixes: tuple[Result, ...]
+    actions: ScriptResults
     changes: tuple[InterventionEffect, ...]
-    cases: tuple[Cell, ...]
-    verdicts: Sequence[tuple[Cell, Verdict]]
+    account: Account
     seen: Seen
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What the rules find in the measurements alone."""
         return judge(self.seen)
@@ -60,61 +86,139 @@ def judge_measured(
     `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
     against a null target.
     """
-    parts = without_spoiled(measured.parts, spoiled_trials(measured.parts))
-    made = summarise(parts, measured.peaks)
-    account = account_of(run, measured, made[1])
-    account = replace(account, ceilings=(*account.ceilings, *ceilings))
+    spoiled = spoiled_trials(measured.parts)
+    parts = without_spoiled(measured.parts, spoiled)
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
-    cells, totals = (in_order(found, targets) for found in made)
-    changes = compare_changes(totals, measured.changed, measured.peaks)
-    tried = tried_by_sweep(totals)
+    iterations, rounds = (in_order(found, targets) for found in summarise(parts, measured.peaks))
+    changes = compare_changes(rounds, measured.changed, measured.peaks)
+    tried = tried_by_sweep(rounds)
     for key, found in tried_of(changes).items():
         tried.setdefault(key, []).extend(found)
+    known = (*ceilings_of_run(run), *ceilings)
     verdicts = decide_cells(
-        account,
+        known,
         parts,
         measured.flags,
         null_rates,
-        totals=totals,
+        cells=rounds,
         servers=measured.servers,
         tried=tried,
     )
+    examples = {part.record.id: part.record for part in parts}
+    judged_rounds = tuple(judged(cell, verdict, examples) for cell, verdict in verdicts)
+    by_trial = _by_trial(judged_rounds)
+
+    def as_results(cells: Iterable[Cell]) -> tuple[Result, ...]:
+        return tuple(judged(cell, _verdict_of(cell, by_trial), examples) for cell in cells)
+
+    cases = summarise_cases(usable_parts(parts, judged_rounds), measured.peaks, rounds)
+    results = judged_rounds if cases is rounds else as_results(in_order(cases, targets))
+    actions = _actions(measured, spoiled, targets, by_trial)
+    account = replace(account_of(run, results, actions.cases), ceilings=known)
     return Judgement(
-        account=account,
         parts=parts,
         targets=targets,
-        cells=cells,
-        totals=totals,
+        results=results,
+        rounds=judged_rounds,
+        iterations=as_results(iterations),
+        mixes=as_results(in_order(summarise_mixes(parts, measured.peaks), targets)),
+        actions=actions,
         changes=changes,
-        verdicts=verdicts,
-        cases=in_order(
-            summarise_cases(usable_parts(parts, verdicts), measured.peaks, totals), targets
+        account=account,
+        seen=Seen(
+            account=account,
+            parts=measured.parts,
+            flags=measured.flags,
+            rounds=judged_rounds,
+            contradictory=measured.contradictory,
         ),
-        seen=Seen(account=account, parts=measured.parts, flags=measured.flags, decided=verdicts),
     )
 
 
-def usable_parts(parts: Sequence[Part], verdicts: Sequence[tuple[Cell, Verdict]]) -> list[Part]:
+ByTrial = Mapping[str, Sequence[Result]]
+"""The results of rounds that each trial has a part in, by its id."""
+
+
+def _by_trial(rounds: Sequence[Result]) -> ByTrial:
+    found: dict[str, list[Result]] = {}
+    for one in rounds:
+        for trial in one.trials:
+            found.setdefault(trial, []).append(one)
+    return found
+
+
+def _verdict_of(
+    cell: Cell, by_trial: ByTrial, is_of: Callable[[Cell, Result], bool] | None = None
+) -> Verdict | None:
+    """Return what limited a cell: what limited the rounds of its operation that it is made of."""
+    own = {id(one): one for trial in cell.trials for one in by_trial.get(trial, ())}
+    is_of = is_of or _is_of
+    return chosen_verdict(
+        [
+            (one.requests, one.verdict)
+            for one in own.values()
+            if one.verdict is not None and is_of(cell, one)
+        ]
+    )
+
+
+def _is_of(cell: Cell, one: Result) -> bool:
+    return cell.operation in (ALL_OPERATIONS, one.operation)
+
+
+def _actions(
+    measured: Measured, spoiled: Reasons, targets: Sequence[str], by_trial: ByTrial
+) -> ScriptResults:
+    """Return what scripts did; what their requests met in the same trials is true of them, too."""
+
+    def result_of(cell: Cell) -> Result:
+        own = {id(one): one for trial in cell.trials for one in by_trial.get(trial, ())}
+        labels = (label for one in (cell, *own.values()) for label in one.labels)
+        named = replace(cell, labels=tuple(dict.fromkeys(labels)))
+        verdict = _verdict_of(cell, by_trial, lambda *_: True)
+        return judged(named, verdict, {})
+
+    def of(parts: Sequence[ActionPart], *, by_round: bool) -> tuple[ActionCell, ...]:
+        kept = without_spoiled(parts, spoiled)
+        return summarise_actions(kept, targets, by_round=by_round, judge=result_of)
+
+    rounds = of(measured.actions, by_round=True)
+    has_rounds = len({one.cell.round for one in rounds}) > 1
+    return ScriptResults(
+        rounds=rounds,
+        groups=of(measured.action_groups, by_round=True),
+        cases=of(measured.actions, by_round=False) if has_rounds else rounds,
+        together=of(measured.actions_together, by_round=False),
+    )
+
+
+def usable_parts(parts: Sequence[Part], rounds: Sequence[Result]) -> list[Part]:
     """Return the parts without the rounds that must not be used, where a case has others.
 
     A round in which the client stalled does not spoil what the other rounds found. One in which the
     target failed is a part of what the target does, and stays.
     """
-    void = {
-        (trial, cell.operation)
-        for cell, verdict in verdicts
-        if _is_spoiled(cell, verdict)
-        for trial in cell.trials
-    }
-    kept = {case_of(part) for part in parts if (part.record.id, part.operation) not in void}
+    void = {(trial, one.operation) for one in rounds if _is_spoiled(one) for trial in one.trials}
+    if not void:
+        return list(parts)
+    left_out: dict[tuple[str, ...], dict[str, None]] = {}
+    kept = set()
+    for part in parts:
+        if (part.record.id, part.operation) in void:
+            left_out.setdefault(case_of(part), {})[part.record.id] = None
+        else:
+            kept.add(case_of(part))
     return [
-        part
+        replace(part, left_out=(*part.left_out, *left_out.get(case_of(part), ())))
+        if case_of(part) in kept
+        else part
         for part in parts
         if (part.record.id, part.operation) not in void or case_of(part) not in kept
     ]
 
 
-def _is_spoiled(cell: Cell, verdict: Verdict) -> bool:
+def _is_spoiled(one: Result) -> bool:
     """Tell whether a round is void for reasons of the client or the record alone."""
-    reasons = VOIDING & set(cell.labels)
-    return bool(reasons) and reasons <= LEFT_OUT and verdict.limit != "INVALID(errors)"
+    reasons = VOIDING & set(one.labels)
+    is_failing = one.verdict is not None and one.verdict.limit == "INVALID(errors)"
+    return bool(reasons) and reasons <= LEFT_OUT and not is_failing

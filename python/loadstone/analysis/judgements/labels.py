@@ -46,16 +46,12 @@ VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "inv
 LEFT_OUT = frozenset(name for name, rule in LABELS.items() if rule.is_left_out)
 """Labels whose reason lies in the client or the record: a minority of such trials is left out."""
 
-BOUNDS = frozenset(
-    name for name, rule in LABELS.items() if rule.effect == "bound" and rule.severity == "problem"
-)
-"""Labels under which a rate is a bound of what the target can do: at least so much."""
-
 REMARKS = frozenset(name for name, rule in LABELS.items() if rule.severity == "note")
 """Labels that say how little was measured, not that something went wrong."""
 
 SHORT_S = 60
 SHORT_REQUESTS = 1000
+FEW_PER_CLIENT = 10
 LOG_INS_MAX = 3
 LOG_INS_PER_HOUR = 6
 LOG_INS_SHARE = 0.01
@@ -158,6 +154,19 @@ def has_left_out(_: "Cell", parts: Sequence[Part]) -> bool:
 def has_nothing(cell: "Cell", _: Sequence[Part]) -> bool:
     """NOTHING."""
     return not cell.good
+
+
+def has_empty_trial(cell: "Cell", _: Sequence[Part]) -> bool:
+    """EMPTY: a trial without one good request has no rate, and its result no mean of all trials."""
+    return bool(cell.good) and any(not one.requests_per_s for one in cell.trial_rates)
+
+
+def has_few_requests(cell: "Cell", parts: Sequence[Part]) -> bool:
+    """FEW: of a stretch of time, which may cut the first and the last request of each client."""
+    clients = cell.load.get("clients") or 0 if cell.load.get("kind") == "closed" else 0
+    is_cut = any((part.record.trial.get("stop") or {}).get("duration_ns") for part in parts)
+    answered = sum(part.mix.answered for part in parts)
+    return is_cut and 0 < answered < FEW_PER_CLIENT * clients * len(parts)
 
 
 def had_outage(cell: "Cell", parts: Sequence[Part]) -> bool:

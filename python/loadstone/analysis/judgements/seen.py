@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.cell_verdicts import Flags
 from loadstone.analysis.limits.searches import CapacitySearch
-from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.statistics.repetitions import Advice
@@ -18,16 +17,15 @@ from loadstone.results.record import Record, Run
 class Seen:
     """A run as rules see it; what was not read is empty.
 
-    `decided` are the verdicts, `trials` every planned trial, `contradictory` the trials that
-    contradict themselves, each with how.
+    `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
+    trials that contradict themselves, each with how.
     """
 
     account: Account
     parts: Sequence[Part]
     flags: Flags
-    decided: Sequence[tuple[Cell, Verdict]]
+    rounds: Sequence[Result]
     run: Run | None = None
-    totals: Sequence[Cell] = ()
     trials: Sequence[TrialFacts] = ()
     contradictory: Sequence[tuple[str, str]] = ()
     searches: Sequence[CapacitySearch] = ()

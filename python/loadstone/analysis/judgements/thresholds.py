@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Result, answer_of
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.judgements.standing import reason_words
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
@@ -100,8 +101,8 @@ def judge(threshold: Threshold, findings: Findings) -> tuple[Outcome, ...]:
     """Hold every case of a run against a threshold."""
     results = [
         one
-        for one in answer_of(findings).results
-        if threshold.of in (None, one.cell.operation, one.cell.phase)
+        for one in findings.results
+        if one.requests and threshold.of in (None, one.operation, one.phase)
     ]
     if not results:
         what = f'no result of "{threshold.of}"' if threshold.of else "no result"
@@ -110,39 +111,40 @@ def judge(threshold: Threshold, findings: Findings) -> tuple[Outcome, ...]:
 
 
 def _judge(threshold: Threshold, result: Result) -> Outcome:
-    cell = result.cell
-    words = [cell.target, cell.phase, describe_parameters(cell.parameters)]
-    if cell.operation != cell.phase:
-        words.insert(2, cell.operation)
+    words = [result.target, result.phase, describe_parameters(result.parameters)]
+    if result.operation != result.phase:
+        words.insert(2, result.operation)
     if threshold.metric == FAILURES:
         is_crossed, what = _failures(threshold, result)
     elif result.is_void:
-        is_crossed, what = None, "its numbers are invalid: the report says why"
+        is_crossed, what = (
+            None,
+            f"its numbers are void: {'; '.join(map(reason_words, result.reasons))}",
+        )
     elif threshold.metric == RATE:
         is_crossed, what = _rate(threshold, result)
     else:
-        is_crossed, what = _latency(threshold, cell.headline)
+        is_crossed, what = _latency(threshold, result.headline)
     case = ", ".join(word for word in words if word)
     return Outcome(threshold=threshold, case=case, what=what, is_crossed=is_crossed)
 
 
 def _failures(threshold: Threshold, result: Result) -> tuple[bool | None, str]:
-    cell = result.cell
-    if cell.failed_if_stated is None:
+    if result.failed_if_stated is None:
         return None, "how many requests failed is not stated"
-    share = cell.failed / cell.requests
-    value = share if threshold.unit == "share" else cell.failed
-    return threshold.is_met(value), f"{cell.failed:,} of {cell.requests:,} requests failed"
+    share = result.failed / result.requests
+    value = share if threshold.unit == "share" else result.failed
+    return threshold.is_met(value), f"{result.failed:,} of {result.requests:,} requests failed"
 
 
 def _rate(threshold: Threshold, result: Result) -> tuple[bool | None, str]:
     is_data = threshold.unit == "B/s"
-    value = result.bytes_per_s if is_data else result.rate
+    value = result.bytes_per_s if is_data else result.requests_per_s
     shown = units.format_byte_rate(value) if is_data else units.format_rate(value)
     if not result.is_bound:
         return threshold.is_met(value), f"rate {shown}"
     # The target does at least so much, and perhaps more.
-    what = f"rate at least {shown}: the client was the limit"
+    what = f"rate at least {shown}: {'; '.join(map(reason_words, result.reasons))}"
     is_low = threshold.sign.startswith("<")
     return (None if threshold.is_met(value) == is_low else not is_low), what
 

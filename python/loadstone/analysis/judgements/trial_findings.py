@@ -1,16 +1,14 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
 from loadstone.analysis.judgements.labels import find_labels
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.seen import Seen
-from loadstone.analysis.limits.cell_verdicts import Flags, NullRates, decide_cells
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
@@ -24,19 +22,6 @@ ROUND_S = 60
 FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS", "CLIENT_NIC")
 
 
-def judge_run(
-    account: Account,
-    parts: Sequence[Part],
-    flags: Flags,
-    null_rates: NullRates | None = None,
-) -> tuple[Finding, ...]:
-    """Return what the rules find in what was measured; `null_rates` are what the same client
-    reaches against a null target.
-    """
-    decided = decide_cells(account, parts, flags, null_rates)
-    return judge(Seen(account=account, parts=parts, flags=flags, decided=decided))
-
-
 def judge(seen: Seen) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
     rows = view("finding").values()
@@ -47,7 +32,7 @@ def judge(seen: Seen) -> tuple[Finding, ...]:
         *(finding for check in of_numbers for finding in check(seen.account)),
     ]
     said = {finding.rule for finding in found}
-    labels = (finding for finding in find_labels(seen.totals) if finding.rule not in said)
+    labels = (finding for finding in find_labels(seen.rounds) if finding.rule not in said)
     return by_severity([*labels, *found])
 
 
@@ -168,19 +153,19 @@ def find_limited(seen: Seen) -> Iterator[Finding]:
 
 def find_verdicts(seen: Seen) -> Iterator[Finding]:
     """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
-    decided = seen.decided
-    groups: dict[tuple[str, str | None], list[tuple[Cell, Verdict]]] = {}
-    for cell, found in decided:
-        groups.setdefault((found.limit, found.grade), []).append((cell, found))
+    decided = [(one, one.verdict) for one in seen.rounds if one.verdict is not None]
+    groups: dict[tuple[str, str | None], list[tuple[Result, Verdict]]] = {}
+    for one, found in decided:
+        groups.setdefault((found.limit, found.grade), []).append((one, found))
     for (limit, grade), members in groups.items():
-        cell, first = members[0]
+        example, first = members[0]
         graded = f" (grade {grade})" if grade else ""
         yield Finding(
             rule="verdict",
-            weight="caution" if first.is_void_for_ratios else "note",
+            weight="note" if first.effect == "none" else "caution",
             statement=(
                 f"{limit_in_words(limit)}{graded} in {len(members)} of {len(decided)} results,"
-                f" such as {cell.name}: {first.reason}"
+                f" such as {example.name}: {first.reason}"
             ),
             evidence=tuple(one for _, found in members for one in found.evidence),
             cases=tuple(one.name for one, _ in members),

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, stdev
 
-from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.little import is_held_back
-from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.instrument.client_limits import occupied_share
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
@@ -45,30 +44,30 @@ CEILINGS = {
 
 
 def decide_cells(
-    account: Account,
+    ceilings: Sequence[KnownCeiling],
     parts: Sequence[Part],
     flags: Flags,
     null_rates: NullRates | None = None,
-    totals: Sequence[Cell] | None = None,
+    *,
+    cells: Sequence[Cell],
     servers: Mapping[str, Mapping[str, float]] | None = None,
     tried: Mapping[CellKey, Sequence[Tried]] | None = None,
 ) -> list[tuple[Cell, Verdict]]:
     """Return what limited each cell, as far as a run by itself can tell.
 
-    `servers` is how busy the target's own resources were in each trial, by the trial's id; `tried`
-    what was changed to see whether a cell's limit moves.
+    `ceilings` are those that were measured apart; `servers` is how busy the target's own resources
+    were in each trial, by the trial's id; `tried` what was changed to see whether a cell's limit
+    moves.
     """
-    if totals is None:
-        totals = summarise_totals(parts, {})
     records = {part.record.id: part.record for part in parts}
     decided = []
-    for cell in totals:
+    for cell in cells:
         of_cell = tuple(records[name] for name in cell.trials if name in records)
-        observed = observe(cell, totals, of_cell, flags)
+        observed = observe(cell, cells, of_cell, flags)
         observed = replace(
             observed,
             null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling_of_client(cell),
-            ceilings=_ceilings(account, cell, totals),
+            ceilings=_ceilings(ceilings, cell, cells),
             tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
@@ -180,7 +179,9 @@ def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
     return cell.operation, cell.size_bytes, cell.threads
 
 
-def _ceilings(account: Account, cell: Cell, cells: Sequence[Cell]) -> dict[str, CeilingUse]:
+def _ceilings(
+    ceilings: Sequence[KnownCeiling], cell: Cell, cells: Sequence[Cell]
+) -> dict[str, CeilingUse]:
     """Return the lowest ceiling of each resource that holds for a cell, by the limit it would be.
 
     A ceiling that any load of the same target and direction went beyond is none for all of them.
@@ -192,7 +193,7 @@ def _ceilings(account: Account, cell: Cell, cells: Sequence[Cell]) -> dict[str, 
         if other.target == cell.target and bounds_of(other.operation) == bounds
     ]
     lowest: dict[str, CeilingUse] = {}
-    for known in account.ceilings:
+    for known in ceilings:
         if known.resource not in CEILINGS or known.bounds not in (None, bounds):
             continue
         if known.targets and cell.target not in known.targets:
@@ -246,12 +247,8 @@ def _error(cell: Cell) -> float:
     """
     if not cell.requests_per_s:
         return 0.0
-    spreads = (cell.spread_of_seconds, cell.spread_of_trials)
-    return max(
-        (
-            spread.requests_per_s / math.sqrt(spread.n) / cell.requests_per_s
-            for spread in spreads
-            if spread is not None and spread.n > 1
-        ),
-        default=0.0,
-    )
+    rates = [one.requests_per_s for one in cell.trial_rates]
+    of_trials = stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else 0.0
+    seconds = cell.spread_of_seconds
+    of_seconds = seconds.requests_per_s / math.sqrt(seconds.n) if seconds is not None else 0.0
+    return max(of_trials, of_seconds) / cell.requests_per_s

@@ -21,11 +21,9 @@ from loadstone.analysis.limits.facts import (
     is_out_of_line,
 )
 from loadstone.analysis.limits.observed import Observed
+from loadstone.analysis.rules import Effect, find_rule
 
 Grade = Literal["A", "B", "C"]
-
-VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
-"""A number with a verdict that begins so is a bound, and takes part in no ratio."""
 
 GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 """Limits of the client as a whole: they strengthen one of its resources, where one stands."""
@@ -59,9 +57,14 @@ class Verdict:
     next: str = ""
 
     @property
-    def is_void_for_ratios(self) -> bool:
-        """Whether the number is only a bound of what the target can do."""
-        return any(limit.startswith(VOID_FOR_RATIOS) for limit in (self.limit, *self.also))
+    def rule(self) -> str:
+        """The limit without what it is of: the id of its row in the table of rules."""
+        return self.limit.partition("(")[0]
+
+    @property
+    def effect(self) -> Effect:
+        """What the limit makes of the number."""
+        return find_rule(self.rule).effect
 
 
 def decide(observed: Observed) -> Verdict:

@@ -8,6 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from loadstone.analysis.cells.actions import (
+    ActionPart,
+    read_action_parts,
+    read_group_parts,
+    read_whole_parts,
+)
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
 from loadstone.analysis.instrument.resources import Peaks, peaks
@@ -78,11 +84,17 @@ class Measured:
     """What a run's tables say: its parts, and by trial the client's peaks and limits, and how busy
     the target's own resources were, where they were probed.
 
-    `changed` are the parts of the trials that ran with one thing changed on purpose.
+    `changed` are the parts of the trials that ran with one thing changed on purpose; `actions` are
+    what scripts did, `action_groups` the same by space and type of user, and `actions_together`
+    all actions of a script. `contradictory` are trials that contradict themselves, each with how.
     """
 
     parts: list[Part] = field(default_factory=list)
     changed: list[Part] = field(default_factory=list)
+    contradictory: list[tuple[str, str]] = field(default_factory=list)
+    actions: list[ActionPart] = field(default_factory=list)
+    action_groups: list[ActionPart] = field(default_factory=list)
+    actions_together: list[ActionPart] = field(default_factory=list)
     peaks: dict[str, Peaks] = field(default_factory=dict)
     flags: dict[str, Mapping[str, Sequence[Evidence]]] = field(default_factory=dict)
     servers: dict[str, Mapping[str, float]] = field(default_factory=dict)
@@ -90,11 +102,15 @@ class Measured:
     def add(self, reading: Reading) -> None:
         """Take in a trial, if it counts."""
         trial = reading.record.id
+        self.contradictory += [(trial, sentence) for sentence in reading.contradictions]
         if reading.is_changed:
             self.changed += reading.parts
             self.peaks[trial] = peaks(reading.quantities)
         elif reading.is_result:
             self.parts += reading.parts
+            self.actions += read_action_parts(reading.record)
+            self.action_groups += read_group_parts(reading.record)
+            self.actions_together += read_whole_parts(reading.record)
             self.peaks[trial] = peaks(reading.quantities)
             self.flags[trial] = client_limits.limits_of(reading.record, reading.lines)
             self.servers[trial] = find_utilisation(reading.lines)

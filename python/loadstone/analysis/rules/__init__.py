@@ -38,6 +38,8 @@ RULES: tuple[Rule, ...] = (
     *of_reports.RULES,
 )
 
+_BY_ID = {rule.id: rule for rule in RULES}
+
 UNKNOWN = Rule(
     id="",
     views=("label",),
@@ -57,7 +59,7 @@ def view(kind: View) -> Mapping[str, Rule]:
 
 def find_rule(name: str) -> Rule:
     """Return a rule by its id; a label that another tool gave stands for itself."""
-    found = next((rule for rule in RULES if rule.id == name), None)
+    found = _BY_ID.get(name) or next((rule for rule in RULES if rule.id == name), None)
     return found or replace(UNKNOWN, id=name)
 
 

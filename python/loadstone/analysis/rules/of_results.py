@@ -37,6 +37,24 @@ RULES: tuple[Rule, ...] = (
         do="Read the first error, and correct the target's address, credentials or dataset.",
         result_check=LABELS + "has_nothing",
     ),
+    _void(
+        id="EMPTY",
+        short="a trial without a result",
+        says="in one trial or more not one request succeeded",
+        means="The rate is that of the other trials, which look better than the target was.",
+        do="Read which errors came back; where none did, measure longer than a request takes.",
+        result_check=LABELS + "has_empty_trial",
+    ),
+    _label(
+        id="FEW",
+        severity="caution",
+        effect="precision",
+        short="few requests per client",
+        says="a client ended fewer than ten requests in the measured time",
+        means="Requests that the ends of the measured time cut weigh a tenth of the rate or more.",
+        do="Measure for at least twenty times as long as a request takes.",
+        result_check=LABELS + "has_few_requests",
+    ),
     _caution(
         id="LEFT_OUT",
         views=("label", "finding"),
@@ -85,13 +103,11 @@ RULES: tuple[Rule, ...] = (
         result_check=LABELS + "breaks_little",
         is_left_out=True,
     ),
-    _label(
+    _caution(
         id="IDLE",
-        severity="caution",
-        effect="bound",
         short="clients idle between requests",
         says="clients spent more than 2 % of the time outside requests",
-        means="The rate may be the client's limit: the target can do at least this.",
+        means="Without that time in the client the rate could be higher by the same share.",
         do="Use fewer threads a core, more cores, or a second client.",
         result_check=LABELS + "is_idle",
     ),
@@ -144,6 +160,7 @@ RULES: tuple[Rule, ...] = (
         means="Lower bound: each took CPU time from the other.",
         do="Measure from another host.",
         short="shared CPU",
+        is_on_both_sides=True,
     ),
     _bound(
         id="INSTRUMENT_MEM",

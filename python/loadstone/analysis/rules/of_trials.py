@@ -85,6 +85,7 @@ RULES: tuple[Rule, ...] = (
         means="The numbers show the client, not the target.",
         do="Measure on a host, or at a time, at which nothing else runs; on a virtual machine, "
         "look for CPU steal.",
+        covers=("NOISY",),
         trial_check=LABELS + "is_stalled",
         is_left_out=True,
         views=BOTH,

@@ -35,10 +35,11 @@ class Rule:
     """One row of the table.
 
     `says` is its sentence where a number carries it, `means` what follows for the number, `do` what
-    helps. `short` names a limit in a few words. `covers` are labels that its finding says in full,
-    so that they are not said again. `is_left_out` marks a label whose reason lies in the client or
-    in the record, never in the target: while less than half of a result's trials bear such labels,
-    the result goes without them.
+    helps. `short` is the same in a few words. `covers` are rules that it says in full, so that they
+    are not said again. `is_left_out` marks a label whose reason lies in the client or in the
+    record, never in the target: while less than half of a result's trials bear such labels, the
+    result goes without them. `is_on_both_sides` marks a bound that holds for both sides of a
+    comparison alike, so that the ratio of two such bounds stands.
 
     Functions are named "module:function". `trial_check` and `result_check` tell whether a trial or
     a result bears the label; a label without either is recorded with the trial. `checks` yield the
@@ -58,4 +59,5 @@ class Rule:
     trial_check: str = ""
     result_check: str = ""
     is_left_out: bool = False
+    is_on_both_sides: bool = False
     checks: tuple[str, ...] = ()

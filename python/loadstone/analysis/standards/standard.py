@@ -86,43 +86,43 @@ def comparable(run: Run, findings: Findings) -> Answer:
 
 def calibrated(run: Run, findings: Findings) -> Answer:
     """Rule 4."""
-    if not findings.totals:
+    if not findings.results:
         return "unknown", "nothing was measured"
-    without = sum(cell.instrument is None for cell in findings.totals)
+    without = sum(cell.instrument is None for cell in findings.results)
     if without:
         return (
             "not met",
-            f"{without} of {len(findings.totals)} results have no ceiling of their own",
+            f"{without} of {len(findings.results)} results have no ceiling of their own",
         )
-    shares = [cell.instrument.share for cell in findings.totals if cell.instrument is not None]
+    shares = [cell.instrument.share for cell in findings.results if cell.instrument is not None]
     return "met", f"at most {max(shares):.0%} of the load generator's own ceiling"
 
 
 def loop(run: Run, findings: Findings) -> Answer:
     """Rule 5."""
-    kinds = {str(cell.load.get("kind")) for cell in findings.totals}
+    kinds = {str(cell.load.get("kind")) for cell in findings.results}
     return "met", f"{' and '.join(sorted(kinds)) or 'no'} load, stated with each result"
 
 
 def intended(run: Run, findings: Findings) -> Answer:
     """Rule 6."""
-    late = [cell for cell in findings.totals if "LAG" in cell.labels]
+    late = [cell for cell in findings.results if "LAG" in cell.labels]
     if late:
         return "not met", f"{len(late)} results with requests that left late"
-    is_open = any(cell.load.get("kind") == "open" for cell in findings.totals)
+    is_open = any(cell.load.get("kind") == "open" for cell in findings.results)
     return "met", "response times" if is_open else "closed-loop times are called service times"
 
 
 def merged(run: Run, findings: Findings) -> Answer:
     """Rule 7."""
-    if all(cell.headline is None for cell in findings.totals):
+    if all(cell.headline is None for cell in findings.results):
         return "not applicable", "no time of a request was recorded"
     return "met", "three significant digits; loadstone report -f hlog publishes them"
 
 
 def tails(run: Run, findings: Findings) -> Answer:
     """Rule 8."""
-    seen = [cell.headline for cell in findings.totals if cell.headline is not None]
+    seen = [cell.headline for cell in findings.results if cell.headline is not None]
     if not seen:
         return "not applicable", "no time of a request was recorded"
     left_out = sum(one.quantiles["p99"] is None and "p99" not in one.at_least for one in seen)
@@ -152,7 +152,7 @@ def preconditioned(run: Run, findings: Findings) -> Answer:
 
 def steady(run: Run, findings: Findings) -> Answer:
     """Rule 11."""
-    if not findings.cells:
+    if not findings.results:
         return "unknown", "no result was kept"
     rules = {finding.rule: finding for finding in findings.findings}
     for rule in ("not-steady", "too-short-for-steadiness"):
@@ -179,9 +179,9 @@ def control(run: Run, findings: Findings) -> Answer:
 
 def interval(run: Run, findings: Findings) -> Answer:
     """Rule 14."""
-    alone = sum(len(cell.trials) < 2 for cell in findings.totals)
+    alone = sum(len(cell.trials) < 2 for cell in findings.results)
     if alone:
-        return "not met", f"{alone} of {len(findings.totals)} results are from one trial"
+        return "not met", f"{alone} of {len(findings.results)} results are from one trial"
     return "met", "Student's t on logarithms over trials"
 
 
@@ -192,7 +192,7 @@ def sums(run: Run, findings: Findings) -> Answer:
 
 def little(run: Run, findings: Findings) -> Answer:
     """Rule 18."""
-    broken = [cell.name for cell in findings.totals if "LITTLE" in cell.labels]
+    broken = [cell.name for cell in findings.results if "LITTLE" in cell.labels]
     if broken:
         return "not met", f"{len(broken)} results, such as {broken[0]}"
     return "met", "within 2 %, where there were requests enough to tell"
@@ -201,7 +201,7 @@ def little(run: Run, findings: Findings) -> Answer:
 def against_load(run: Run, findings: Findings) -> Answer:
     """Rule 19."""
     loads = {
-        str(cell.load.get("clients") or cell.load.get("rate_per_s")) for cell in findings.totals
+        str(cell.load.get("clients") or cell.load.get("rate_per_s")) for cell in findings.results
     }
     if len(loads) < 2:
         return "not met", "one load: nothing is known of less or more"
@@ -224,7 +224,7 @@ def capacity(run: Run, findings: Findings) -> Answer:
 
 def verdict(run: Run, findings: Findings) -> Answer:
     """Rule 21."""
-    limits = [found.limit for found in findings.verdicts.values()]
+    limits = [one.verdict.limit for one in findings.results if one.verdict is not None]
     unclear = sum(limit == "UNDETERMINED" for limit in limits)
     if unclear or not limits:
         return "not met", f"{unclear} of {len(limits)} results have no known limit"
@@ -252,7 +252,7 @@ def faults(run: Run, findings: Findings) -> Answer:
 
 def cost(run: Run, findings: Findings) -> Answer:
     """Rule 25."""
-    costs = [cell.client.cpu_us_per_request for cell in findings.totals]
+    costs = [cell.client.cpu_us_per_request for cell in findings.results]
     seen = [cost for cost in costs if cost is not None]
     if not seen:
         return "not met", "the client's processor time was not recorded"
@@ -310,8 +310,8 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         "calibration": _ceilings(findings),
         "verdicts": [
             {"result": cell.name, "limit": found.limit, "grade": found.grade}
-            for cell in findings.totals
-            if (found := findings.verdict_of(cell)) is not None
+            for cell in findings.results
+            if (found := cell.verdict) is not None
         ],
         "absent_sources": sorted({n for one in findings.trials for n in one.absent_probes}),
         "standard": [
@@ -340,6 +340,6 @@ def _workload(measured: Sequence[TrialDocument]) -> list[dict[str, Any]]:
 
 def _ceilings(findings: Findings) -> dict[str, float] | None:
     shares = {
-        cell.name: cell.instrument.share for cell in findings.totals if cell.instrument is not None
+        cell.name: cell.instrument.share for cell in findings.results if cell.instrument is not None
     }
     return shares or None

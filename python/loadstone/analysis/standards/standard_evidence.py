@@ -4,16 +4,15 @@ Each is decided from what the run holds. Where the run cannot tell, the answer i
 what is missing; where it has nothing that the rule speaks of, `not applicable`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
 from loadstone.analysis import Findings
-from loadstone.analysis.accounts.account import RATE, Account, Measurement, Parameter
 from loadstone.analysis.accounts.comparability import differences
 from loadstone.analysis.accounts.comparison import Comparison, compare
-from loadstone.analysis.accounts.run_account import comparable_of, twins_of
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.accounts.run_account import twins_of
+from loadstone.analysis.judgements.result import Result
 from loadstone.errors import InputError
 from loadstone.results.record import Run
 
@@ -41,7 +40,7 @@ def ratios_are_comparable(
         return "unknown", "nothing was measured"
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say what was alike"
-    accounts = {name: _account(run, findings, name) for name in targets}
+    accounts = {name: findings.account.only(name) for name in targets}
     fields = {
         difference.field
         for one, other in combinations(accounts.values(), 2)
@@ -66,7 +65,7 @@ def intervals_count_trials(run: Run, findings: Findings) -> Answer:
     """Tell whether what n counts in every interval are trials of different times."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say what its trials share"
-    repeated = [cell for cell in findings.totals if len(cell.trial_rates) > 1]
+    repeated = [cell for cell in findings.results if len(cell.trial_rates) > 1]
     if not repeated:
         return (
             "not applicable",
@@ -103,11 +102,11 @@ def families_are_corrected(run: Run, findings: Findings) -> Answer:
             "one target: nothing is compared inside this run"
             + (halved if findings.changes else ""),
         )
-    first = _account(run, findings, targets[0])
+    first = findings.account.only(targets[0])
     found: list[Comparison] = []
     for name in targets[1:]:
         try:
-            found.append(compare(first, _account(run, findings, name)))
+            found.append(compare(first, findings.account.only(name), is_together=False))
         except InputError as error:
             return "unknown", f"the targets cannot be compared: {error}"
     cases = [case for one in found for case in one.comparisons]
@@ -130,7 +129,7 @@ def writes_are_audited(run: Run, findings: Findings) -> Answer:
     """Tell whether acknowledged writes were kept in a ledger and read back."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say"
-    writes = sum(cell.good for cell in findings.totals if _word(cell) in CHANGING)
+    writes = sum(cell.good for cell in findings.results if _word(cell) in CHANGING)
     if not writes:
         return "not applicable", "no measured request changed anything"
     if (run.path / "ledger").exists():
@@ -144,49 +143,12 @@ def writes_are_audited(run: Run, findings: Findings) -> Answer:
     )
 
 
-def _word(cell: Cell) -> str:
+def _word(cell: Result) -> str:
     return cell.operation.partition(" ")[0]
 
 
 def _targets(findings: Findings) -> list[str]:
-    return list(dict.fromkeys(cell.target for cell in findings.totals))
-
-
-def _account(run: Run, findings: Findings, target: str) -> Account:
-    """Return the rates of one target as an account, without reading any table again."""
-    return Account(
-        name=target,
-        title=run.name,
-        measurements=tuple(_measurements(findings, target)),
-        run=str(run.manifest.get("run") or run.path),
-        comparable={target: comparable_of(run, [target])},
-    )
-
-
-def _measurements(findings: Findings, target: str) -> Iterable[Measurement]:
-    for cell in findings.totals:
-        if cell.target != target:
-            continue
-        parameters: dict[str, Parameter] = {
-            name: value if isinstance(value, (str, int, float)) else str(value)
-            for name, value in cell.parameters.items()
-            if name not in cell.facts
-        }
-        verdict = findings.verdict_of(cell)
-        limit = (verdict.limit,) if verdict is not None and verdict.is_void_for_ratios else ()
-        for rate in cell.trial_rates:
-            if rate.requests_per_s > 0:
-                yield Measurement(
-                    target=target,
-                    workload=cell.workload,
-                    operation=f"{cell.operation} ({cell.phase})",
-                    parameters=parameters,
-                    metric=RATE,
-                    value=rate.requests_per_s,
-                    round=cell.round,
-                    block=rate.block,
-                    labels=(*cell.labels, *limit),
-                )
+    return list(findings.account.targets)
 
 
 def _range(counts: Sequence[int]) -> str:

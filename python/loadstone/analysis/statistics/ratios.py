@@ -8,6 +8,8 @@ one size, and the interval cannot reach below zero.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -29,6 +31,9 @@ METHODS: Mapping[RatioMethod, str] = {
     "welch-t": "Welch t on logarithms",
     "bootstrap": f"{TOGETHER}, pivotal bootstrap within arms",
 }
+
+LARGE = 1000
+"""So many repetitions that t is as good as the normal distribution's z."""
 
 _DRAWN_AT_ONCE = 2**18
 """Values of resamples that are in memory together: more are no quicker."""
@@ -202,14 +207,15 @@ def geometric_mean_ratio(
     seed: int,
     confidence: float = 0.95,
     resamples: int = 20_000,
+    trials_min: int = 2,
 ) -> Ratio:
     """Combine the cases of a suite into one ratio: the geometric mean of mean(b) / mean(a).
 
     The interval is the pivotal bootstrap on logarithms, [2θ - θ*(1-α/2), 2θ - θ*(α/2)], for which
     trials are drawn again within every arm of every case (Davison & Hinkley 1997, 5.2.1; Efron's
     BCa covered no better here and is skewed by the arms being pooled). It speaks about more
-    repetitions of these cases, not about other cases. With a single trial in any arm there is no
-    interval.
+    repetitions of these cases, not about other cases. With fewer than `trials_min` trials in any
+    arm there is no interval.
     """
     arms = [_positive(values) for pair in pairs for values in pair]
     if not arms:
@@ -217,7 +223,7 @@ def geometric_mean_ratio(
     centre = _mean_log_ratio(arms)
     sizes = [arm.size for arm in arms]
     n_a, n_b = min(sizes[0::2]), min(sizes[1::2])
-    if min(sizes) < 2:
+    if min(sizes) < trials_min:
         return _without_interval(centre, n_a, n_b, confidence, "bootstrap")
     generator = np.random.default_rng(seed)
     drawn = np.stack([_resampled_means(arm, resamples, generator) for arm in arms])
@@ -274,22 +280,26 @@ def equivalence(
     return Equivalence(is_equivalent=p < 0.05, p=p, margin=margin, low=ratio.low, high=ratio.high)
 
 
-def repetitions_needed(
-    spread: float, half_width: float = 0.03, confidence: float = 0.95, cap: int = 30
-) -> int:
+def repetitions_needed(spread: float, half_width: float = 0.03, confidence: float = 0.95) -> int:
     """Plan how many blocks reach an interval of ± `half_width`, given the spread of a pilot's log
     ratios.
 
-    The smallest n ≥ 2 with t(n-1) · s / √n ≤ ln(1 + half_width), at most `cap`: beyond it the width
-    that was reached is stated instead.
+    The smallest n ≥ 2 with t(n-1) · s / √n ≤ ln(1 + half_width). Beyond 1000 t is as good as z, and
+    n = (z · s / ln(1 + half_width))² + z²/2 (Guenther 1981).
     """
     if spread < 0 or half_width <= 0:
         raise InputError("the spread must not be negative and the half width must be above zero")
     target = math.log1p(half_width)
-    for n in range(2, cap):
-        if t_quantile(confidence, n - 1) * spread / math.sqrt(n) <= target:
-            return n
-    return cap
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    estimate = (z * spread / target) ** 2
+    if estimate > LARGE:
+        return math.ceil(estimate + z * z / 2)
+
+    def is_enough(n: int) -> bool:
+        return t_quantile(confidence, n - 1) * spread / math.sqrt(n) <= target
+
+    # z is less than t: fewer than the estimate are never enough.
+    return next(n for n in count(max(2, math.ceil(estimate))) if is_enough(n))
 
 
 def t_quantile(confidence: float, degrees_of_freedom: float) -> float:

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.statistics import student
-from loadstone.analysis.statistics.ratios import mean_interval
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.statistics.ratios import mean_interval, repetitions_needed
 
 HALF_WIDTH = 0.05
-TRIALS_MAX = 100
 ITERATIONS_MAX = 50
 
 
@@ -31,42 +29,48 @@ ITERATIONS_MAX = 50
 class Advice:
     """What one result reached, and what it would take to reach `HALF_WIDTH`.
 
-    `blocks` is None where more than `TRIALS_MAX` would be needed; `iterations` is the best number
-    within a trial, and None where nothing tells the two levels apart.
+    `iterations` is the best number within a trial, and None where nothing tells the two levels
+    apart.
     """
 
-    cell: Cell
+    cell: Result
     half_width: float
-    blocks: int | None
+    blocks: int
     iterations: int | None
 
 
 def advise(
-    totals: Sequence[Cell], cells: Sequence[Cell], overhead_s: Mapping[str, float]
+    rounds: Sequence[Result], iterations: Sequence[Result], overhead_s: Mapping[str, float]
 ) -> list[Advice]:
-    """Return advice for every result with repeated trials.
+    """Return advice for every result of a round with repeated trials.
 
     `overhead_s` is what a trial took besides what it measured, by the trial's id: its warm-up and
     the preparation before it.
     """
     found = []
-    for cell in totals:
-        rates = _rates(cell, cells)
+    by_trials: dict[tuple[str, str], list[Result]] = {}
+    for one in iterations:
+        for trial in one.trials:
+            by_trials.setdefault((trial, one.operation), []).append(one)
+    for cell in rounds:
+        rates = _rates(cell, by_trials)
         if len(rates) < 2 or any(rate <= 0 for own in rates for rate in own):
             continue
         logs = [np.log(own) for own in rates]
         measured_s = cell.duration_s / sum(map(len, rates))
         spent_s = [overhead_s[name] for name in cell.trials if name in overhead_s]
         cost = sum(spent_s) / len(spent_s) / measured_s if spent_s and measured_s else 0.0
-        within, between, iterations = _levels(logs, cost)
+        within, between, best = _levels(logs, cost)
         reached = mean_interval([float(np.exp(own.mean())) for own in logs])
         assert reached.high is not None, "two trials have an interval"
         found.append(
             Advice(
                 cell=cell,
                 half_width=reached.high / reached.centre - 1,
-                blocks=_blocks(within, between, iterations or len(rates[0])),
-                iterations=iterations,
+                blocks=repetitions_needed(
+                    math.sqrt(between + within / (best or len(rates[0]))), HALF_WIDTH
+                ),
+                iterations=best,
             )
         )
     return found
@@ -97,24 +101,27 @@ def describe(one: Advice, *, of: int) -> str:
     reached = f"{subject} is {known} after {len(one.cell.trials)} blocks"
     if one.half_width <= HALF_WIDTH:
         return f"{reached}: enough for ±{HALF_WIDTH:.0%}"
-    if one.blocks is None:
-        wanted = f"±{HALF_WIDTH:.0%} would take more than {TRIALS_MAX} blocks: the target itself"
-        return f"{reached}; {wanted} varies, and that is the result"
     inside = ""
     if one.iterations is not None and one.iterations != one.cell.iterations:
         plural = "s" if one.iterations > 1 else ""
         inside = f" with {one.iterations} iteration{plural} each"
-    return f"{reached}; for ±{HALF_WIDTH:.0%} run about {one.blocks} blocks{inside}"
+    return f"{reached}; for ±{HALF_WIDTH:.0%} run about {one.blocks:,} blocks{inside}"
 
 
-def _rates(total: Cell, cells: Sequence[Cell]) -> list[list[float]]:
+def _rates(
+    cell: Result, by_trials: Mapping[tuple[str, str], Sequence[Result]]
+) -> list[list[float]]:
     """Return the rates of each trial's iterations."""
-    rates: dict[str, list[float]] = {name: [] for name in total.trials}
-    for cell in cells:
-        if cell.operation == total.operation and set(cell.trials) <= set(total.trials):
-            for one in cell.trial_rates:
-                rates[one.trial].append(one.requests_per_s)
-    return [own for own in rates.values() if own]
+    found = []
+    for trial in cell.trials:
+        own = [
+            rate.requests_per_s
+            for one in by_trials.get((trial, cell.operation), ())
+            for rate in one.trial_rates
+            if rate.trial == trial
+        ]
+        found += [own] if own else []
+    return found
 
 
 def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int | None]:
@@ -133,12 +140,3 @@ def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int 
         return within, between, ITERATIONS_MAX if cost > 0 else max(counts)
     best = math.ceil(math.sqrt(cost * within / between)) if cost > 0 else 1
     return within, between, min(ITERATIONS_MAX, max(1, best))
-
-
-def _blocks(within: float, between: float, iterations: int) -> int | None:
-    variance = between + within / iterations
-    for n in range(2, TRIALS_MAX + 1):
-        half = student.quantile(0.975, n - 1) * math.sqrt(variance / n)
-        if half <= math.log1p(HALF_WIDTH):
-            return n
-    return None

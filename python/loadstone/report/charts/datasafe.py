@@ -76,7 +76,7 @@ def datasafe_data(run: Run, findings: Findings, options: Options) -> dict[str, A
             "the charts of datasafe are of users' actions, and this run has none",
             "run a campaign with a script, such as examples/datasafe.yaml",
         )
-    results = {_key(one.cell): result_row(one, None, 1) for one in scripts.each.results}
+    results = {_key(one): result_row(one, None, 1) for one in scripts.each.results}
     for row in results.values():
         row["curve"] = []
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loadstone import units
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER
-from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
+from loadstone.analysis.accounts.comparison import MARGIN, CaseComparison, Comparison
 from loadstone.analysis.answers.headline import Tile
 from loadstone.report.pages.frame import render_page
 
@@ -154,7 +154,7 @@ def _sentence(found: Comparison) -> str:
 
 
 def _why_void(void: Collection[CaseComparison]) -> str:
-    return "; ".join(claims.reasons(void)) or "bounds, or invalid"
+    return "; ".join(claims.reasons(void))
 
 
 def _tiles(found: Comparison) -> Iterable[Tile]:
@@ -201,19 +201,8 @@ def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
         yield "No control of A against A: the noise floor of the method is not known."
     if not found.is_one_run:
         yield "Not measured in one run: what changed in between, the hour too, is in the ratio."
-    needed = [
-        blocks
-        for one in found.comparisons
-        if one.verdict in ("not resolved", "too few trials")
-        and (blocks := claims.blocks_needed(one)) is not None
-    ]
-    if needed:
-        most = max(TRIALS_MIN, *needed)
-        more = " or more" if most >= claims.REPETITIONS_MAX else ""
-        yield (
-            f"{len(needed)} not decided: with {most}{more} blocks each is known within"
-            f" ±{MARGIN:.0%}."
-        )
+    if words := claims.undecided_words(found):
+        yield f"{words}."
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
             has = "has" if len(cases) == 1 else "have"

@@ -7,7 +7,8 @@ from ruamel.yaml import YAML
 from loadstone.analysis import Findings
 from loadstone.analysis.standards.standard import declare, disclosure, statements_of
 from loadstone.report.options import Options
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 from loadstone.results.record import Run
 
 

@@ -1,5 +1,7 @@
 """The JSON report: every number of the findings, for programs. Its schema is published.
 
+`results` are what every report shows first: all rounds and iterations of a case added up.
+
 An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
 """
 
@@ -10,16 +12,18 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.actions import ActionCell
-from loadstone.analysis.cells.cell import Cell, Spread
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.judgements.finding import evidence_json
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.statistics.mean import Mean
+from loadstone.report.formats.tabular import SPREAD_IS
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
@@ -49,9 +53,10 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
             "host": manifest.get("host") or {},
             "nodes": manifest.get("nodes") or {},
         },
-        "cases": [_cell(cell) for cell in findings.cells],
-        "totals": [_cell(cell, findings.verdict_of(cell)) for cell in findings.totals],
-        "mixes": [_cell(cell) for cell in findings.mixes],
+        "results": [_result(one) for one in findings.results],
+        "rounds": [_result(one) for one in findings.rounds],
+        "iterations": [_result(one) for one in findings.iterations],
+        "mixes": [_result(one) for one in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
         "ceilings": [_ceiling(one) for one in findings.ceilings],
         "hooks": [dict(entry) for entry in findings.hooks],
@@ -153,7 +158,9 @@ def _action(action: ActionCell) -> dict[str, Any]:
         "completed_per_s": action.completed_per_s,
         "busy_per_s": action.busy_per_s,
         "crypto_share": action.crypto_share,
-        "spread_of_trials": _spread(cell.spread_of_trials),
+        "completed_per_s_spread": _spread(cell.rate) if action.completed_per_s else None,
+        "standing": cell.standing,
+        "reasons": list(cell.reasons),
         "response_ns": _latency(cell.response),
         "service_ns": _latency(cell.service),
         "lag_ns": _latency(cell.lag),
@@ -184,7 +191,7 @@ def _replay(one: Fidelity) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
+def _result(cell: Result) -> dict[str, Any]:
     return {
         "target": cell.target,
         "workload": cell.workload,
@@ -196,24 +203,30 @@ def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
         "iterations": cell.iterations,
         "load": _load(cell),
         "trials": list(cell.trials),
+        "standing": cell.standing,
+        "reasons": list(cell.reasons),
         "requests": cell.requests,
         "good_requests": cell.good,
         "failed_requests": cell.failed_if_stated,
         "unwritten_requests": cell.unwritten,
         "errors": dict(cell.errors),
+        "error_example": cell.example or None,
         "objects": cell.objects,
         "bytes": cell.bytes,
         "duration_s": cell.duration_s,
         "first_done_s": cell.first_done_s,
         "last_done_s": cell.last_done_s,
         "requests_per_s": cell.requests_per_s,
+        "requests_per_s_spread": _spread(cell.rate),
         "objects_per_s": cell.objects_per_s,
         "bytes_per_s": cell.bytes_per_s,
-        "spread_of_seconds": _spread(cell.spread_of_seconds),
-        "spread_of_trials": _spread(cell.spread_of_trials),
+        "bytes_per_s_spread": _spread(cell.byte_rate),
+        "pooled_requests_per_s": cell.pooled_requests_per_s,
+        "pooled_bytes_per_s": cell.pooled_bytes_per_s,
         "trial_rates": [
             {
                 "trial": rate.trial,
+                "round": rate.round,
                 "block": rate.block,
                 "requests_per_s": rate.requests_per_s,
                 "bytes_per_s": rate.bytes_per_s,
@@ -234,12 +247,12 @@ def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
             "sockets_max": cell.client.sockets_max,
         },
         "instrument": _instrument(cell),
-        "verdict": None if verdict is None else _verdict(verdict),
+        "verdict": None if cell.verdict is None else _verdict(cell.verdict),
         "labels": list(cell.labels),
     }
 
 
-def _load(cell: Cell) -> dict[str, Any]:
+def _load(cell: Result) -> dict[str, Any]:
     """Return how requests arrived; clients are null where another tool's file does not say them."""
     is_closed = cell.load.get("kind") == "closed"
     absent = {"clients": None} if is_closed and "clients" not in cell.load else {}
@@ -251,7 +264,6 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "limit": verdict.limit,
         "grade": verdict.grade,
         "reason": verdict.reason,
-        "void_for_ratios": verdict.is_void_for_ratios,
         "also": list(verdict.also),
         "not_observed": list(verdict.not_observed),
         "next": verdict.next,
@@ -259,7 +271,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _instrument(cell: Cell) -> dict[str, Any]:
+def _instrument(cell: Result) -> dict[str, Any]:
     share = cell.instrument
     return {
         "share_of_ceiling": share.share if share is not None else None,
@@ -274,14 +286,15 @@ def _instrument(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Spread | None) -> dict[str, Any] | None:
-    if spread is None:
+def _spread(mean: Mean) -> dict[str, Any] | None:
+    if not mean.is_spread:
         return None
     return {
-        "kind": spread.kind,
-        "n": spread.n,
-        "requests_per_s": spread.requests_per_s,
-        "bytes_per_s": spread.bytes_per_s,
+        "kind": SPREAD_IS[mean.is_interval],
+        "low": mean.low,
+        "high": mean.high,
+        "n": mean.n,
+        "days": mean.days,
     }
 
 

@@ -4,26 +4,26 @@ It loads nothing from outside, so that it opens the same on an air-gapped machin
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, Result, answer_of, results_of
+from loadstone.analysis.answers.answer import Answer, answer_of
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.answers.of_scripts import ScriptAnswer, answer_of_scripts
-from loadstone.analysis.rules.rule import EFFECTS
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.formats.queries_page import query_data, render_queries
 from loadstone.report.next_step import next_step
-from loadstone.report.opening import opening
+from loadstone.report.opening import sentences_of
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import chart_data
 from loadstone.report.pages.frame import render_page
 from loadstone.report.pages.reasons import reasons_of
 from loadstone.report.pages.result_rows import result_table
+from loadstone.report.result_words import notes_below
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
 from loadstone.report.tables.hosts import hosts_table
@@ -35,6 +35,7 @@ from loadstone.report.tables.layout import (
     iterations_table,
     latency_table,
     results_table,
+    rounds_table,
     trials_table,
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
@@ -62,9 +63,11 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         title=run.name,
         headline=headline_of(findings, answer if scripts is None else scripts.whole),
         summary=summary_words(run, findings, answer),
-        opening=opening(run, findings),
-        table=result_table(findings, answer, rounds),
-        cautions=tuple(_cautions(findings, answer)),
+        sentences=sentences_of(run, findings),
+        notes=tuple(notes_below(answer.results)),
+        table=result_table(answer, rounds),
+        cautions=answer.cautions,
+        results=len(answer.results),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
         asked=tuple[Piece, ...](pieces_of(asked)),
@@ -72,8 +75,9 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         actions=_present(actions_table(findings), groups_table(findings), replays_table(findings)),
         has_sessions=drawn["sessions"] is not None,
         numbers=_present(
-            results_table(findings, options),
-            iterations_table(findings, options),
+            results_table(findings),
+            rounds_table(findings),
+            iterations_table(findings),
             hosts_table(findings),
             latency_table(findings),
             client_table(findings),
@@ -120,29 +124,7 @@ def _drawn(
 
 
 def _rounds(findings: Findings) -> tuple[Result, ...]:
-    return results_of(findings, findings.totals) if findings.cases != findings.totals else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownCaution:
-    """What follows for some of the results, and why."""
-
-    effect: str
-    means: str
-    reasons: tuple[str, ...]
-    of: str
-
-
-def _cautions(findings: Findings, answer: Answer) -> Iterable[ShownCaution]:
-    total = len(findings.totals)
-    for one in answer.cautions:
-        some = f"{one.results} of {total} results" if 0 < one.results < total else "all results"
-        yield ShownCaution(
-            effect=one.effect,
-            means=EFFECTS[one.effect],
-            reasons=one.reasons,
-            of=some if one.results else "",
-        )
+    return tuple(one for one in findings.rounds if one.requests and findings.has_rounds)
 
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:

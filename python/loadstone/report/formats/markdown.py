@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from loadstone.analysis import Findings
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
-from loadstone.report.opening import opening
+from loadstone.report.opening import STANDINGS, opening
 from loadstone.report.options import Options
 from loadstone.report.tables.capacity import steps_table
 from loadstone.report.tables.ceilings import hooks_table, target_table
@@ -25,12 +25,12 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     if options.table is not None:
         return render_template(options.table, findings, options).encode()
     first = opening(run, findings)
-    blocks = [f"# {escaped(first.title)}", " ".join(map(escaped, first.sentences))]
-    if first.answers:
-        blocks.append("\n".join(f"- {escaped(answer)}" for answer in first.answers))
-    blocks.append(f"**{escaped(first.verdict)}**")
+    blocks = [f"# {escaped(first.title)}", f"**{escaped(first.headline.sentence)}**"]
+    lines = (f"Standing: {STANDINGS[first.headline.standing]}.", *first.cautions)
+    blocks.append("\n".join(f"- {escaped(line)}" for line in lines))
+    blocks.append(" ".join(map(escaped, first.sentences)))
     tables = (
-        *measured_tables(findings, options),
+        *measured_tables(findings),
         steps_table(findings),
         verdict_table(findings),
         intervention_table(findings),

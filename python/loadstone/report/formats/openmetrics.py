@@ -3,20 +3,28 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 NS_PER_S = 1e9
 
-GAUGES: Mapping[str, tuple[str, Callable[[Cell], float | None]]] = {
+GAUGES: Mapping[str, tuple[str, Callable[[Result], float | None]]] = {
     "loadstone_requests_per_second": (
-        "Good requests over the measured time.",
+        "Good requests a second: the geometric mean of the trials.",
         lambda cell: cell.requests_per_s,
     ),
+    "loadstone_requests_per_second_low": (
+        "The low end of its spread, where there are several trials.",
+        lambda cell: cell.rate.low if cell.rate.is_spread else None,
+    ),
+    "loadstone_requests_per_second_high": (
+        "The high end of its spread, where there are several trials.",
+        lambda cell: cell.rate.high if cell.rate.is_spread else None,
+    ),
     "loadstone_bytes_per_second": (
-        "Payload of good requests over the measured time.",
+        "Payload of good requests a second, likewise.",
         lambda cell: cell.bytes_per_s,
     ),
     "loadstone_measured_seconds": ("How long was measured.", lambda cell: cell.duration_s),
@@ -42,29 +50,33 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     lines: list[str] = []
     for name, (text, value_of) in GAUGES.items():
         lines += [f"# TYPE {name} gauge", f"# HELP {name} {text}"]
-        for cell in findings.cells:
+        for cell in findings.iterations:
             value = value_of(cell)
             if value is not None:
                 lines.append(f"{name}{_labels(run, cell)} {value:.10g}")
     lines += ["# TYPE loadstone_requests counter"]
     lines += ["# HELP loadstone_requests Requests by how they ended."]
-    for cell in findings.cells:
+    for cell in findings.iterations:
         for outcome, count in {"ok": cell.good, **cell.errors}.items():
             lines.append(f"loadstone_requests_total{_labels(run, cell, outcome=outcome)} {count}")
     lines += ["# TYPE loadstone_request_seconds summary"]
     lines += ["# HELP loadstone_request_seconds Time of good requests, by kind of time."]
-    for cell in findings.cells:
+    for cell in findings.iterations:
         kinds = (("response", cell.response), ("service", cell.service))
         for kind, latency in (*kinds, ("first_byte", cell.first_byte), ("part", cell.part)):
             lines.extend(_summary(run, cell, kind, latency))
+    lines += ["# TYPE loadstone_standing gauge"]
+    lines += ["# HELP loadstone_standing 1 for what a rate may be taken for: valid, bound or void."]
+    for cell in findings.iterations:
+        lines += [f"loadstone_standing{_labels(run, cell, standing=cell.standing)} 1"]
     lines += ["# TYPE loadstone_marked gauge"]
     lines += ["# HELP loadstone_marked 1 for each label of what a number is worth."]
-    for cell in findings.cells:
+    for cell in findings.iterations:
         lines += [f"loadstone_marked{_labels(run, cell, label=one)} 1" for one in cell.labels]
     return ("\n".join([*lines, "# EOF"]) + "\n").encode()
 
 
-def _summary(run: Run, cell: Cell, kind: str, latency: Latency | None) -> Iterable[str]:
+def _summary(run: Run, cell: Result, kind: str, latency: Latency | None) -> Iterable[str]:
     if latency is None:
         return
     name = "loadstone_request_seconds"
@@ -78,7 +90,7 @@ def _summary(run: Run, cell: Cell, kind: str, latency: Latency | None) -> Iterab
     yield f"{name}_sum{_labels(run, cell, time=kind)} {total_s:.10g}"
 
 
-def _labels(run: Run, cell: Cell, **more: str) -> str:
+def _labels(run: Run, cell: Result, **more: str) -> str:
     labels = {
         "run": str(run.manifest.get("run")),
         "campaign": run.name,

@@ -10,7 +10,7 @@ from loadstone.analysis.cells.queries import QueryResults, ratio_of
 from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.next_step import next_step
-from loadstone.report.opening import opening
+from loadstone.report.opening import sentences_of
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table
 from loadstone.report.tables.layout import errors_table, trials_table
@@ -50,7 +50,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
         others=tuple(one for one in others if one is not None and one.rows),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
-        opening=opening(run, findings).sentences,
+        opening=sentences_of(run, findings),
         host={name: value for name, value in host.items() if isinstance(value, (str, int))},
         campaign_file=run.manifest.get("campaign_file") or "",
         version=run.manifest.get("loadstone", ""),

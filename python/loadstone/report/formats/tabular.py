@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
 from loadstone.report.options import Options
@@ -14,6 +14,7 @@ from loadstone.report.tables.published.templates import MARKDOWN_TABLES, render_
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
+SPREAD_IS = {True: "95 % interval", False: "least and most"}
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
 
@@ -57,11 +58,11 @@ def render_parquet(run: Run, findings: Findings, options: Options) -> bytes:
 
 def flat_rows(run: Run, findings: Findings) -> list[dict[str, Any]]:
     """Return one row per cell: each iteration by itself, never added up with the others."""
-    names = list(dict.fromkeys(name for cell in findings.cells for name in cell.parameters))
-    return [_row(run, cell, names) for cell in findings.cells]
+    names = list(dict.fromkeys(name for cell in findings.iterations for name in cell.parameters))
+    return [_row(run, cell, names) for cell in findings.iterations]
 
 
-def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
+def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "run": run.manifest.get("run"),
         "name": run.name,
@@ -73,6 +74,9 @@ def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
         "round": cell.round,
         "iteration": cell.iteration,
         "trials": len(cell.trials),
+        "standing": cell.standing,
+        "reasons": " ".join(cell.reasons),
+        "limited_by": cell.limit,
         "requests": cell.requests,
         "good_requests": cell.good,
         "failed_requests": cell.failed_if_stated,
@@ -84,7 +88,9 @@ def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
         "first_done_s": cell.first_done_s,
         "last_done_s": cell.last_done_s,
         "requests_per_s": cell.requests_per_s,
-        "requests_per_s_sd_of_seconds": _sd(cell),
+        "requests_per_s_low": cell.rate.low if cell.rate.is_spread else None,
+        "requests_per_s_high": cell.rate.high if cell.rate.is_spread else None,
+        "spread_is": SPREAD_IS[cell.rate.is_interval] if cell.rate.is_spread else None,
         "bytes_per_s": cell.bytes_per_s,
     }
     for kind in LATENCIES:
@@ -112,10 +118,6 @@ def _latency(kind: str, latency: Latency | None) -> dict[str, Any]:
     row[f"{kind}_max_ns"] = latency.max_ns if latency is not None else None
     row[f"{kind}_mean_ns"] = latency.mean_ns if latency is not None else None
     return row
-
-
-def _sd(cell: Cell) -> float | None:
-    return cell.spread_of_seconds.requests_per_s if cell.spread_of_seconds is not None else None
 
 
 def _plain(value: object) -> object:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from loadstone.report.opening import Opening
 
 GAP = 2
-STANDING_STYLES = {"good": "green", "caution": "yellow", "void": "bold red"}
+STANDING_STYLES = {"good": "green", "first look": "yellow", "bound": "yellow", "void": "bold red"}
 SEVERITY_STYLES = {"problem": "bold red", "caution": "yellow", "note": "dim"}
 
 
@@ -96,10 +96,16 @@ def _drawn(options: Options, draw: Callable[[Console], None], width: int = 0) ->
 
 
 def _print_opening(console: Console, first: "Opening") -> None:
+    from loadstone.report.opening import STANDINGS
+
     console.print(Text(first.title, style="bold"))
+    standing = first.headline.standing
+    console.print(Text(first.headline.sentence, style=STANDING_STYLES[standing]))
+    console.print(Text(f"Standing: {STANDINGS[standing]}."))
+    for caution in first.cautions:
+        console.print(Text(caution, style="yellow"))
     for sentence in first.sentences:
-        console.print(sentence)
-    console.print(Text(first.verdict, style=STANDING_STYLES[first.standing]))
+        console.print(Text(sentence, style="dim"))
 
 
 def _tables(findings: Findings, options: Options) -> list[Table]:
@@ -108,7 +114,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
     from loadstone.report.tables.interventions import intervention_table
 
     tables = (
-        *measured_tables(findings, options),
+        *measured_tables(findings),
         intervention_table(findings),
         mistakes_table(findings, only_made=True),
     )

@@ -10,12 +10,11 @@ from typing import Any
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import KnownCeiling
-from loadstone.analysis.answers.answer import LOADS, Answer, Result
-from loadstone.analysis.answers.headline import case_words
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.answers.answer import LOADS, Answer, case_words
 from loadstone.analysis.cells.sessions import ACTIONS_MAX, TimedAction, read_session_actions
 from loadstone.analysis.instrument.resources import RESOURCES, ResourceSeries
 from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSeries
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.searches import CapacitySearch
@@ -24,15 +23,13 @@ from loadstone.analysis.naming import describe_parameters, describe_size
 from loadstone.analysis.standards.plausibility.bottleneck import limit_of
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.report.result_words import operation_words
 from loadstone.report.tables.capacity import STALLED
 from loadstone.results.record import Record, Run
 
 CURVE_POINTS_MAX = 4000
 SECONDS_MIN = 3
 """A trial that took less has no shape over time."""
-
-TRIALS_FOR_INTERVAL = 5
-"""Of fewer trials an interval would be wider than any chart: they are shown themselves."""
 
 SWEPT_FIRST = (*LOADS, "hosts", "buckets", "containers", "fill_percent", "fill_bytes")
 SWEPT_VALUES_MIN = 3
@@ -46,15 +43,15 @@ def chart_data(
     `rounds` are the results of single rounds, where there are several.
     """
     every = [*answer.results, *rounds]
-    points = sum(len(one.cell.headline.curve) for one in every if one.cell.headline is not None)
+    points = sum(len(one.headline.curve) for one in every if one.headline is not None)
     step = max(1, -(-points // CURVE_POINTS_MAX))
     return {
         "counted": counted,
-        "targets": list(dict.fromkeys(one.cell.target for one in answer.results)),
+        "targets": list(dict.fromkeys(one.target for one in answer.results)),
         "client": findings.client,
-        "load": load_axis([one.cell.parameters for one in answer.results]),
+        "load": load_axis([one.parameters for one in answer.results]),
         "results": [result_row(one, None, step) for one in answer.results],
-        "rounds": [result_row(one, one.cell.round, step) for one in rounds],
+        "rounds": [result_row(one, one.round, step) for one in rounds],
         "curves": [
             {"result": answer.results.index(one), "point": name}
             for curve in answer.curves
@@ -102,8 +99,7 @@ def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
 
 def result_row(one: Result, round_: int | None, step: int) -> dict[str, Any]:
     """Return a result as charts show it; every `step`th point of its curve is kept."""
-    cell = one.cell
-    low, high = _interval(cell)
+    cell, rate = one, one.rate
     return {
         "target": cell.target,
         "operation": operation_words(cell),
@@ -113,18 +109,20 @@ def result_row(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         "parameters": plain_parameters(cell.parameters),
         "words": case_words(one),
         "round": round_,
-        "n": len(cell.trial_rates),
+        "n": rate.n,
+        "standing": one.standing,
         "trials": list(cell.trials),
-        "trial_rates": [short(rate.requests_per_s) for rate in cell.trial_rates],
-        "rate": short(one.rate),
-        "low": low,
-        "high": high,
+        "trial_rates": [short(trial.requests_per_s) for trial in one.trial_rates],
+        "rate": short(rate.value),
+        # Of fewer trials than make an interval, the trials themselves are shown.
+        "low": short(rate.low) if rate.is_interval else None,
+        "high": short(rate.high) if rate.is_interval else None,
         "bytes_per_s": short(one.bytes_per_s),
         **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p95", "p99", "p99_9")},
         "max": None if cell.headline is None else cell.headline.max_ns,
         "requests": cell.requests,
         "failed": cell.failed_if_stated,
-        "limit": one.limit,
+        "limit": one.limit_words,
         "is_bound": one.is_bound,
         "is_void": one.is_void,
         "curve": _curve(cell.headline, step),
@@ -138,21 +136,6 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
         for name, value in parameters.items()
         if name not in ("size", SYSTEM)
     }
-
-
-def operation_words(cell: Cell) -> str:
-    """Return an operation, and its phase where that has a name of its own."""
-    is_named = cell.operation == cell.phase
-    return cell.operation if is_named else f"{cell.operation} ({cell.phase})"
-
-
-def _interval(cell: Cell) -> tuple[float | None, float | None]:
-    found = cell.interval
-    if found is None or found.low is None or found.high is None:
-        return None, None
-    if len(cell.trial_rates) < TRIALS_FOR_INTERVAL:
-        return None, None
-    return short(found.low), short(found.high)
 
 
 def _quantile(latency: Latency | None, name: str) -> int | None:

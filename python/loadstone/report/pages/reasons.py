@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import find_rule, limit_in_words
-from loadstone.report.verdict_words import evidence_words
+from loadstone.report.result_words import evidence_words
 
 CASES_MAX = 6
 ONLY_ROUND = ", round 1"
@@ -35,20 +35,19 @@ class Reason:
 
 def reasons_of(findings: Findings) -> tuple[Reason, ...]:
     """Return the reasons, those of most results first."""
-    groups: dict[tuple[str, str], list[tuple[Cell, Verdict]]] = {}
-    for cell in findings.totals:
-        verdict = findings.verdict_of(cell)
-        if verdict is not None:
+    groups: dict[tuple[str, str], list[tuple[Result, Verdict]]] = {}
+    for cell in findings.rounds:
+        if (verdict := cell.verdict) is not None:
             kind = (verdict.limit, _NUMBER.sub("#", verdict.reason))
             groups.setdefault(kind, []).append((cell, verdict))
-    has_rounds = any(cell.round != 1 for cell in findings.totals)
+    has_rounds = any(cell.round != 1 for cell in findings.rounds)
     return tuple(
         _reason(own, has_rounds=has_rounds)
         for own in sorted(groups.values(), key=lambda own: -len(own))
     )
 
 
-def _reason(own: Sequence[tuple[Cell, Verdict]], *, has_rounds: bool) -> Reason:
+def _reason(own: Sequence[tuple[Result, Verdict]], *, has_rounds: bool) -> Reason:
     verdict = own[0][1]
     name = verdict.limit.partition("(")[0]
     names = [cell.name if has_rounds else cell.name.removesuffix(ONLY_ROUND) for cell, _ in own]

@@ -42,7 +42,7 @@ def _field(value: Any, options: Options) -> str:
 
 def _row(one: ActionCell, names: list[str]) -> dict[str, Any]:
     cell = one.cell
-    interval = cell.interval if one.completed_per_s else None
+    rate = cell.rate if one.completed_per_s and cell.rate.is_spread else None
     return {
         "target": cell.target,
         "workload": cell.workload,
@@ -61,8 +61,9 @@ def _row(one: ActionCell, names: list[str]) -> dict[str, Any]:
         "requests": cell.objects,
         "bytes": cell.bytes,
         "completed_per_s": one.completed_per_s,
-        "completed_per_s_low": interval.low if interval is not None else None,
-        "completed_per_s_high": interval.high if interval is not None else None,
+        "completed_per_s_low": rate.low if rate is not None else None,
+        "completed_per_s_high": rate.high if rate is not None else None,
+        "standing": cell.standing,
         "busy_per_s": one.busy_per_s,
         "crypto_share": one.crypto_share,
         **_times("response", cell.response),

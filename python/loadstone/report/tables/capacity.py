@@ -4,7 +4,8 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.campaign.search import STALLED_MAX
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 
 STALLED = "client stood still"
 LEFT_OUT = (

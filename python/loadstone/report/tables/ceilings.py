@@ -8,7 +8,8 @@ from loadstone.analysis import Findings
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.target_state import ending
 from loadstone.documents.target_state import ClusterState
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 from loadstone.results.hook_log import HookEntry
 
 MEBIBYTE = 2**20

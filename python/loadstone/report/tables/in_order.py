@@ -1,7 +1,6 @@
 """The tables of what was measured, in the one order in which text reports show them."""
 
 from loadstone.analysis import Findings
-from loadstone.report.options import Options
 from loadstone.report.tables.capacity import capacity_table
 from loadstone.report.tables.ceilings import ceilings_table
 from loadstone.report.tables.hosts import hosts_table
@@ -12,13 +11,14 @@ from loadstone.report.tables.layout import (
     iterations_table,
     latency_table,
     results_table,
+    rounds_table,
 )
 from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
 
 
-def measured_tables(findings: Findings, options: Options) -> tuple[Table | None, ...]:
+def measured_tables(findings: Findings) -> tuple[Table | None, ...]:
     """Return the tables of results, then those of what they rest on; None where one has no rows."""
     return (
         capacity_table(findings),
@@ -26,9 +26,10 @@ def measured_tables(findings: Findings, options: Options) -> tuple[Table | None,
         actions_table(findings),
         groups_table(findings),
         replays_table(findings),
-        results_table(findings, options),
+        results_table(findings),
+        rounds_table(findings),
         ceilings_table(findings),
-        iterations_table(findings, options),
+        iterations_table(findings),
         hosts_table(findings),
         latency_table(findings),
         client_table(findings),

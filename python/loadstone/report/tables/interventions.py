@@ -3,7 +3,8 @@
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.interventions import InterventionEffect
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 
 
 def intervention_table(findings: Findings) -> Table | None:

@@ -9,27 +9,28 @@ from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.report.instrument_words import (
     JITTER_NOTES,
-    bound_sign,
     ceiling_cell,
     ceiling_notes,
     jitter_cells,
 )
-from loadstone.report.options import Options
-from loadstone.report.verdict_words import LIMIT_NOTES, limit_cell
+from loadstone.report.result_words import (
+    LIMIT_NOTE,
+    MARKS,
+    NOT_KNOWN,
+    ends_words,
+    limit_words,
+    notes_below,
+    operation_words,
+    spread_head,
+)
 
 Align = Literal["left", "right"]
 
-NOT_KNOWN = "–"
-INTERVAL_NOTE = (
-    "Rates are all requests over all time of a case's trials; 95 % CI: of the geometric mean of its"
-    " trials (Student's t on logarithms). Where trials are of several days it is one over the days'"
-    " means."
-)
 QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 
 
@@ -64,34 +65,36 @@ LITTLE_AND_JITTER = (
 )
 
 
-def results_table(findings: Findings, options: Options) -> Table:
+def results_table(findings: Findings) -> Table:
     """Return the first table a reader sees: rates, data, latency, failures and labels."""
-    cells = _with_mixes(findings)
-    return _results(cells, cells, options, "Results", findings)
+    return _results(_with_mixes(findings), "Results")
 
 
-def iterations_table(findings: Findings, options: Options) -> Table | None:
+def rounds_table(findings: Findings) -> Table | None:
+    """Return the same for each round; None where there is one."""
+    return _results(findings.rounds, "Each round by itself") if findings.has_rounds else None
+
+
+def iterations_table(findings: Findings) -> Table | None:
     """Return the same for each iteration; None when no phase had more than one."""
-    several = [total for total in findings.totals if total.iterations > 1]
-    keys = {(total.phase, total.operation, total.workload) for total in several}
-    cells = [cell for cell in findings.cells if (cell.phase, cell.operation, cell.workload) in keys]
-    if not cells:
-        return None
-    return _results(cells, cells, options, "Each iteration by itself", None)
+    several = [one for one in findings.rounds if one.iterations > 1]
+    keys = {(one.phase, one.operation, one.workload) for one in several}
+    found = [one for one in findings.iterations if (one.phase, one.operation, one.workload) in keys]
+    return _results(found, "Each iteration by itself") if found else None
 
 
 def latency_table(findings: Findings) -> Table | None:
     """Return every percentile of every kind of latency; None when no time was recorded."""
     found = [
         (cell, kind, latency)
-        for cell in findings.totals
+        for cell in findings.results
         for kind, latency in _kinds(cell)
         if latency is not None
     ]
     if not found:
         return None
     scale, unit = _time_unit([latency for _, _, latency in found])
-    names, name_columns, caption = _case_columns(findings.totals)
+    names, name_columns, caption = _case_columns(findings.results)
     rows = []
     for cell, kind, latency in found:
         row = [*names(cell), kind]
@@ -107,7 +110,7 @@ def latency_table(findings: Findings) -> Table | None:
     notes = ["Percentiles are read from merged histograms; none is an average of others."]
     if any(NOT_KNOWN in row for row in rows):
         notes.append(f"{NOT_KNOWN} too few requests: fewer than ten lie beyond this percentile.")
-    closed = all(cell.load.get("kind") == "closed" for cell in findings.totals)
+    closed = all(cell.load.get("kind") == "closed" for cell in findings.results)
     if closed:
         notes.append(
             "Closed loop: a client waits for its answer before it asks again, so its times are "
@@ -124,7 +127,7 @@ def latency_table(findings: Findings) -> Table | None:
 
 def client_table(findings: Findings) -> Table:
     """Return what the load cost the client, how evenly its clients ended, and what disturbed it."""
-    names, name_columns, caption = _case_columns(findings.totals)
+    names, name_columns, caption = _case_columns(findings.results)
     rows = [
         (
             *names(cell),
@@ -137,7 +140,7 @@ def client_table(findings: Findings) -> Table:
             NOT_KNOWN if cell.little is None else f"{cell.little:.3f}",
             *jitter_cells(cell.jitter, NOT_KNOWN),
         )
-        for cell in findings.totals
+        for cell in findings.results
     ]
     columns = (
         *name_columns,
@@ -211,89 +214,64 @@ def trials_table(findings: Findings) -> Table:
     return Table(title="Every trial", columns=columns, rows=tuple(rows))
 
 
-def _results(
-    cells: Sequence[Cell],
-    all_cells: Sequence[Cell],
-    options: Options,
-    title: str,
-    findings: Findings | None,
-) -> Table:
-    names, name_columns, caption = _case_columns(all_cells)
-    latencies = [cell.headline for cell in cells if cell.headline is not None]
+def _results(results: Sequence[Result], title: str) -> Table:
+    names, name_columns, caption = _case_columns(results)
+    latencies = [one.headline for one in results if one.headline is not None]
     scale, unit = _time_unit(latencies)
-    has_data = any(cell.bytes for cell in cells)
-    has_intervals = any(len(cell.trial_rates) > 1 for cell in cells)
-    has_ceilings = any(cell.instrument is not None for cell in all_cells)
+    has_data = any(one.bytes for one in results)
+    means = [one.rate for one in results]
+    is_repeated = any(one.is_spread for one in means)
+    has_ceilings = any(one.instrument is not None for one in results)
     rows = []
-    for cell in cells:
-        spread = cell.spread_of_trials if options.spread == "trials" else cell.spread_of_seconds
-        sign = bound_sign(cell)
-        row = [*names(cell), sign + _number(cell.requests_per_s)]
-        row.append(NOT_KNOWN if spread is None else f"± {_number(spread.requests_per_s)}")
-        row += [_interval(cell)] * has_intervals
-        data = sign + _number(cell.bytes_per_s / 2**20) if cell.bytes else NOT_KNOWN
+    for one in results:
+        mark = MARKS[one.standing]
+        row = [*names(one), f"{mark}{_number(one.requests_per_s)}" if one.good else NOT_KNOWN]
+        row += [ends_words(one.rate), str(one.rate.n)] if is_repeated else []
+        data = f"{mark}{_number(one.bytes_per_s / 2**20)}" if one.bytes else NOT_KNOWN
         row += [data] * has_data
-        row += [_headline(cell.headline, name, scale) for name in ("p50", "p99")]
-        row.append(NOT_KNOWN if cell.headline is None else _number(cell.headline.max_ns / scale))
-        row += [ceiling_cell(cell, NOT_KNOWN)] * has_ceilings
-        row.append(_share_failed(cell))
-        row += [limit_cell(findings.verdict_of(cell), NOT_KNOWN)] if findings is not None else []
-        row.append(" ".join(cell.labels))
+        row += [_headline(one.headline, name, scale) for name in ("p50", "p99")]
+        row.append(NOT_KNOWN if one.headline is None else _number(one.headline.max_ns / scale))
+        row += [ceiling_cell(one, NOT_KNOWN)] * has_ceilings
+        row += [_share_failed(one), limit_words(one, graded=True), " ".join(one.labels)]
         rows.append(tuple(row))
     columns = [*name_columns, Column(head="Requests", unit="per s")]
-    columns += [Column(head="±", unit="per s", is_optional=True)]
-    columns += [Column(head="95 % CI", unit="per s")] * has_intervals
+    if is_repeated:
+        columns += [Column(head=spread_head(means), unit="per s"), Column(head="Trials")]
     columns += [Column(head="Data", unit="MiB/s")] * has_data
     columns += [
         Column(head=head, unit=unit, is_optional=head == "Max") for head in ("p50", "p99", "Max")
     ]
     columns += [Column(head="Ceiling", unit="% of own")] * has_ceilings
     columns.append(Column(head="Failed", unit="%"))
-    columns += [Column(head="Limit", align="left")] if findings is not None else []
-    columns.append(Column(head="Labels", align="left"))
+    columns += [Column(head=head, align="left") for head in ("Limited by", "Labels")]
     return Table(
         title=title,
         columns=tuple(columns),
         rows=tuple(rows),
         caption=caption,
         notes=(
-            _spread_note(options),
-            *((INTERVAL_NOTE,) if has_intervals else ()),
-            *_time_note(cells),
-            *_iteration_note(cells),
-            *ceiling_notes(cells),
-            *(LIMIT_NOTES if findings is not None else ()),
+            *notes_below(results),
+            *_time_note(results),
+            *_iteration_note(results),
+            *ceiling_notes(results),
+            LIMIT_NOTE,
         ),
     )
 
 
-def _interval(cell: Cell) -> str:
-    """Return the interval of a cell's rate over its trials."""
-    found = cell.interval
-    if found is None or found.low is None or found.high is None:
-        return NOT_KNOWN
-    return f"{_number(found.low)} to {_number(found.high)}"
-
-
-def _with_mixes(findings: Findings) -> list[Cell]:
-    """Return the totals, each mix before the operations it is made of."""
-    cells: list[Cell] = []
+def _with_mixes(findings: Findings) -> list[Result]:
+    """Return the results, each mix before the operations it is made of."""
+    found: list[Result] = []
     left = list(findings.mixes)
-    for cell in findings.totals:
-        for mix in [mix for mix in left if mix.trials == cell.trials]:
-            cells.append(mix)
+    for one in findings.results:
+        for mix in [mix for mix in left if set(mix.trials) <= set(one.trials)]:
+            found.append(mix)
             left.remove(mix)
-        cells.append(cell)
-    return cells
+        found.append(one)
+    return found
 
 
-def _spread_note(options: Options) -> str:
-    if options.spread == "trials":
-        return "± is the standard deviation of the trials' rates."
-    return "± is the standard deviation of the one-second rates, not an interval of confidence."
-
-
-def _time_note(cells: Sequence[Cell]) -> Iterable[str]:
+def _time_note(cells: Sequence[Result]) -> Iterable[str]:
     kinds = {str(cell.load.get("kind")) for cell in cells if cell.headline is not None}
     if kinds == {"open"}:
         yield "p50, p99 and Max are response times, from the moment each request was due."
@@ -303,26 +281,26 @@ def _time_note(cells: Sequence[Cell]) -> Iterable[str]:
         yield "p50, p99 and Max are response times under open load, service times in a closed loop."
 
 
-def _iteration_note(cells: Sequence[Cell]) -> Iterable[str]:
+def _iteration_note(cells: Sequence[Result]) -> Iterable[str]:
     several = sorted({c.operation for c in cells if c.iteration is None and c.iterations > 1})
     if several:
-        yield f"{', '.join(several)}: all requests of all iterations over their total time."
+        yield f"{', '.join(several)}: a trial's rate is that of all its iterations."
 
 
 def _case_columns(
-    cells: Sequence[Cell],
-) -> tuple[Callable[[Cell], list[str]], list[Column], str]:
+    cells: Sequence[Result],
+) -> tuple[Callable[[Result], list[str]], list[Column], str]:
     """Return how a row begins: only what differs between rows; the rest goes into the caption."""
-    parts: list[tuple[str, Callable[[Cell], str], Align]] = [
+    parts: list[tuple[str, Callable[[Result], str], Align]] = [
         ("Target", lambda cell: cell.target, "left"),
         ("Workload", lambda cell: cell.workload, "left"),
-        ("Operation", lambda cell: _operation(cell), "left"),
+        ("Operation", operation_words, "left"),
     ]
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     for name in sorted(names, key=lambda name: name != "size"):
         head = name.removesuffix("_bytes").replace("_", " ").capitalize()
         parts.append((head, lambda cell, name=name: _parameter(cell, name), "right"))  # type: ignore[misc]
-    parts.append(("Round", lambda cell: str(cell.round), "right"))
+    parts.append(("Round", lambda cell: "" if cell.round is None else str(cell.round), "right"))
     if any(cell.iteration is not None for cell in cells):
         parts.append(("Iteration", lambda cell: str(cell.iteration), "right"))
     shown, same = [], []
@@ -341,13 +319,7 @@ def _case_columns(
     )
 
 
-def _operation(cell: Cell) -> str:
-    if cell.operation == cell.phase:
-        return cell.operation
-    return f"{cell.operation} ({cell.phase})"
-
-
-def _parameter(cell: Cell, name: str) -> str:
+def _parameter(cell: Result, name: str) -> str:
     value = cell.parameters.get(name)
     if value is None:
         return ""
@@ -357,7 +329,7 @@ def _parameter(cell: Cell, name: str) -> str:
     return describe_size(int(str(value))) if is_size else str(value)
 
 
-def _kinds(cell: Cell) -> Iterable[tuple[str, Latency | None]]:
+def _kinds(cell: Result) -> Iterable[tuple[str, Latency | None]]:
     if cell.load.get("kind") == "closed":
         # Nothing is due in a closed loop: response time would only repeat service time.
         yield "service", cell.headline
@@ -382,16 +354,6 @@ def _headline(latency: Latency | None, name: str, scale: float) -> str:
     return NOT_KNOWN if latency is None else _quantile(latency, name, scale)
 
 
-def quantile_cell(latency: Latency | None, name: str) -> str:
-    """Return a quantile with its unit, as a bound where only that is known."""
-    if latency is None:
-        return NOT_KNOWN
-    if name in latency.at_least:
-        return f"≥ {units.format_duration(latency.at_least[name])}"
-    value = latency.quantiles[name]
-    return NOT_KNOWN if value is None else units.format_duration(value)
-
-
 def _quantile(latency: Latency, name: str, scale: float) -> str:
     if name in latency.at_least:
         return f"≥ {_number(latency.at_least[name] / scale)}"
@@ -407,7 +369,7 @@ def _optional(value: float | None, scale: float = 1) -> str:
     return NOT_KNOWN if value is None else _number(value / scale)
 
 
-def _share_failed(cell: Cell) -> str:
+def _share_failed(cell: Result) -> str:
     if cell.failed_if_stated is None:
         return "not stated"
     return "0" if not cell.failed else _number(100 * cell.failed / cell.requests)

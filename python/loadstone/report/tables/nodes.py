@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loadstone import units
 from loadstone.documents.node import CardFacts, NodeDocument, ProcessorFacts
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 from loadstone.report.tables.node_probes import probe_tables
 
 LEFT_OUT_FIRST = ("kernel", "firmware", "driver", "MTU")

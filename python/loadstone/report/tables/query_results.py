@@ -15,7 +15,8 @@ from loadstone.analysis.cells.queries import (
 )
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.statistics.ratios import Interval
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
 

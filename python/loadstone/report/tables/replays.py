@@ -6,7 +6,8 @@ from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.documents.script import rows_kept
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
 
 NOTES = (
     "Late: good actions began so long after their time in the trace. Rows: requests of the trace"

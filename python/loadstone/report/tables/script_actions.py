@@ -6,7 +6,15 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ALL, ActionCell
 from loadstone.analysis.naming import describe_parameter
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table, quantile_cell
+from loadstone.report.result_words import (
+    NOT_KNOWN,
+    ends_words,
+    notes_below,
+    quantile_words,
+    rate_words,
+    spread_head,
+)
+from loadstone.report.tables.layout import Column, Table
 
 RATE_NOTE = (
     "Rate: actions that all clients completed, by wall time; of those that run before or after all"
@@ -50,9 +58,10 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
     words += ["User type"] if has_types else []
     words += ["Action", "Space"] if has_spaces else ["Action"]
     columns = [Column(head=word, align="left") for word in words]
-    has_intervals = any(one.cell.interval and one.completed_per_s for one in actions)
+    means = [one.cell.rate for one in actions if one.completed_per_s]
+    is_repeated = any(one.is_spread for one in means)
     columns += [Column(head=head) for head in ("Count", "Rate")]
-    columns += [Column(head="95 % CI", is_optional=True)] if has_intervals else []
+    columns += [Column(head=spread_head(means), is_optional=True)] if is_repeated else []
     # What has more to tell apart has no room for both rates.
     heads = ("p50", "p99") if is_grouped else ("Busy", "p50", "p99")
     columns += [Column(head=head) for head in heads]
@@ -68,16 +77,17 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
         row += [one.user_type or NOT_KNOWN] if has_types else []
         row += [one.action, one.space or NOT_KNOWN] if has_spaces else [one.action]
         row += [f"{cell.requests:,}"]
-        row += [_rate(one.completed_per_s)]
-        row += [_interval(one)] if has_intervals else []
+        row += [rate_words(cell) if one.completed_per_s else NOT_KNOWN]
+        row += [ends_words(cell.rate if one.completed_per_s else None)] if is_repeated else []
         row += [] if is_grouped else [_rate(one.busy_per_s)]
-        row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
+        row += [quantile_words(cell.headline, name) for name in ("p50", "p99")]
         row += [_share(one.crypto_share)] if has_crypto else []
         each = one.requests_per_action
         row += [] if is_grouped else [NOT_KNOWN if each is None else f"{each:.3g}"]
         rows.append((*row, _failed(one)))
     caption = ", ".join(_same(actions, names))
     notes = [RATE_NOTE if is_grouped else f"{RATE_NOTE} {BUSY_NOTE}"]
+    notes += notes_below([one.cell for one in actions])
     notes += [CRYPTO_NOTE] if has_crypto else []
     notes += [ALL_NOTE] if any(one.action == ALL for one in actions) else []
     return Table(
@@ -91,14 +101,6 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
 
 def _share(share: float | None) -> str:
     return NOT_KNOWN if share is None else f"{share * 100:.2g} %"
-
-
-def _interval(one: ActionCell) -> str:
-    found = one.cell.interval
-    if found is None or found.low is None or found.high is None or not one.completed_per_s:
-        return NOT_KNOWN
-    days = f", {found.days} days" if found.days > 1 else ""
-    return f"{units.format_number(found.low)} to {units.format_number(found.high)}{days}"
 
 
 def _rate(per_s: float | None) -> str:

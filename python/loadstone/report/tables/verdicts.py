@@ -2,19 +2,18 @@
 
 from loadstone.analysis import Findings
 from loadstone.analysis.rules import limit_in_words
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
-from loadstone.report.verdict_words import evidence_words
+from loadstone.report.result_words import NOT_KNOWN, evidence_words
+from loadstone.report.tables.layout import Column, Table
 
 
 def verdict_table(findings: Findings) -> Table:
     """Return one row for each result with its verdict, the reason and the evidence."""
     rows = []
-    for cell in findings.totals:
-        verdict = findings.verdict_of(cell)
-        if verdict is not None:
+    for one in findings.rounds:
+        if (verdict := one.verdict) is not None:
             words = evidence_words(verdict.evidence) or NOT_KNOWN
             grade = verdict.grade or NOT_KNOWN
-            rows.append((cell.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
+            rows.append((one.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
     heads = ("Result", "Limit", "Grade", "Because", "Evidence")
     return Table(
         title="What limited each result",

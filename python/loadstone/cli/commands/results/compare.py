@@ -336,21 +336,15 @@ def _print_cases(found: Comparison, *, is_full: bool) -> None:
         print_table(head, rows, numbers=(1, 2))
     void = [one for one in found.comparisons if one.verdict == "void"]
     if void:
-        reasons = "; ".join(claims.reasons(void)) or "bounds, or invalid"
+        reasons = "; ".join(claims.reasons(void))
         many = f"{len(void)} of {counted(len(found.comparisons), 'case')}"
         print_words(f"{many} void, with no ratio: {reasons}", below="  ")
 
 
 def _print_blocks_needed(found: Comparison) -> None:
     """Say how many blocks would tell apart what these did not, by the spread that they had."""
-    open_ones = [
-        one for one in found.comparisons if one.verdict in ("not resolved", "too few trials")
-    ]
-    needed = [blocks for one in open_ones if (blocks := claims.blocks_needed(one)) is not None]
-    if needed:
-        most, margin = max(needed), f"±{comparison.MARGIN:.0%}"
-        more = " or more" if most >= claims.REPETITIONS_MAX else ""
-        print(f"{len(needed)} not decided: with {most}{more} blocks each is known within {margin}")
+    if words := claims.undecided_words(found):
+        print(words)
 
 
 def _shared_keys(found: Comparison) -> set[str]:

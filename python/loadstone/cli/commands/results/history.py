@@ -116,7 +116,7 @@ def _page(found: "History", campaign: str) -> bytes:
 
 def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
     """Return the runs with the name of each one's campaign; those that cannot be read are named."""
-    from loadstone.analysis.accounts import run_account
+    from loadstone.analysis.accounts import judged_account
     from loadstone.analysis.accounts.history import Entry
     from loadstone.cli import plain
     from loadstone.results.layout import MANIFEST
@@ -137,7 +137,7 @@ def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
             run = read_run(path)
             name = str((run.manifest.get("campaign") or {}).get("name") or run.name)
             started = str(run.manifest.get("started") or "")
-            account = run_account.read_account(run)
+            account = judged_account.read_account(run)
         except LoadstoneError as error:
             print(plain(f"left out: {error.message}"), file=sys.stderr)
             continue

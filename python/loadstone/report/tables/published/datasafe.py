@@ -15,6 +15,7 @@ from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameters
 from loadstone.errors import InputError
 from loadstone.report.options import Options
+from loadstone.report.result_words import standing_notes
 from loadstone.report.tables.published.actions import (
     ActionLog,
     ActionStatistics,
@@ -73,6 +74,8 @@ def datasafe_table(findings: Findings, options: Options) -> str:
         ]
         parts.append(_boxes(loads))
         parts.append(_both_rates(loads))
+        notes = standing_notes([one.cell for one in actions])
+        parts += [f"{note}\n" for note in notes]
     return "\n".join(parts)
 
 

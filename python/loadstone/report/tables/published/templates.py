@@ -3,9 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from statistics import stdev
 
 from loadstone.analysis import Findings, TrialFacts
-from loadstone.analysis.cells.cell import Cell, Spread
+from loadstone.analysis.cells.cell import Deviation
+from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.naming import (
     SIZES,
     describe_parameter,
@@ -14,8 +16,8 @@ from loadstone.analysis.naming import (
 )
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
-from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
+from loadstone.report.result_words import standing_notes
 from loadstone.report.tables.action_rows import action_rows
 from loadstone.report.tables.published.datasafe import datasafe_table
 from loadstone.report.tables.published.layouts import (
@@ -41,7 +43,7 @@ def hummingbird(findings: Findings, options: Options) -> str:
     apart and that no head names stand above them as titles.
     """
     groups = _grouped(
-        findings.totals, lambda cell: (cell.workload, _parameters(cell, without=(SYSTEM,)))
+        findings.rounds, lambda cell: (cell.workload, _parameters(cell, without=(SYSTEM,)))
     )
     named = set(_PLACE.findall(options.head or ""))
     facts = dict.fromkeys(
@@ -59,13 +61,13 @@ def hummingbird(findings: Findings, options: Options) -> str:
                 _filled(options, cells[0]) if is_literal else _rounds_head(cells, options, titled)
             )
             parts.append(_rounds(cells, head, findings, options))
-    return "\n".join([*parts, *_notes(findings.totals)])
+    return "\n".join([*parts, *_notes(findings.rounds)])
 
 
 def cern(findings: Findings, options: Options) -> str:
     """Return mean ± spread of files and megabytes per second against threads."""
     groups = _grouped(
-        findings.totals,
+        findings.rounds,
         lambda cell: (
             cell.target, cell.workload, cell.phase, cell.operation, cell.round,
             _parameters(cell, without=("threads",)),
@@ -79,14 +81,14 @@ def cern(findings: Findings, options: Options) -> str:
             [_threads_column(cells, threads, options) for threads in planned],
             COMMAS if options.decimal_comma else POINTS,
         )
-        notes = "".join(f"{note}\n" for note in bound_note(cells))
+        notes = "".join(f"{note}\n" for note in standing_notes(cells))
         blocks.append(f"{head}\n{_spread_line(cells, options)}\n{notes}{rows}")
     return "\n".join([*blocks, *_unmeasured(findings)])
 
 
 def _unmeasured(findings: Findings) -> Iterable[str]:
     """Yield a line for each target of which nothing at all was measured: it has no block."""
-    measured_ones = {cell.target for cell in findings.totals}
+    measured_ones = {cell.target for cell in findings.rounds}
     planned = dict.fromkeys(trial.target for trial in findings.trials if trial.is_measured)
     for target in planned:
         if target not in measured_ones:
@@ -144,10 +146,10 @@ def render_template(name: str, findings: Findings, options: Options) -> str:
 
 
 def _titled(
-    groups: Sequence[list[Cell]], above: Sequence[str], options: Options
-) -> dict[str, list[list[Cell]]]:
+    groups: Sequence[list[Result]], above: Sequence[str], options: Options
+) -> dict[str, list[list[Result]]]:
     """Return the cells of each table under the title that they stand beneath, in order."""
-    found: dict[str, list[list[Cell]]] = {}
+    found: dict[str, list[list[Result]]] = {}
     for cells in groups:
         facts = cells[0].facts
         words = [_word(name, facts[name], options) for name in above if name in facts]
@@ -161,7 +163,7 @@ def _word(name: str, value: object, options: Options) -> str:
     return titled or (value if isinstance(value, str) else describe_parameter(name, value))
 
 
-def _filled(options: Options, cell: Cell) -> str:
+def _filled(options: Options, cell: Result) -> str:
     """Return the head cell with the values of parameters in their places."""
 
     def value_of(place: re.Match[str]) -> str:
@@ -176,7 +178,7 @@ def _filled(options: Options, cell: Cell) -> str:
     return _PLACE.sub(value_of, options.head or "")
 
 
-def _rounds(cells: Sequence[Cell], head: str, findings: Findings, options: Options) -> str:
+def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Options) -> str:
     # What was planned and not measured is a blank and not a gap.
     planned = [trial for trial in findings.trials if _belongs(trial, cells[0])]
     ran = {(cell.system, cell.target) for cell in cells}
@@ -190,10 +192,11 @@ def _rounds(cells: Sequence[Cell], head: str, findings: Findings, options: Optio
     for system, target in systems:
         titles.setdefault(system, options.labels.get(target) or options.labels.get(system, system))
     rates = {
-        (cell.system, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
+        (cell.system, cell.phase, cell.operation, cell.round): cell.pooled_requests_per_s
+        for cell in cells
     }
     rounds = {(trial.phase, trial.round) for trial in planned}
-    rounds |= {(cell.phase, cell.round) for cell in cells}
+    rounds |= {(cell.phase, cell.round or 0) for cell in cells}
     rows = [
         RoundsRow(
             operation=operation,
@@ -207,7 +210,7 @@ def _rounds(cells: Sequence[Cell], head: str, findings: Findings, options: Optio
     return rounds_table(head, list(titles.values()), rows)
 
 
-def _belongs(trial: TrialFacts, cell: Cell) -> bool:
+def _belongs(trial: TrialFacts, cell: Result) -> bool:
     """Tell whether a planned trial would have its cells in the table of this one."""
     return (
         trial.is_measured
@@ -221,7 +224,7 @@ def _system_of(trial: TrialFacts) -> str:
 
 
 def _phases(
-    cells: Sequence[Cell], planned: Sequence[TrialFacts] = ()
+    cells: Sequence[Result], planned: Sequence[TrialFacts] = ()
 ) -> dict[tuple[str, str], str]:
     """Return phases and their operations, with the name of a phase where an operation has several.
 
@@ -240,7 +243,7 @@ def _phases(
     }
 
 
-def _rounds_head(cells: Sequence[Cell], options: Options, titled: Collection[str]) -> str:
+def _rounds_head(cells: Sequence[Result], options: Options, titled: Collection[str]) -> str:
     parameters, size = cells[0].parameters, cells[0].size_bytes
     left_out = {"size", "threads", SYSTEM, *titled}
     others = {name: value for name, value in parameters.items() if name not in left_out}
@@ -249,7 +252,7 @@ def _rounds_head(cells: Sequence[Cell], options: Options, titled: Collection[str
     return " ".join([*words, options.head or "Results"])
 
 
-def _notes(cells: Sequence[Cell]) -> Iterable[str]:
+def _notes(cells: Sequence[Result]) -> Iterable[str]:
     names = _phases(cells)
     several = {
         (cell.operation, names[cell.phase, cell.operation]): cell.iterations
@@ -262,6 +265,9 @@ def _notes(cells: Sequence[Cell]) -> Iterable[str]:
             f"{operation.upper()}/sec{named}: all requests of {iterations} iterations over their"
             " total time.\n"
         )
+    most = max((len(cell.trials) for cell in cells), default=1)
+    if most > 1:
+        yield f"Rates: all requests of up to {most} trials over their total time.\n"
     failed = sum(cell.failed for cell in cells)
     if failed:
         yield f"Failed requests ({failed:,}) are not counted in any rate.\n"
@@ -271,24 +277,31 @@ def _notes(cells: Sequence[Cell]) -> Iterable[str]:
             f"Nor are requests ({unwritten:,}) for objects whose own put had failed, which are no"
             " failures of their own.\n"
         )
-    yield from (f"{note}\n" for note in bound_note(cells))
+    yield from (f"{note}\n" for note in standing_notes(cells))
 
 
-def _threads_head(cell: Cell) -> str:
+def _threads_head(cell: Result) -> str:
     operation = cell.operation
     operation += f" ({cell.phase})" if cell.phase != cell.operation else ""
     words = [cell.target, operation, _parameters_in_words(cell), f"round {cell.round}"]
     return ", ".join(word for word in words if word)
 
 
-def _spread_line(cells: Sequence[Cell], options: Options) -> str:
-    spread = next((found for cell in cells if (found := _spread(cell, options))), None)
-    kind = "± is not known" if spread is None else f"mean ± {spread.kind}"
+SPREADS: Mapping[str, str] = {
+    "seconds": "standard deviation of the one-second rates",
+    "trials": "standard deviation of the trials' rates",
+}
+"""What this layout's ± is, by what a reader chose."""
+
+
+def _spread_line(cells: Sequence[Result], options: Options) -> str:
+    is_known = any(_spread(cell, options) for cell in cells)
+    spread = f"mean ± {SPREADS[options.spread]}" if is_known else "± is not known"
     size = "10^6" if options.megabyte == "MB" else "2^20"
-    return f"{kind}; MB = {size} bytes"
+    return f"{spread}; MB = {size} bytes"
 
 
-def _threads_column(cells: Sequence[Cell], threads: int, options: Options) -> ThreadsColumn:
+def _threads_column(cells: Sequence[Result], threads: int, options: Options) -> ThreadsColumn:
     cell = next((cell for cell in cells if (cell.clients or 0) == threads), None)
     if cell is None or not cell.good:
         return ThreadsColumn(threads=threads, files_per_s=None, megabytes_per_s=None)
@@ -297,16 +310,25 @@ def _threads_column(cells: Sequence[Cell], threads: int, options: Options) -> Th
     data: MeasuredRow | None = None
     if cell.bytes:
         of_bytes = spread.bytes_per_s / megabyte if spread is not None else None
-        data = measured(cell.bytes_per_s / megabyte, of_bytes)
+        data = measured(cell.pooled_bytes_per_s / megabyte, of_bytes)
     return ThreadsColumn(
         threads=threads,
-        files_per_s=measured(cell.requests_per_s, spread.requests_per_s if spread else None),
+        files_per_s=measured(cell.pooled_requests_per_s, spread.requests_per_s if spread else None),
         megabytes_per_s=data,
     )
 
 
-def _spread(cell: Cell, options: Options) -> Spread | None:
-    return cell.spread_of_trials if options.spread == "trials" else cell.spread_of_seconds
+def _spread(cell: Result, options: Options) -> Deviation | None:
+    if options.spread == "seconds":
+        return cell.spread_of_seconds
+    rates = cell.trial_rates
+    if len(rates) < 2:
+        return None
+    return Deviation(
+        n=len(rates),
+        requests_per_s=stdev(one.requests_per_s for one in rates),
+        bytes_per_s=stdev(one.bytes_per_s for one in rates),
+    )
 
 
 def _planned_threads(findings: Findings) -> list[int]:
@@ -316,10 +338,10 @@ def _planned_threads(findings: Findings) -> list[int]:
         for trial in findings.trials
         if trial.is_measured and (threads := trial.parameters.get("threads")) is not None
     }
-    return sorted(planned | {cell.clients or 0 for cell in findings.totals})
+    return sorted(planned | {cell.clients or 0 for cell in findings.rounds})
 
 
-def _parameters(cell: Cell, without: Sequence[str]) -> str:
+def _parameters(cell: Result, without: Sequence[str]) -> str:
     return _without(cell.parameters, without)
 
 
@@ -328,14 +350,14 @@ def _without(parameters: Mapping[str, object], names: Sequence[str]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def _parameters_in_words(cell: Cell) -> str:
+def _parameters_in_words(cell: Result) -> str:
     return describe_parameters(
         {name: value for name, value in cell.parameters.items() if name != "threads"}
     )
 
 
-def _grouped(cells: Iterable[Cell], key: Callable[[Cell], object]) -> list[list[Cell]]:
-    groups: dict[object, list[Cell]] = {}
+def _grouped(cells: Iterable[Result], key: Callable[[Result], object]) -> list[list[Result]]:
+    groups: dict[object, list[Result]] = {}
     for cell in cells:
         groups.setdefault(key(cell), []).append(cell)
     return list(groups.values())

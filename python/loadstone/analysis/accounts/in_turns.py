@@ -1,0 +1,92 @@
+"""Trials of two arms that ran in turns: side by side, so that a drift hits both alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from loadstone.analysis.accounts.account import Measurement
+from loadstone.analysis.statistics.days import Arms
+from loadstone.analysis.statistics.ratios import Ratio, geometric_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The values of both arms in one turn, and when the first of the turn's trials began."""
+
+    a: float
+    b: float
+    started_unix_ns: int | None
+
+
+def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[Pair]:
+    """Return the values of both arms in each turn that both have, where these are two or more.
+
+    A turn is a block, or a round where one block is all there is; one that an arm lacks, for its
+    trial was left out or never ran, is no pair. Both arms must have begun their trials of it before
+    the next turn begins, which is read off the clock: rounds are repeated phase by phase, one
+    target after the other, and another tool's files may have been made in any order.
+    """
+    has_blocks = len({one.block for one in (*a, *b)}) > 1
+    arms = [_by_turn(own, has_blocks=has_blocks) for own in (a, b)]
+    if not all(arms):
+        return []
+    common = [turn for turn in arms[0] if turn in arms[1]]
+    begun = {
+        turn: [one.started_unix_ns for own in arms for one in own[turn].values()] for turn in common
+    }
+    is_clocked = all(None not in starts for starts in begun.values())
+    if len(common) < 2 or not (is_clocked or has_blocks):
+        return []
+    if is_clocked:
+        common.sort(key=lambda turn: min(start or 0 for start in begun[turn]))
+        spans = [sorted(start or 0 for start in begun[turn]) for turn in common]
+        if any(one[-1] >= next_[0] for one, next_ in pairwise(spans)):
+            return []
+    return [
+        Pair(
+            a=_mean_of(arms[0][turn], arms[1][turn]),
+            b=_mean_of(arms[1][turn], arms[0][turn]),
+            started_unix_ns=min(starts) if (starts := [s for s in begun[turn] if s]) else None,
+        )
+        for turn in common
+        if arms[0][turn].keys() & arms[1][turn].keys()
+    ]
+
+
+Turns = Mapping[int, Mapping[int, Measurement]]
+"""The trial of each round in each turn."""
+
+
+def _by_turn(own: Sequence[Measurement], *, has_blocks: bool) -> Turns:
+    """Return the trials of an arm by turn and round; none where two are in one place."""
+    found: dict[int, dict[int, Measurement]] = {}
+    for one in own:
+        if one.block is None:
+            return {}
+        rounds = found.setdefault(one.block if has_blocks else one.round, {})
+        if one.round in rounds:
+            return {}
+        rounds[one.round] = one
+    return found
+
+
+def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
+    """Return the units that are compared: pairs or trials, or the days that these are of."""
+    pairs = pairs_in_turns(a, b) if is_one_run else []
+    if pairs:
+        arms = Arms(a=[one.a for one in pairs], b=[one.b for one in pairs], is_paired=True)
+        starts = [one.started_unix_ns for one in pairs]
+        return arms.over_days(starts, starts)
+    arms = Arms(a=[one.value for one in a], b=[one.value for one in b], is_paired=False)
+    return arms.over_days([one.started_unix_ns for one in a], [one.started_unix_ns for one in b])
+
+
+def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Ratio:
+    """Return the ratio of one case: of pairs where both arms ran in turns."""
+    pairs = pairs_in_turns(a, b) if is_one_run else []
+    found = arms_of(a, b, is_one_run=is_one_run).ratio
+    return replace(found, n_a=len(pairs) or len(a), n_b=len(pairs) or len(b))
+
+
+def _mean_of(own: Mapping[int, Measurement], other: Mapping[int, Measurement]) -> float:
+    return geometric_mean([one.value for round_, one in own.items() if round_ in other])

@@ -1,0 +1,118 @@
+"""A result: one operation of one case over its trials, judged once, and read by everything else.
+
+Nothing but this has a printed rate, a spread or a standing: reports, comparisons, histories and
+thresholds show what stands here and compute none of it again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.judgements.standing import Standing, reason_words, standing_of
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.measured.part import UNWRITTEN
+from loadstone.results.record import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Cell):
+    """A cell that has been judged.
+
+    `verdict` is what limited it, `reasons` are the ids of the rules that its standing follows from.
+    `example` is what came back with the first of its most frequent error.
+    """
+
+    verdict: Verdict | None
+    standing: Standing
+    reasons: tuple[str, ...]
+    example: str
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it must not be used."""
+        return self.standing == "void"
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the target can do at least so much."""
+        return self.standing == "bound"
+
+    @property
+    def limit(self) -> str:
+        """The id of what limited it; empty where nothing was asked."""
+        return self.verdict.rule if self.verdict is not None else ""
+
+    @property
+    def limit_words(self) -> str:
+        """What kept the rate from being higher, in words: one limit, or what makes it invalid."""
+        if self.verdict is None:
+            return ""
+        return reason_words(self.verdict.limit if self.verdict.effect == "invalid" else self.limit)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The labels that its standing does not follow from: how certain it is, how narrow."""
+        return tuple(label for label in self.labels if label not in self.reasons)
+
+    @property
+    def most_frequent_error(self) -> str:
+        """The kind of the most frequent error; empty where none failed."""
+        return next((kind for kind in self.errors if kind != UNWRITTEN), "")
+
+
+def judged(cell: Cell, verdict: Verdict | None, examples: Mapping[str, Record]) -> Result:
+    """Return a cell with its standing; `examples` are the records of its trials, by their ids."""
+    standing, reasons = standing_of(_names(cell.labels, verdict))
+    return Result(
+        **{field.name: getattr(cell, field.name) for field in fields(Cell)},
+        verdict=verdict,
+        standing=standing,
+        reasons=reasons,
+        example=_example(cell, examples),
+    )
+
+
+def _names(labels: Sequence[str], verdict: Verdict | None) -> Iterable[str]:
+    yield from labels
+    # The verdict repeats a label that is a check of the accounting: the label says it.
+    for limit in (verdict.limit, *verdict.also) if verdict is not None else ():
+        if limit.removeprefix("INVALID(").rstrip(")") not in labels:
+            yield limit
+
+
+def chosen_verdict(verdicts: Sequence[tuple[int, Verdict]]) -> Verdict | None:
+    """Return the verdict of several: one that voids before others, else that of most requests.
+
+    Each comes with its requests; of the same limit, the one that is proven best speaks.
+    """
+    for _, verdict in verdicts:
+        if verdict.effect == "invalid":
+            return verdict
+    weights: dict[str, int] = {}
+    for requests, verdict in verdicts:
+        weights[verdict.rule] = weights.get(verdict.rule, 0) + requests
+    if not weights:
+        return None
+    most = max(weights, key=lambda rule: weights[rule])
+    own = [verdict for _, verdict in verdicts if verdict.rule == most]
+    return min(own, key=lambda verdict: verdict.grade or "Z")
+
+
+def _example(cell: Cell, examples: Mapping[str, Record]) -> str:
+    """Return the first message of the most frequent error that a trial kept one of."""
+    kind = next((kind for kind in cell.errors if kind != UNWRITTEN), None)
+    if kind is None:
+        return ""
+    for trial in cell.trials:
+        record = examples.get(trial)
+        messages: Mapping[str, object] = (record.summary if record else {}).get(
+            "error_examples"
+        ) or {}
+        found = messages.get(kind)
+        # The executor of queries keeps the messages of each operation apart.
+        inner = messages.get(cell.operation)
+        if isinstance(inner, Mapping):
+            found = inner.get(kind, found)
+        if found:
+            return str(found)
+    return ""

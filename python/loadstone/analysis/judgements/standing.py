@@ -1,0 +1,51 @@
+"""What a rate may be taken for: decided here once, from the labels and the limit of a result."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from loadstone.analysis.rules import Effect, find_rule
+
+Standing = Literal["valid", "bound", "void"]
+"""What the target does, the least that it can do, or nothing: then the number must not be used."""
+
+EFFECTS: Mapping[Effect, Standing] = {"invalid": "void", "bound": "bound"}
+
+CHECKS = {"errors": "too many requests failed", "steady": "the rate was not steady"}
+"""Checks of a verdict that no label stands for."""
+
+
+def standing_of(names: Iterable[str]) -> tuple[Standing, tuple[str, ...]]:
+    """Return what labels and limits make of a number, and which of them do.
+
+    A void number is void for one reason or several; that it would be a bound, too, says nothing.
+    """
+    found: dict[Standing, dict[str, None]] = {"void": {}, "bound": {}}
+    for name in names:
+        standing = EFFECTS.get(find_rule(name.partition("(")[0]).effect)
+        if standing is not None:
+            found[standing][name] = None
+    for standing, reasons in found.items():
+        if reasons:
+            return standing, tuple(reasons)
+    return "valid", ()
+
+
+def may_be_compared(one: Standing, other: Standing, reasons: Iterable[str]) -> bool:
+    """Tell whether a ratio of two numbers with these standings says something of the targets.
+
+    A void number stands in no ratio, and a number is not held against a bound. Nor are two bounds
+    of the client's own: their ratio is the client's. What both sides share leaves the ratio be.
+    """
+    if one != other or one == "void":
+        return False
+    return one == "valid" or all(find_rule(name).is_on_both_sides for name in reasons)
+
+
+def reason_words(name: str) -> str:
+    """Return a reason of a standing, or a limit, in a few words; a check by what it checks."""
+    rule, _, check = name.partition("(")
+    found = find_rule(rule)
+    if check:
+        named = check.rstrip(")")
+        return CHECKS.get(named) or find_rule(named).short or found.short
+    return found.short or found.says

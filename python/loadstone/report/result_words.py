@@ -1,0 +1,167 @@
+"""A result in words: how every report prints its rate, its spread, its times and its limit."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from loadstone import units
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.judgements.standing import Standing, reason_words
+from loadstone.analysis.limits.cell_verdicts import NO_SUCH_LABEL
+from loadstone.analysis.measured.part import UNWRITTEN
+from loadstone.analysis.rules import label_words
+from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN, Mean
+
+NOT_KNOWN = "–"
+MARKS: dict[Standing, str] = {"valid": "", "bound": "≥ ", "void": "× "}
+"""What stands before a rate."""
+
+MARK_WORDS: dict[Standing, str] = {"void": "× must not be used", "bound": "≥ a lower bound"}
+LIMIT_NOTE = (
+    "Limited by: what kept the rate from being higher, with the grade of its proof: A confirmed by"
+    " an intervention, B two counters, C one."
+)
+
+
+def rate_words(one: Result) -> str:
+    """Return a rate with its mark: "≥ 8,050/s"."""
+    if not one.good:
+        return NOT_KNOWN
+    return f"{MARKS[one.standing]}{units.format_rate(one.requests_per_s)}"
+
+
+def data_words(one: Result) -> str:
+    """Return the data that a rate moves, with its mark."""
+    if not one.bytes:
+        return NOT_KNOWN
+    return f"{MARKS[one.standing]}{units.format_byte_rate(one.bytes_per_s)}"
+
+
+def ends_words(mean: Mean | None, scale: float = 1) -> str:
+    """Return the ends of a spread: of the interval, or the least and the most trial."""
+    if mean is None or not mean.is_spread:
+        return NOT_KNOWN
+    low, high = (units.format_number(end / scale) for end in (mean.low, mean.high))
+    return f"{low}–{high}"
+
+
+def data_ends_words(one: Result) -> str:
+    """Return the ends of the spread of the data, in the unit of the rate itself."""
+    scale = 1024 ** max(0, int(math.log(one.bytes_per_s, 1024))) if one.bytes_per_s else 1
+    return ends_words(one.byte_rate, scale)
+
+
+def spread_head(means: Iterable[Mean]) -> str:
+    """Return what a column of spreads holds."""
+    kinds = {one.is_interval for one in means if one.is_spread}
+    if len(kinds) > 1:
+        return "Spread"
+    return "95 % interval" if kinds == {True} else "Least–most"
+
+
+def spread_note(means: Sequence[Mean]) -> str:
+    """Return what rates are means of, and what their spreads are; empty for single trials."""
+    repeated = [one for one in means if one.is_spread]
+    if not repeated:
+        return ""
+    counts, days = sorted({one.n for one in repeated}), max(one.days for one in repeated)
+    many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    of = f"geometric mean of {many} trials" + (f" of {days} days" if days > 1 else "")
+    kinds = {one.is_interval for one in repeated}
+    if kinds == {True}:
+        return f"Rate: {of}, with its 95 % interval."
+    if kinds == {False}:
+        return f"Rate: {of}, with the least and the most of them."
+    return (
+        f"Rate: {of}; from {INTERVAL_TRIALS_MIN} on with its 95 % interval, else with the least and"
+        " the most."
+    )
+
+
+def marks_note(results: Iterable[Result]) -> str:
+    """Return what the marks before rates mean, where there are some."""
+    standings = {one.standing for one in results if one.good}
+    words = [text for standing, text in MARK_WORDS.items() if standing in standings]
+    return f"{'; '.join(words)}." if words else ""
+
+
+def notes_below(results: Sequence[Result]) -> Iterable[str]:
+    """Yield what a reader must know below a table of results."""
+    yield from filter(None, (spread_note([one.rate for one in results]), marks_note(results)))
+
+
+def standing_notes(results: Sequence[Result]) -> Iterable[str]:
+    """Say which results are void or bounds, for a layout that has no room for a mark."""
+    for standing, words in (("void", "Must not be used"), ("bound", "At least so much")):
+        own = [one for one in results if one.standing == standing]
+        if own:
+            reasons = dict.fromkeys(reason_words(name) for one in own for name in one.reasons)
+            yield f"{words} ({', '.join(reasons)}): {'; '.join(one.name for one in own)}."
+
+
+def failed_words(one: Result) -> str:
+    """Return the share of requests that failed; unknown where another tool does not state it."""
+    if one.failed_if_stated is None:
+        return NOT_KNOWN
+    return f"{units.format_number(100 * one.failed / one.requests, 2)} %" if one.failed else "0"
+
+
+def limit_words(one: Result, *, graded: bool = False) -> str:
+    """Return what limited a result: "client CPU", with its grade "client CPU B"."""
+    grade = one.verdict.grade if graded and one.verdict is not None else None
+    return f"{one.limit_words} {grade}" if grade else one.limit_words or NOT_KNOWN
+
+
+def quantile_words(latency: Latency | None, name: str) -> str:
+    """Return a quantile with its unit, as a bound where only that is known."""
+    if latency is None:
+        return NOT_KNOWN
+    if name in latency.at_least:
+        return f"≥ {units.format_duration(latency.at_least[name])}"
+    value = latency.quantiles[name]
+    return NOT_KNOWN if value is None else units.format_duration(value)
+
+
+def operation_words(one: Result) -> str:
+    """Return an operation, and its phase where that has a name of its own."""
+    return one.operation if one.operation == one.phase else f"{one.operation} ({one.phase})"
+
+
+def errors_words(results: Iterable[Result]) -> tuple[str, str]:
+    """Return how many requests failed and the most frequent error, and an example of it."""
+    counts: dict[str, int] = {}
+    examples: dict[str, str] = {}
+    failed = requests = 0
+    for one in results:
+        failed, requests = failed + one.failed, requests + one.requests
+        for kind, count in one.errors.items():
+            if kind == UNWRITTEN:
+                continue
+            counts[kind] = counts.get(kind, 0) + count
+        if one.example:
+            examples.setdefault(one.most_frequent_error, one.example)
+    if not failed:
+        return "", ""
+    kind = max(counts, key=lambda name: counts[name])
+    words = f"{units.format_count(failed)} of {units.format_count(requests)} failed"
+    words += f"; {units.format_count(counts[kind])} × {kind.replace('_', ' ')}"
+    return words, examples.get(kind, "")
+
+
+def evidence_words(evidence: Sequence[Evidence]) -> str:
+    """Return evidence as a list: metric, value, what it was held against, and where."""
+    return "; ".join(map(_evidence, evidence))
+
+
+def _evidence(one: Evidence) -> str:
+    if one.threshold == NO_SUCH_LABEL:
+        return f"labelled: {label_words(one.metric)}"
+    unit = f" {one.unit}" if one.unit else ""
+    threshold = "" if one.threshold is None else f" (threshold {_shown(one.threshold)}{unit})"
+    place = f" on {one.place}" if one.place else ""
+    return f"{one.metric} {_shown(one.value)}{unit}{threshold}{place}"
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else units.format_number(float(value))

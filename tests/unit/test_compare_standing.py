@@ -1,0 +1,45 @@
+"""What a comparison claims of numbers that are bounds, void, or not told apart."""
+
+from dataclasses import replace
+
+import pytest
+
+from loadstone.analysis.accounts import claims, comparison
+from loadstone.analysis.accounts.account import Account
+from tests.unit.test_compare import arm, only, rates
+
+
+@pytest.mark.parametrize("label", ["INSTRUMENT_CPU", "CLIENT_NIC"])
+def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> None:
+    b = arm("b", {"get": rates(200)})
+    a = as_bound(arm("a", {"get": rates(100)}), label)
+    found = only(comparison.compare(a, b))
+    assert (found.verdict, found.standings) == ("void", ("bound", "valid"))
+    # Nor is one bound of the client's held against another.
+    assert only(comparison.compare(a, as_bound(b, label))).verdict == "void"
+
+
+def test_bounds_that_both_arms_share_stand_in_a_ratio() -> None:
+    a, b = (arm(name, {"get": rates(rate)}) for name, rate in (("a", 100), ("b", 200)))
+    shared = [as_bound(one, "SHARED_HOST") for one in (a, b)]
+    assert only(comparison.compare(*shared)).verdict == "faster"
+    across = only(comparison.compare(a, shared[1]))
+    assert across.verdict == "void"
+    assert claims.ACROSS in claims.reasons([across])
+
+
+def as_bound(account: Account, rule: str) -> Account:
+    bounds = [replace(m, standing="bound", reasons=(rule,)) for m in account.measurements]
+    return replace(account, measurements=tuple(bounds))
+
+
+def test_an_interval_that_touches_one_claims_nothing() -> None:
+    """Mann-Whitney may see a difference that the interval does not."""
+    a = arm("a", {"get": [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]})
+    b = arm("b", {"get": [106.0, 107.0, 108.0, 109.0, 110.0, 400.0]})
+    found = only(comparison.compare(a, b))
+    assert found.p_holm is not None
+    assert found.p_holm < comparison.ALPHA
+    assert found.ratio.low is not None
+    assert found.ratio.low < 1 < found.ratio.ratio
+    assert found.verdict == "not resolved"
