@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from loadstone.cli.screen import forecast as forecasting
 from loadstone.cli.screen import live_screen, progress
 from loadstone.execution.events import (
     Event,
+    HostNews,
     Resting,
     TrialEnded,
     TrialFailed,
@@ -89,6 +91,21 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
     assert skipped.startswith(f"[-/3] {name}: ")
     assert skipped.endswith(": as before")
     assert "\x1b" not in shown.err
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, lambda: Terminal()])
+def test_what_a_host_says_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, stream: Callable[[], io.StringIO]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    screen = stream()
+    monkeypatch.setattr(sys, "stderr", screen)
+    view = progress.make_view([planned(1)])
+    view.show(HostNews(document=document(), text="lost: \x1b]0;title\x07", is_problem=True))
+    view.close()
+    assert "]0;title" in screen.getvalue()
+    assert "\x1b]" not in screen.getvalue()
+    assert "\x07" not in screen.getvalue()
 
 
 def test_who_wants_quiet_hears_what_went_wrong_alone(

@@ -14,7 +14,7 @@ from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.session import HostSession
-from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from tests.unit.test_hosts import standing
 
 SUMMARY: dict[str, Any] = {
@@ -34,6 +34,20 @@ def summary_text(**values: Any) -> str:
     return json.dumps(SUMMARY | values)
 
 
+def rows(**values: Any) -> bytes:
+    """Return a packed row of an interval, as the agent of host "a" tells it but for `values`."""
+    row = {
+        **dict.fromkeys(INTERVAL_SCHEMA.names), "agent": "a", "outcome": "ok",
+        "second": 1, "requests": 1, "objects": 1, "bytes": 1,
+    }  # fmt: skip
+    return INTERVAL_SCHEMA.of_rows([row | values]).pack()
+
+
+def reading(**values: Any) -> bytes:
+    row = {**dict.fromkeys(PROBE_SCHEMA.names), "host": "a", "time_unix_ns": 10**18}
+    return PROBE_SCHEMA.of_rows([row | values]).pack()
+
+
 @pytest.mark.parametrize(
     ("word", "body", "reason"),
     [
@@ -49,6 +63,15 @@ def summary_text(**values: Any) -> str:
         ("end", {"summary": summary_text(iterations=[{}])}, "without end_ns"),
         ("hello", {"calibration": '{"age_s": "old"}'}, "hello.loadstone: Field required"),
         ("nonsense", {}, "no message"),
+        ("figures", {"rows": rows(requests=None), "live": json.dumps(LIVE)}, "requests"),
+        ("figures", {"rows": rows(bytes=-1), "live": json.dumps(LIVE)}, "bytes"),
+        ("figures", {"rows": rows(response=b"x"), "live": json.dumps(LIVE)}, "histogram"),
+        ("figures", {"rows": rows(agent="b"), "live": json.dumps(LIVE)}, "others: b"),
+        ("figures", {"rows": rows(agent=None), "live": json.dumps(LIVE)}, "others: None"),
+        ("probes", {"rows": reading(time_unix_ns=None)}, "time_unix_ns"),
+        ("probes", {"rows": reading(time_unix_ns=-(2**63))}, "time_unix_ns"),
+        ("probes", {"rows": reading(host="b")}, "others: b"),
+        ("want", {"sha256": "0", "offset": -1}, "want.offset"),
     ],
 )
 def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(

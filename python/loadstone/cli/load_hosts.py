@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import extras
+from loadstone.cli import extras, plain
 from loadstone.documents.manifest import JoinedHost
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
@@ -73,4 +73,4 @@ def secrets_of(campaign: Campaign) -> set[str]:
 
 def tell(line: str) -> None:
     """Tell the user what to do while the hosts join."""
-    print(line, file=sys.stderr, flush=True)
+    print(plain(line), file=sys.stderr, flush=True)

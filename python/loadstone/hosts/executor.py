@@ -382,8 +382,12 @@ class _TrialOnHosts:
     def _take_rows(self, host: TrialHost, rows: Table | None, live: Live) -> None:
         times = None
         if rows is not None:
+            try:
+                times = count(host, rows)
+            except ValueError as error:
+                self._lose(host, f"its agent told figures that cannot be read: {error}")
+                return
             self._output.intervals(rows)
-            times = count(host, rows)
         self._live.note(host.name, live, times)
         most = self._failures_max
         if most is None or not host.failed or self._reason is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_args
 
-from pydantic import PlainValidator, TypeAdapter, ValidationError
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from loadstone import _loadgen
@@ -35,13 +35,25 @@ class Secrets(TypedDict):
     files: dict[str, str]
 
 
-def _table_of(schema: _loadgen.Schema) -> PlainValidator:
+NUMBER_MAX = 1 << 62
+"""Numbers below it can be added to each other, and go into any table and message."""
+
+Number = Annotated[int, Field(ge=0, lt=NUMBER_MAX)]
+
+
+def _table_of(schema: _loadgen.Schema, *numbers: str) -> PlainValidator:
+    """Return what reads a table, whose columns `numbers` have a number in each row."""
+
     def read(value: object) -> Table:
         if not isinstance(value, bytes):
             raise ValueError("found no bytes of a table")
         table = Table.unpack(value)
         if table.schema != schema:
             raise ValueError("found a table with other columns")
+        for name in numbers:
+            column = table[name]
+            if not all(value is not None and 0 <= value < NUMBER_MAX for value in column):
+                raise ValueError(f"found a row without a number in {name}")
         return table
 
     return PlainValidator(read)
@@ -82,8 +94,8 @@ def _whole(summary: Summary) -> Summary:
     return summary
 
 
-IntervalRows = Annotated[Table, _table_of(_loadgen.INTERVALS)]
-ProbeRows = Annotated[Table, _table_of(_loadgen.PROBES)]
+IntervalRows = Annotated[Table, _table_of(_loadgen.INTERVALS, "second", "requests", "bytes")]
+ProbeRows = Annotated[Table, _table_of(_loadgen.PROBES, "time_unix_ns")]
 ActionRows = Annotated[Table, _table_of(_loadgen.ACTIONS)]
 RequestRows = Annotated[Table, _table_of(_loadgen.REQUESTS)]
 LiveText = Annotated[Live, _document_of(Live)]
@@ -184,7 +196,7 @@ class Want(OfTrial):
     """A host lacks a file of the trial, from a place on."""
 
     sha256: str
-    offset: int
+    offset: Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +245,7 @@ class ClockReading:
     """A host's time since 1970, in answer to a question for it."""
 
     question: int
-    host_ns: int
+    host_ns: Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

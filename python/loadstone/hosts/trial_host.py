@@ -57,20 +57,24 @@ def end_ns(host: TrialHost) -> int:
 
 
 def count(host: TrialHost, rows: Table) -> Histogram | None:
-    """Add rows to a host's counts, and return the response times of their last second."""
-    last: int | None = None
-    times: Histogram | None = None
-    names = ("outcome", "second", "requests", "bytes", "response")
-    for outcome, second, requests, size, response in zip(
-        *(rows[name] for name in names), strict=True
-    ):
+    """Add rows to a host's counts, and return the response times of their last second.
+
+    Raises ValueError, and counts nothing, where these times are no histogram.
+    """
+    responses = [
+        (second, response)
+        for second, response in zip(rows["second"], rows["response"], strict=True)
+        if response is not None
+    ]
+    times = Histogram() if responses else None
+    last = max((second for second, _ in responses), default=None)
+    for second, response in responses:
+        if second == last and times is not None:
+            times.add(response)
+    names = ("outcome", "requests", "bytes")
+    for outcome, requests, size in zip(*(rows[name] for name in names), strict=True):
         host.requests += requests
         host.bytes += size
         if outcome not in ("ok", "unwritten"):
             host.failed += requests
-        if response is not None:
-            if last is None or second > last:
-                last, times = second, Histogram()
-            if second == last and times is not None:
-                times.add(response)
     return times

@@ -11,6 +11,7 @@ from loadstone import units
 from loadstone.campaign.parameters import describe_parameters
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.cli import plain
 from loadstone.cli.screen.forecast import Forecast
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.documents.summary import Live, Summary
@@ -318,7 +319,8 @@ class _PlainView:
         # A closed pipe is no reason to stop hours of measuring.
         with contextlib.suppress(OSError):
             line = f"[{number or self._number}/{self._trials}] {text}"
-            print(line, file=sys.stderr, flush=True)
+            # A host of the run may have told of it.
+            print(plain(line), file=sys.stderr, flush=True)
 
 
 class _TerminalView:
@@ -404,7 +406,7 @@ class _TerminalView:
         return text
 
     def _keep(self, mark: str, text: str) -> None:
-        self._console.print(f"{mark} {text}", markup=False)
+        self._console.print(f"{mark} {plain(text)}", markup=False)
 
 
 def _one_line(text: str) -> str:
