@@ -71,9 +71,8 @@ impl std::fmt::Debug for Rados {
 
 /// One connection and the namespaces that are open on it: one for each bucket of the dataset.
 struct Instance {
-    // Before the connection, so that they are closed before it is.
     contexts: Vec<OnceLock<PoolContext>>,
-    connection: Connection,
+    connection: Arc<Connection>,
 }
 
 impl Instance {
@@ -193,7 +192,7 @@ impl Driver for Rados {
         memory::keep_freed(bytes_written.max(bytes_read));
         let buckets = usize::try_from(trial.dataset.buckets).expect("buckets fit in memory");
         let open = |_| {
-            let connection = Connection::open(&access, in_flight)?;
+            let connection = Arc::new(Connection::open(&access, in_flight)?);
             let contexts = std::iter::repeat_with(OnceLock::new).take(buckets).collect();
             Ok(Instance { contexts, connection })
         };

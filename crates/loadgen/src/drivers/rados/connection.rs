@@ -1,7 +1,9 @@
 //! A connection to a cluster, and the namespaces of a pool that are open on it.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::marker::PhantomData;
 use std::ptr;
+use std::sync::Arc;
 
 use super::library::{Cluster, Context, Library, Listing, library, refused, text};
 use super::settings::Access;
@@ -157,7 +159,7 @@ impl Connection {
     }
 
     /// Opens a namespace of the pool. It sends nothing, so it does not wait.
-    pub(super) fn namespace(&self, namespace: &str) -> Result<PoolContext, c_int> {
+    pub(super) fn namespace(self: &Arc<Self>, namespace: &str) -> Result<PoolContext, c_int> {
         let mut context = ptr::null_mut();
         // SAFETY: the handle is written to a place of ours.
         let result = unsafe {
@@ -174,14 +176,14 @@ impl Connection {
             // SAFETY: as above.
             unsafe { full_try(context) };
         }
-        Ok(PoolContext { library: self.library, context })
+        Ok(PoolContext { connection: Arc::clone(self), context })
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: every context and every request in flight keeps the driver that owns this,
-        // so none is left.
+        // SAFETY: every context keeps its connection, and every request in flight its context, so
+        // none is left.
         unsafe { (self.library.rados_shutdown)(self.cluster) };
     }
 }
@@ -206,8 +208,10 @@ fn why_refused(number: c_int, is_configured: bool) -> &'static str {
 }
 
 /// A namespace of a pool, opened for I/O. Several threads may use it.
+///
+/// It keeps its connection: a list that was given up goes on aside, after the trial has ended.
 pub(super) struct PoolContext {
-    library: &'static Library,
+    connection: Arc<Connection>,
     pub(super) context: Context,
 }
 
@@ -219,8 +223,9 @@ unsafe impl Sync for PoolContext {}
 
 impl Drop for PoolContext {
     fn drop(&mut self) {
-        // SAFETY: clients forget the contexts of requests that are still in flight.
-        unsafe { (self.library.rados_ioctx_destroy)(self.context) };
+        // SAFETY: clients forget the contexts of requests that are still in flight, and the
+        // connection is shut down later.
+        unsafe { (self.connection.library.rados_ioctx_destroy)(self.context) };
     }
 }
 
@@ -231,10 +236,11 @@ impl PoolContext {
         let (mut is_required, mut bytes) = (0, 0);
         // SAFETY: the context is open, and the places are ours.
         let result = unsafe {
-            let asks = self.library.rados_ioctx_pool_requires_alignment2;
+            let library = self.connection.library;
+            let asks = library.rados_ioctx_pool_requires_alignment2;
             match asks(self.context, &raw mut is_required) {
                 0 if is_required != 0 => {
-                    let how = self.library.rados_ioctx_pool_required_alignment2;
+                    let how = library.rados_ioctx_pool_required_alignment2;
                     how(self.context, &raw mut bytes)
                 }
                 result => result,
@@ -244,25 +250,26 @@ impl PoolContext {
     }
 
     /// Begins to list the namespace. It blocks.
-    pub(super) fn list(&self) -> Result<Names, c_int> {
+    pub(super) fn list(&self) -> Result<Names<'_>, c_int> {
+        let library = self.connection.library;
         let mut listing = ptr::null_mut();
         // SAFETY: the listing is written to a place of ours, and closed when it is dropped.
-        let result =
-            unsafe { (self.library.rados_nobjects_list_open)(self.context, &raw mut listing) };
-        if result < 0 { Err(-result) } else { Ok(Names { library: self.library, listing }) }
+        let result = unsafe { (library.rados_nobjects_list_open)(self.context, &raw mut listing) };
+        if result < 0 {
+            return Err(-result);
+        }
+        Ok(Names { library, listing, _context: PhantomData })
     }
 }
 
-/// The names of the objects in a namespace. Its context must be open as long as it lives.
-pub(super) struct Names {
+/// The names of the objects in a namespace, whose context stays open as long as this lives.
+pub(super) struct Names<'a> {
     library: &'static Library,
     listing: Listing,
+    _context: PhantomData<&'a PoolContext>,
 }
 
-// SAFETY: a listing belongs to no thread; `&mut` keeps two from using it at once.
-unsafe impl Send for Names {}
-
-impl Names {
+impl Names<'_> {
     /// Returns the next name; it blocks.
     pub(super) fn next(&mut self) -> Result<Option<String>, c_int> {
         let mut name: *const c_char = ptr::null();
@@ -284,7 +291,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for Names<'_> {
     fn drop(&mut self) {
         // SAFETY: opened once, closed once.
         unsafe { (self.library.rados_nobjects_list_close)(self.listing) };
