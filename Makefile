@@ -190,9 +190,28 @@ test-real: $(STAMPS)/extension servers ## install and start real servers, and te
 	run $(REAL_ALONE); \
 	exit $$status
 
+# AddressSanitizer, which a stable compiler has too, in a target of its own. Its runtime is the C compiler's, which
+# must be there before Python; with PYTHONMALLOC each of Python's objects is watched. Reports go to files, since
+# a process of a test may die unseen.
+MEMORY_TESTS ?= tests/docs/test_commands.py
+MEMORY_PYTHON := build/memory/python
+MEMORY_REPORTS := $(CURDIR)/build/memory/report
+.PHONY: test-memory
+test-memory: $(STAMPS)/extension ## look for wrong uses of memory: the documents' commands under AddressSanitizer
+	@rm -rf build/memory; mkdir -p $(MEMORY_PYTHON); host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address PYO3_PYTHON="$$PWD/$(BIN)/python" \
+		cargo build $(CHECKED) -p loadstone-loadgen-py --target "$$host" --target-dir target/memory --quiet; \
+	cp -rs "$$PWD/python/loadstone" $(MEMORY_PYTHON); \
+	ln -sf "$$PWD/target/memory/$$host/release/lib_loadgen.so" $(MEMORY_PYTHON)/loadstone/_loadgen.abi3.so; \
+	PYTHONPATH="$$PWD/$(MEMORY_PYTHON)" PYTHONMALLOC=malloc LD_PRELOAD="$$(cc -print-file-name=libasan.so)" \
+		ASAN_OPTIONS=detect_leaks=0:log_path=$(MEMORY_REPORTS) \
+		$(PYTEST) -p no:faulthandler -m 'not real and not long' $(PYTEST_OPTIONS) $(MEMORY_TESTS); \
+	! cat $(MEMORY_REPORTS)* 2>/dev/null
+
 # Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
 .PHONY: test-long
 test-long: $(STAMPS)/extension servers ## run the tests that take minutes or hours: more seeds, more histories
+	@$(MAKE) test-memory
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --release --workspace --quiet -- --ignored
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 
