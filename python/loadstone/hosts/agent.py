@@ -31,8 +31,7 @@ from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import MessageStream
-from loadstone.hosts.scratch import scratch
-from loadstone.hosts.sent_files import SentFiles, named_in
+from loadstone.hosts.sent_files import SentFiles, agent_folder, named_in
 from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock
@@ -63,7 +62,7 @@ async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
 async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
     with contextlib.ExitStack() as stack:
         try:
-            folder = stack.enter_context(scratch())
+            folder = stack.enter_context(agent_folder())
         except OSError as error:
             raise _unwritable(invitation, str(tempfile.gettempdir()), error, "TMPDIR") from error
         clock = SteadyClock()

@@ -1,20 +1,28 @@
 """Files that trials name by their SHA-256: a host asks for them piece by piece, and keeps them.
 
-One piece is under way at a time. What a host has is not sent again.
+One piece is under way at a time. What a host has is not sent again until its agent ends, whose
+folder goes with it. Where an agent was killed, the next one removes its folder.
 """
 
 import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from loadstone.documents.trial import ScriptFileDocument, TrialDocument
+from loadstone.results.files import durable
 
 PIECE_BYTES = 1 << 20
 KEPT_BYTES_MAX = 4 << 30
 """How much a host keeps of files; those of earlier trials make room first."""
+
+PREFIX = "loadstone-agent-"
+LOCK = ".lock"
 
 Ask = Callable[[str, int], tuple[int, bytes]]
 """Asks for a file by its SHA-256 from a place on; returns its whole size and the piece there."""
@@ -99,3 +107,31 @@ def named_in(document: TrialDocument) -> list[ScriptFileDocument]:
     if not script:
         return []
     return [file for file in (script.get("subjects"), script.get("requests")) if file]
+
+
+@contextlib.contextmanager
+def agent_folder() -> Iterator[str]:
+    """Make a folder for as long as the context lasts, and remove those of agents that were killed.
+
+    An agent holds a lock in its folder, which the kernel drops when the agent dies.
+    """
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
+        # It gets its name when it is locked: an agent that starts now would take it for abandoned.
+        draft = f"{LOCK}.tmp"
+        lock = durable.FolderLock(Path(folder), draft)
+        Path(folder, draft).rename(Path(folder, LOCK))
+        try:
+            yield folder
+        finally:
+            lock.release()
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in parent.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            facts = folder.lstat()
+            is_own = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+            # One that has no lock yet is being made.
+            if is_own and (folder / LOCK).exists() and not durable.is_locked(folder / LOCK):
+                shutil.rmtree(folder, ignore_errors=True)

@@ -27,7 +27,11 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
     try:
         async with asyncio.timeout(CONNECT_S):
             context = context_of_host(invitation.authority, identity)
-            reader, writer = await asyncio.open_connection(address, port, ssl=context)
+            # A certificate names an address without the interface that it is reached by.
+            name = address.partition("%")[0]
+            reader, writer = await asyncio.open_connection(
+                address, port, ssl=context, server_hostname=name
+            )
             stream = MessageStream(reader, writer)
             first = messages.read_asked(*await stream.receive())
     except TimeoutError as error:
