@@ -318,7 +318,7 @@ def without_line(number: int) -> Change:
             swap(",229934319", ",-5"),
             ["line 2", "elapsed_nanoseconds", "-5"],
         ),
-        ("nectar", nectar("put"), swap("status,", "state,"), ["line 1", "unknown head"]),
+        ("nectar", nectar("put"), swap("status,", "state,"), ["line 1", '"status"']),
         ("nectar", nectar("put"), swap("bench3/bench-7,", ""), ["line 2", "has 4 fields"]),
         ("nectar", ("bench-put.csvot.csv",), swap("0", "0"), ["-csvot file"]),
         ("nectar", ("elbencho.csv",), swap("ISO", "ISO"), ["nectar"]),

@@ -21,10 +21,13 @@ from tests.unit.old_formats import (
     fio_direction,
     fio_document,
     fio_entry,
+    iperf_document,
+    iperf_start,
+    iperf_sum,
     warp_text,
     with_clock,
 )
-from tests.unit.test_importers import NOTHING, findings
+from tests.unit.test_importers import DATA, NOTHING, findings
 
 
 def imported(form: str, paths: Sequence[Path], hints: Hints = NOTHING) -> Imported:
@@ -283,6 +286,14 @@ def test_elbenchos_older_tables_are_read(tmp_path: Path) -> None:
     assert cell.trial_rates[0].started_unix_ns == 1_605_930_107_990_000_000
 
 
+def test_the_reads_of_a_mix_of_elbencho_2_0_are_known_by_their_rate(tmp_path: Path) -> None:
+    path = tmp_path / "mix.csv"
+    row = ELBENCHO_ROW.replace("READ", "RWMIX30")
+    path.write_text(f"{ELBENCHO_1_4},rwmix read IOPS [last]\n{row},1000\n")
+    found = findings(imported("elbencho", [path]), tmp_path / "run").totals
+    assert [(one.operation, one.requests) for one in found] == [("write", 2048), ("read", 10)]
+
+
 def test_an_elbencho_table_may_have_a_head_for_each_benchmark(tmp_path: Path) -> None:
     newer = f"{ELBENCHO_1_4},version,command"
     row = f'{ELBENCHO_ROW},3.1-10,"elbencho" "-r" "--limitread" "100m"'
@@ -319,3 +330,93 @@ def test_what_is_not_stated_is_null_in_json_and_no_number_on_screen(
     assert cell["load"]["clients"] is None
     assert cell["failed_requests"] is None
     assert document["run"]["started"] is None
+
+
+# iperf3
+
+
+def test_files_of_iperf3_at_the_same_time_are_one_load(tmp_path: Path) -> None:
+    text = json.dumps(iperf_document())
+    cell = only_cell("iperf3", tmp_path, text, text)
+    assert (cell.bytes_per_s, cell.clients, len(cell.trials)) == (200 * 2**20, 2, 1)
+    assert cell.failed_if_stated is None
+    later = text.replace("1700000000", "1700000060")
+    cell = only_cell("iperf3", tmp_path / "later", text, later)
+    assert (cell.bytes_per_s, cell.clients, len(cell.trials)) == (100 * 2**20, 1, 2)
+
+
+def test_a_servers_file_has_a_test_after_the_other(tmp_path: Path) -> None:
+    intervals = [{"sum": iperf_sum(second, 100, sender=False)} for second in range(2)]
+    texts = []
+    for begun in (1_700_000_000, 1_700_000_060):
+        document = iperf_document(intervals=intervals)
+        document["start"]["timestamp"]["timesecs"] = begun
+        texts.append(json.dumps(document, indent=1))
+    path = tmp_path / "server.json"
+    path.write_text("\n".join(texts))
+    found = imported("iperf3", [path])
+    # The server receives what its client sends.
+    assert [(one.phase, one.block) for one in found.trials] == [("receive", 1), ("receive", 2)]
+
+
+def test_the_events_of_a_stream_are_one_test(tmp_path: Path) -> None:
+    document = iperf_document()
+    events = [("start", document["start"])]
+    events += [("interval", one) for one in document["intervals"]]
+    events += [("end", document["end"])]
+    text = "".join(f"{json.dumps({'event': name, 'data': data})}\n" for name, data in events)
+    assert only_cell("iperf3", tmp_path, text).bytes == 200 * 2**20
+
+
+def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
+    intervals = [
+        {
+            "sum": iperf_sum(second, 100, sender=True),
+            "sum_bidir_reverse": iperf_sum(second, 50, sender=False),
+        }
+        for second in range(2)
+    ]
+    both = iperf_document(start=iperf_start(bidir=1), intervals=intervals)
+    path = tmp_path / "both.json"
+    path.write_text(json.dumps(both))
+    found = findings(imported("iperf3", [path]), tmp_path / "run").totals
+    assert [(one.operation, one.bytes_per_s / 2**20) for one in found] == [
+        ("send", 100),
+        ("receive", 50),
+    ]
+    path.write_text(json.dumps(iperf_document(start=iperf_start(bidir=1))))
+    with pytest.raises(InputError, match="one name"):
+        imported("iperf3", [path])
+
+
+def test_what_udp_was_limited_to_is_carried(tmp_path: Path) -> None:
+    """Until 3.12 UDP has one sum, of what was sent."""
+    limit = 8 * 100 * 2**20
+    start = iperf_start(protocol="UDP", blksize=1024, target_bitrate=limit)
+    end = {"sum": {**iperf_document()["end"]["sum_sent"], "lost_packets": 7}}
+    cell = only_cell("iperf3", tmp_path, json.dumps(iperf_document(start=start, end=end)))
+    assert cell.requests == 204_800
+    (trial,) = imported("iperf3", [tmp_path / "file-1"]).trials
+    assert trial.rate_limit_per_s == pytest.approx(102_400)
+    assert trial.source["sum"]["lost_packets"] == 7
+
+
+# nectar
+
+
+def test_nectars_columns_are_known_by_their_names(tmp_path: Path) -> None:
+    head = "status,completion_time_unix_nano,elapsed_nanoseconds,object_name,more"
+    rows = "".join(f"201,{n + 1}000000000,5000000,o{n},x\n" for n in range(20, 30))
+    cell = only_cell("nectar", tmp_path, f"\ufeff{head}\n{rows}")
+    assert (cell.operation, cell.requests, cell.clients) == ("put", 10, None)
+    assert cell.failed_if_stated == 0
+
+
+@pytest.mark.parametrize(("has_console", "failed"), [(True, 0), (False, None)])
+def test_without_its_console_nectars_failed_reads_are_not_stated(
+    tmp_path: Path, *, has_console: bool, failed: int | None
+) -> None:
+    names = ["bench-get.csv", *(["bench-get.stdout.txt"] if has_console else [])]
+    found = imported("nectar", [DATA / name for name in names], Hints(operation="get"))
+    (cell,) = findings(found, tmp_path / "run").totals
+    assert cell.failed_if_stated == failed

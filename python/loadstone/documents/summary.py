@@ -148,7 +148,7 @@ class StatedLatency(TypedDict):
 
     count: Whole
     mean_ns: Number
-    min_ns: Whole
+    min_ns: Whole | None
     max_ns: Whole
     quantiles_ns: dict[str, Whole]
 

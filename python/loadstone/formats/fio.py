@@ -4,9 +4,7 @@ Of a job fio keeps totals, so a trial has no seconds: its requests stand where t
 at the end. Latency is fio's completion latency (clat), from submission to completion; of a job
 that distributes its total latency alone (`lat_percentiles`, `disable_clat`), that one (lat).
 
-Which unit a number has is told by the names that fio has given it, not by a version: times are
-`clat` in microseconds up to 2.21 and `clat_ns` from 2.99 on, and `io_bytes` are KiB unless
-`io_kbytes` stands beside them, from 2.21 on. Bytes are checked against `bw`, always KiB/s.
+Units are those of the names that each version has, as `fio_direction` reads them.
 """
 
 import re
@@ -19,14 +17,23 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from loadstone.errors import InputError
-from loadstone.formats import reading
+from loadstone.formats.fio_direction import (
+    KIBIBYTE,
+    NS_PER_MS,
+    has,
+    optional_number,
+    rows_of,
+    runtime_ms,
+    source_of_times,
+    stated_times,
+    times_of,
+    total_requests,
+)
 from loadstone.formats.imported import (
     SECOND_NS,
     Hints,
     Imported,
     ImportedTrial,
-    Row,
-    Stated,
     join_parts,
     load_parameters,
     settle,
@@ -39,14 +46,8 @@ DIRECTIONS = ("read", "write", "trim")
 UNIFIED = "mixed"
 """What `unified_rw_reporting` writes in the place of all directions."""
 
-TIMES: Mapping[str, int] = {"clat_ns": 1, "clat": 1000, "lat_ns": 1, "lat": 1000}
-"""Which times a job may have, each with its unit in nanoseconds; completion's come first."""
-
 PACED = ("rate_iops", "rate", "thinktime")
 ALL_CLIENTS = "All clients"
-TOLERANCE = 0.02
-NS_PER_MS = 1_000_000
-KIBIBYTE = 1024
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
@@ -259,10 +260,10 @@ def _entry(
 ) -> ImportedTrial:
     options = stated or JobOptions()
     done = _directions(entry)
-    runtime_ns = max(_runtime_ms(one) for _, one in done) * NS_PER_MS
+    runtime_ns = max(runtime_ms(one) for _, one in done) * NS_PER_MS
     failed = entry.find("total_err")
     failures = failed.whole() if failed is not None else 0
-    rows = [row for direction, one in done for row in _rows(name, direction, one)]
+    rows = [row for direction, one in done for row in rows_of(name, direction, one)]
     if failures and len(rows) == 1:
         # fio counts requests as it submits them.
         (row,) = rows
@@ -294,9 +295,10 @@ def _entry(
         stated={
             direction: times
             for direction, one in done
-            if not _has(_times(one), "bins") and (times := _stated(one, _total(one)[0])) is not None
+            if not has(times_of(one), "bins")
+            and (times := stated_times(one, total_requests(one)[0])) is not None
         },
-        source={direction: {**one.mapping(), **_source_of_times(one)} for direction, one in done},
+        source={direction: {**one.mapping(), **source_of_times(one)} for direction, one in done},
         **_pace(options, jobs, size, [direction for direction, _ in done]),
     )
 
@@ -368,88 +370,22 @@ def _rates(direction: str, entries: Sequence[JsonNode], jobs: int | None) -> Fio
         iops=total("iops"),
         # Until 3.2 in KiB alone.
         bw_bytes=kibibytes * KIBIBYTE if in_bytes is None and kibibytes is not None else in_bytes,
-        bw_min=_number(alone, "bw_min") if alone is not None else None,
-        bw_max=_number(alone, "bw_max") if alone is not None else None,
+        bw_min=optional_number(alone, "bw_min") if alone is not None else None,
+        bw_max=optional_number(alone, "bw_max") if alone is not None else None,
         jobs=jobs,
     )
 
 
-def _runtime_ms(one: JsonNode) -> int:
-    return one.at("runtime").whole(largest=LARGEST // NS_PER_MS)
-
-
-def _number(one: JsonNode, name: str) -> float | None:
-    found = one.find(name)
-    return None if found is None else found.number()
-
-
-def _times(one: JsonNode) -> JsonNode | None:
-    """Return the times that a job distributes: completion's, else those of the whole."""
-    named = [own for name in TIMES if (own := one.find(name)) is not None]
-    counted = [own for own in named if (own.find("N") or own.at("max")).number()]
-    spread = [own for own in counted if _has(own, "percentile") or _has(own, "bins")]
-    return next(iter([*spread, *counted]), None)
-
-
-def _has(node: JsonNode | None, name: str) -> bool:
-    found = node.find(name) if node is not None else None
-    return found is not None and bool(found.mapping())
-
-
 def _has_all_bins(entries: Sequence[JsonNode]) -> bool:
-    return all(_has(_times(one), "bins") for entry in entries for _, one in _directions(entry))
-
-
-def _source_of_times(one: JsonNode) -> Mapping[str, Any]:
-    """Return the times without their distribution, which the record has as a histogram."""
-    return {
-        name: {key: value for key, value in times.mapping().items() if key != "bins"}
-        for name in TIMES
-        if (times := one.find(name)) is not None
-    }
-
-
-def _stated(one: JsonNode, requests: int) -> Stated | None:
-    """Return the times that plain JSON states: percentiles, and no distribution."""
-    times = _times(one)
-    if times is None:
-        return None
-    unit = TIMES[times.path[-1]]
-    listed = times.find("percentile")
-    quantiles = {
-        round(reading.number(one.place, "percentile", share) / 100, 9): ns.whole() * unit
-        for share, ns in (listed.entries() if listed is not None else ())
-        # Until 2.2 fio fills its list of percentiles up with these.
-        if not (share == "0.00" and ns.value == 0)
-    }
-    # Until 3.18 the number of times is not stated; each completed request has one.
-    counted = times.find("N")
-    return Stated(
-        count=counted.whole() if counted is not None else requests,
-        mean_ns=times.at("mean").number() * unit,
-        min_ns=times.at("min").whole() * unit,
-        max_ns=times.at("max").whole() * unit,
-        quantiles_ns=quantiles,
-    )
-
-
-def _total(one: JsonNode) -> tuple[int, bool]:
-    """Return the number of requests, and whether fio states it: from 2.1.14 on.
-
-    Before, it follows from the rate, of which fio cuts off what is behind the point.
-    """
-    total = one.find("total_ios")
-    if total is not None:
-        return total.whole(), True
-    return round(one.at("iops").number() * _runtime_ms(one) / 1000), False
+    return all(has(times_of(one), "bins") for entry in entries for _, one in _directions(entry))
 
 
 def _notes(name: str, entry: JsonNode) -> Iterator[str]:
     for direction, one in _directions(entry):
-        times = _times(one)
+        times = times_of(one)
         if times is not None and times.path[-1].startswith("lat"):
             yield f"{name}: times are fio's lat, which holds submission too"
-        if not _total(one)[1]:
+        if not total_requests(one)[1]:
             yield (
                 f"{name}, {direction}: this version of fio does not count requests; they follow"
                 " from its rate, which it cuts to a whole number"
@@ -464,82 +400,6 @@ def _side_by_side(jobs: Sequence[FioJob]) -> Iterator[str]:
     for group, names in groups.items():
         if group is not None and len(names) > 1:
             yield f"{', '.join(names)} ran at the same time: each had only a part of the target"
-
-
-def _bytes(one: JsonNode, what: str) -> int:
-    """Return the bytes moved, which are KiB where no `io_kbytes` stands beside them."""
-    moved = one.at("io_bytes").whole()
-    if one.find("io_kbytes") is None:
-        moved *= KIBIBYTE
-    rate, runtime_ms = one.find("bw"), _runtime_ms(one)
-    if rate is not None and runtime_ms:
-        expected = moved / KIBIBYTE * 1000 / runtime_ms
-        # Both are cut to whole KiB.
-        if abs(rate.number() - expected) > 2 + TOLERANCE * expected:
-            one.place.refuse(
-                f"{what}: bw {rate.number():g} KiB/s does not fit {moved} bytes in {runtime_ms} ms",
-                reading.EDITED,
-            )
-    return moved
-
-
-def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
-    requests, is_counted = _total(one)
-    what = f'job "{name}", {direction}'
-    moved = _bytes(one, what)
-    runtime_ms = _runtime_ms(one)
-    if runtime_ms and is_counted:
-        rate, expected = one.at("iops").number(), requests / runtime_ms * 1000
-        # Until 2.1.14 rates are whole numbers.
-        if abs(rate - expected) > 1:
-            reading.agree(one.place, f"{what}: iops", rate, expected, TOLERANCE)
-    yield Row(
-        operation=direction,
-        outcome="ok",
-        # At the end: no second of the window claims all requests as its own.
-        second=runtime_ms * NS_PER_MS // SECOND_NS,
-        requests=requests,
-        objects=0,
-        bytes=moved,
-        service=_histogram(one, what),
-    )
-
-
-def _histogram(one: JsonNode, what: str) -> bytes | None:
-    from loadstone._loadgen import Histogram
-
-    times = _times(one)
-    if times is None or not _has(times, "bins"):
-        return None
-    bins = dict(times.at("bins").entries())
-    unit = TIMES[times.path[-1]]
-    # Until 2.20 by the number of the group and not by its time.
-    bits = bins.pop("FIO_IO_U_PLAT_BITS", None)
-    for fact in ("FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"):
-        bins.pop(fact, None)
-    histogram = Histogram()
-    for key, count in bins.items():
-        value = reading.whole(one.place, "bins", key)
-        if bits is not None:
-            value = _time_of_group(value, bits.whole(smallest=1, largest=16))
-        if value * unit > LARGEST:
-            one.place.refuse(f"{what}: no time is as long as group {key}", reading.EDITED)
-        if count.whole():
-            histogram.record(max(1, value * unit), count.whole())
-    counted = times.find("N")
-    if counted is not None:
-        what = f"{what}: latencies counted"
-        reading.agree(one.place, what, histogram.count, counted.whole(), 0.0)
-    return histogram.encode()
-
-
-def _time_of_group(group: int, bits: int) -> int:
-    """Return the middle of a group of fio's histogram, as `plat_idx_to_val` of stat.c has it."""
-    groups = 1 << bits
-    if group < 2 * groups:
-        return group
-    shift = min((group >> bits) - 1, 63)
-    return int((1 << (shift + bits)) + (group % groups + 0.5) * (1 << shift))
 
 
 def _size(text: str) -> int | None:

@@ -55,7 +55,7 @@ class Stated:
 
     count: int
     mean_ns: float
-    min_ns: int
+    min_ns: int | None
     max_ns: int
     quantiles_ns: Mapping[float, int] = field(default_factory=dict)
 
@@ -182,12 +182,13 @@ def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
         members = [one for one in parts if any(row.operation == operation for row in one.rows)]
         stated = [one.stated[operation] for one in members if operation in one.stated]
         count = sum(one.count for one in stated)
+        least = [one.min_ns for one in stated if one.min_ns is not None]
         if len(stated) < len(members) or not count:
             continue
         found[operation] = Stated(
             count=count,
             mean_ns=sum(one.mean_ns * one.count for one in stated) / count,
-            min_ns=min(one.min_ns for one in stated),
+            min_ns=min(least) if len(least) == len(stated) else None,
             max_ns=max(one.max_ns for one in stated),
         )
     return found

@@ -1,7 +1,13 @@
-"""iperf3: bytes of each second of a network path, which is the ceiling of what goes over it."""
+"""iperf3: bytes of each second of a network path, which is the ceiling of what goes over it.
+
+A server's file has a document for each test, and --json-stream a line for each event of one test.
+Of both directions at once each has a sum of its own name from 3.11 on. What UDP lost stands in the
+source: a datagram that does not arrive is no request that failed.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
@@ -16,13 +22,16 @@ from loadstone.formats.imported import (
     Imported,
     ImportedTrial,
     Row,
+    load_parameters,
     settle,
     stem_of,
 )
-from loadstone.formats.json_document import JsonNode, read_document
+from loadstone.formats.json_document import JsonNode, read_documents
 from loadstone.formats.reading import LARGEST
 
 TOLERANCE = 0.001
+NS_PER_MS = 1_000_000
+BACK = "sum_bidir_reverse"
 
 
 class IperfSettings(TypedDict, total=False):
@@ -30,6 +39,7 @@ class IperfSettings(TypedDict, total=False):
 
     reverse: int
     protocol: str
+    bidir: int
 
 
 class IperfPeer(TypedDict, total=False):
@@ -42,13 +52,17 @@ class IperfInterval(TypedDict, total=False):
     """What a line of the test says of itself; one of its start may be omitted from the sums."""
 
     omitted: bool
+    sender: bool
 
 
 class IperfEnd(TypedDict, total=False):
     """What a test says of itself as a whole; it is kept as it is printed."""
 
+    sum: Object | None
     sum_sent: Object | None
     sum_received: Object | None
+    sum_sent_bidir_reverse: Object | None
+    sum_received_bidir_reverse: Object | None
     cpu_utilization_percent: Object | None
 
 
@@ -61,73 +75,136 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     files = []
     version = None
     for path in paths:
-        document = read_measurement(path)
-        version = str(document.at("start", "version").value)
-        files.append([_trial(document, hints)])
+        documents = _documents(path)
+        for document in documents:
+            _check_end(document)
+        version = str(documents[0].at("start", "version").value)
+        files.append([_trial(document, hints) for document in documents])
     return Imported(
         tool="iperf3", name=stem_of(paths[0]), trials=settle(files, hints), tool_version=version
     )
 
 
 def read_measurement(path: Path) -> JsonNode:
-    """Return the document of a measurement that came to its end."""
-    document = read_document(path)
-    error = document.find("error")
-    if error is not None and error.value:
-        raise InputError(f'"{path}": iperf3 ended with "{error.value}"')
-    if not document.at("intervals").items():
-        document.place.refuse("has no intervals", reading.TRUNCATED)
+    """Return the document of a measurement that came to its end, and says what arrived."""
+    document = _documents(path)[-1]
+    _check_end(document)
     document.at("end", "sum_received").mapping()
     return document
+
+
+def _documents(path: Path) -> list[JsonNode]:
+    """Return the documents of a file, the events of a stream put together as one."""
+    documents = read_documents(path)
+    if documents[0].find("event") is None:
+        return documents
+    merged: list[dict[str, Any]] = []
+    for event in documents:
+        name, data = str(event.at("event").value), event.at("data").value
+        if name == "start" or not merged:
+            merged.append({"intervals": []})
+        if name == "interval":
+            merged[-1]["intervals"].append(data)
+        else:
+            merged[-1][name] = data
+    return [JsonNode(documents[0].place, one) for one in merged]
+
+
+def _check_end(document: JsonNode) -> None:
+    error = document.find("error")
+    if error is not None and error.value:
+        raise InputError(f'"{document.place.path}": iperf3 ended with "{error.value}"')
+    if not document.at("intervals").items():
+        document.place.refuse("has no intervals", reading.TRUNCATED)
+    document.at("end").mapping()
 
 
 def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     start = document.at("start", "test_start")
     settings = start.read_as(_SETTINGS)
-    is_reverse = bool(settings.get("reverse"))
     block = start.at("blksize").whole(smallest=1)
     streams = start.at("num_streams").whole(smallest=1)
-    operation = "receive" if is_reverse else "send"
-    rows = tuple(_rows(document, operation, block))
+    end = document.at("end").read_as(_END)
+    is_reverse = bool(settings.get("reverse"))
+    rows = list(_rows(document, "sum", block, is_reverse=is_reverse))
+    if settings.get("bidir"):
+        if document.at("intervals").items()[0].find(BACK) is None:
+            document.place.refuse(
+                "has both directions under one name, as iperf3 has them before 3.11",
+                "measure each direction by itself",
+            )
+        rows += _rows(document, BACK, block, is_reverse=not is_reverse)
+        streams *= 2
     length_ns = round(document.at("intervals").items()[-1].at("sum", "end").positive() * SECOND_NS)
-    total = document.at("end", "sum_received" if is_reverse else "sum_sent", "bytes").whole()
-    moved = sum(row.bytes for row in rows)
-    reading.agree(document.place, "bytes of all intervals", moved, total, TOLERANCE)
+    operations = list(dict.fromkeys(row.operation for row in rows))
+    if not operations:
+        document.place.refuse("has no interval that is not omitted", reading.TRUNCATED)
+    if len(operations) == 1:
+        _check_total(document, operations[0], sum(row.bytes for row in rows))
     peer = document.at("start").find("connecting_to")
     host = peer.read_as(_PEER).get("host") if peer is not None else None
-    seconds = document.at("start", "timestamp", "timesecs").whole(largest=LARGEST // SECOND_NS)
-    end = document.at("end").read_as(_END)
+    stamp = document.at("start", "timestamp")
+    # To the millisecond from 3.20 on.
+    exact = stamp.find("timemillisecs")
+    begun_ns = (
+        exact.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS
+        if exact is not None
+        else stamp.at("timesecs").whole(largest=LARGEST // SECOND_NS) * SECOND_NS
+    )
     return ImportedTrial(
         target=hints.target or host or "network",
         workload=f"iperf3 {settings.get('protocol', 'TCP')}",
-        phase=operation,
-        parameters={"threads": streams, "size": block},
+        phase=operations[0] if len(operations) == 1 else "both",
+        parameters=load_parameters(streams, block),
         clients=streams,
-        rows=rows,
+        rows=tuple(rows),
         window_ns=(0, length_ns),
-        started_unix_ns=seconds * SECOND_NS,
+        started_unix_ns=begun_ns,
         counts_failures=False,
         size_bytes=block,
-        source={
-            "sum_sent": end.get("sum_sent"),
-            "sum_received": end.get("sum_received"),
-            "cpu_utilization_percent": end.get("cpu_utilization_percent") or {},
-        },
+        source={key: value for key, value in end.items() if value},
+        **_pace(start, streams, block),
     )
 
 
-def _rows(document: JsonNode, operation: str, block: int) -> Iterator[Row]:
+def _check_total(document: JsonNode, operation: str, moved: int) -> None:
+    """Hold the bytes of all intervals against their sum; UDP had one sum of what was sent."""
+    end = document.at("end")
+    total = end.find("sum_received" if operation == "receive" else "sum_sent")
+    if total is None and operation == "send":
+        total = end.find("sum")
+    if total is not None:
+        what = "bytes of all intervals"
+        reading.agree(document.place, what, moved, total.at("bytes").whole(), TOLERANCE)
+
+
+def _pace(start: JsonNode, streams: int, block: int) -> dict[str, Any]:
+    """Return the limit of each stream's rate that was asked for, which is said from 3.7 on."""
+    limit = start.find("target_bitrate")
+    if limit is None or not limit.number():
+        return {}
+    bits_per_s = limit.number()
+    return {
+        "paced_by": f"--bitrate {bits_per_s:g}",
+        "rate_limit_per_s": bits_per_s / 8 * streams / block,
+    }
+
+
+def _rows(document: JsonNode, name: str, block: int, *, is_reverse: bool) -> Iterator[Row]:
     for index, interval in enumerate(document.at("intervals").items(), start=1):
-        one = interval.at("sum")
-        if one.read_as(_INTERVAL).get("omitted"):
+        one = interval.at(name)
+        facts = one.read_as(_INTERVAL)
+        if facts.get("omitted"):
             continue
+        # From 3.7 on it says whose the file is: a server receives what its client sends.
+        is_sender = facts.get("sender", not is_reverse)
         moved = one.at("bytes").whole()
         rate = 8 * moved / one.at("seconds").positive()
         what = f"interval {index}: bits_per_second"
         bits = one.at("bits_per_second").number()
         reading.agree(document.place, what, bits, rate, TOLERANCE)
         yield Row(
-            operation=operation,
+            operation="send" if is_sender else "receive",
             outcome="ok",
             second=round(one.at("start").number(LONGEST_S)),
             requests=max(1, round(moved / block)),

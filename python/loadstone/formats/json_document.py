@@ -115,17 +115,23 @@ class JsonNode:
 
 
 def read_document(path: Path) -> JsonNode:
-    """Read a file's last JSON object; the line of a mistake is named.
+    """Read a file's last JSON object: those before it are reports of what was done so far."""
+    return read_documents(path)[-1]
 
-    Programs print warnings before their JSON, reports of what they have done so far, and farewells
-    after it. Those lines are skipped; an object begins at the begin of a line.
+
+def read_documents(path: Path) -> list[JsonNode]:
+    """Read the JSON objects of a file, one at least; the line of a mistake is named.
+
+    Programs print warnings before their JSON, and farewells after it. Those lines are skipped; an
+    object begins at the begin of a line.
     """
     text = read_text(path)
-    document = None
+    documents = []
     end = 0
     while not text.lstrip().startswith("[") and (found := _OBJECT.search(text, end)) is not None:
         document, end = _parse(FileLine(path), text, found.start(1))
-    return document if document is not None else parse_document(FileLine(path), text)
+        documents.append(document)
+    return documents or [parse_document(FileLine(path), text)]
 
 
 _OBJECT = re.compile(r"^[ \t]*(\{)", re.MULTILINE)

@@ -176,6 +176,17 @@ def _work(
     moved = round(_optional(place, row, f"{before}MiB [last]") * MEBIBYTE)
     entries = round(_optional(place, row, f"{before}entries [last]"))
     rate = _optional(place, row, f"{before}IOPS [last]")
+    if rate and block_bytes and f"{before}MiB [last]" not in row:
+        # elbencho 2.0 has the rate of a mix's reads, and not how many they were.
+        requests = max(1, round(rate * time_ms / 1000))
+        return _Work(
+            operation=operation,
+            requests=requests,
+            entries=0,
+            bytes=requests * block_bytes,
+            exact_ms=None,
+            stated=_stated(place, row, f"{before}IO lat us", requests),
+        )
     is_block_wise = rate and block_bytes and (moved or (megabytes == "0" and not entries))
     if not is_block_wise:
         stated = _stated(place, row, f"{before}Ent lat us", entries)

@@ -23,12 +23,11 @@ from loadstone.formats.imported import (
 from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
-SIMPLE = ("completion_time_unix_nano", "object_name", "transaction_id", "status")
-HEADS = {
-    (*SIMPLE, "elapsed_nanoseconds"): "simple",
-    (*SIMPLE, "headers_elapsed_nanoseconds", "elapsed_nanoseconds"): "reading",
-    (SIMPLE[0], "method", *SIMPLE[1:], "elapsed_nanoseconds"): "mixed",
-}
+COMPLETION = "completion_time_unix_nano"
+NEEDED = (COMPLETION, "object_name", "status", "elapsed_nanoseconds")
+KINDS = {"headers_elapsed_nanoseconds": "reading", "method": "mixed"}
+"""Which benchmark has written a table, by a column that others have not."""
+
 LINE_MAX = 1 << 16
 OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
 OPERATION_OF_STATUS = {"201": "put", "204": "delete", "202": "post"}
@@ -123,7 +122,7 @@ def _is_table(path: Path) -> bool:
             f'"{path}" is a -csvot file, which counts requests over time without their times',
             "give the file of -csv",
         )
-    return first.startswith("completion_time_unix_nano")
+    return COMPLETION in first
 
 
 def _first_line(path: Path) -> str:
@@ -166,14 +165,14 @@ def _stem(path: Path) -> str:
 
 def _table(path: Path, console: Console | None, hints: Hints) -> NectarTable:
     head = head_of(path)
-    kind = HEADS[tuple(head)]
+    kind = next((kind for column, kind in KINDS.items() if column in head), "simple")
     size = (console.size_bytes if console else None) or hints.size_bytes
     threads = (console.threads if console else None) or hints.threads
     completions: Completions | None = None
     count = 0
     operation = (console.operation if console else None) or hints.operation
     for place, row in rows_of(path, head):
-        end_ns = reading.whole(place, SIMPLE[0], row[SIMPLE[0]], smallest=1)
+        end_ns = reading.whole(place, COMPLETION, row[COMPLETION], smallest=1)
         elapsed_ns = reading.whole(place, "elapsed_nanoseconds", row["elapsed_nanoseconds"])
         if elapsed_ns >= end_ns:
             place.refuse("takes longer than the time since 1970", reading.EDITED)
@@ -262,11 +261,12 @@ def _notes(table: NectarTable, name: str) -> Iterator[str]:
 
 
 def head_of(path: Path) -> Sequence[str]:
-    """Return the names of the columns of a -csv file, one of `HEADS`."""
-    head = _first_line(path)
-    if tuple(head.split(",")) not in HEADS:
-        FileLine(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
-    return head.split(",")
+    """Return the names of the columns of a -csv file."""
+    head = _first_line(path).split(",")
+    missing = [name for name in NEEDED if name not in head]
+    if missing:
+        FileLine(path, 1).refuse(f'has no column "{missing[0]}"', reading.EDITED)
+    return head
 
 
 def rows_of(path: Path, head: Sequence[str]) -> Iterator[tuple[FileLine, Mapping[str, str]]]:

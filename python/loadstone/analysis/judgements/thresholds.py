@@ -156,7 +156,7 @@ def _latency(threshold: Threshold, latency: Latency | None) -> tuple[bool | None
     value = latency.quantiles[threshold.metric]
     if value is not None:
         return threshold.is_met(value), f"{name} {units.format_duration(value)}"
-    least, most = latency.min_ns, latency.max_ns
+    least, most = latency.min_ns or 0, latency.max_ns
     if threshold.metric in latency.at_least:
         # Its true time is anything from the time-out on.
         least, most = latency.at_least[threshold.metric], 1 << 63

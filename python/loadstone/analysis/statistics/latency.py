@@ -51,7 +51,7 @@ class Latency:
 
     count: int
     mean_ns: float
-    min_ns: int
+    min_ns: int | None
     max_ns: int
     quantiles: Mapping[str, int | None]
     unresolved: Mapping[str, str]
