@@ -97,6 +97,11 @@ SUFFIXES = {
     "iperf3": ".json",
     "datasafe": ".txt",
     "tpch": ".md",
+    "cosbench": ".csv",
+    "hsbench": ".csv",
+    "sai3-bench": ".tsv",
+    "ior": ".txt",
+    "mdtest": ".txt",
 }
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {

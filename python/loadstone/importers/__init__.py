@@ -13,7 +13,19 @@ from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 from loadstone.formats import fio, iperf3, rados_bench
 from loadstone.formats.imported import Hints, Imported
-from loadstone.importers import datasafe, elbencho, nectar, tpch, warp
+from loadstone.importers import (
+    cosbench,
+    datasafe,
+    elbencho,
+    hsbench,
+    ior,
+    mdtest,
+    mlpstorage,
+    nectar,
+    sai3_bench,
+    tpch,
+    warp,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +60,23 @@ IMPORTERS: Mapping[str, Importer] = {
         ),
         Importer(name="elbencho", summary="elbencho: --csvfile or --jsonfile", read=elbencho.read),
         Importer(name="iperf3", summary="iperf3: --json", read=iperf3.read),
+        Importer(
+            name="cosbench",
+            summary="COSBench: the table of a workload in its archive, w1-NAME.csv",
+            read=cosbench.read,
+        ),
+        Importer(name="hsbench", summary="hsbench: -o (CSV) or -j (JSON)", read=hsbench.read),
+        Importer(
+            name="sai3-bench", summary="sai3-bench: results.tsv of a folder", read=sai3_bench.read
+        ),
+        Importer(name="ior", summary="IOR: text, or summaryFormat CSV or JSON", read=ior.read),
+        Importer(name="mdtest", summary="mdtest: its summary of rates", read=mdtest.read),
+        Importer(
+            name="mlpstorage",
+            summary="MLPerf Storage: summary.json of a run",
+            read=mlpstorage.read,
+            is_summary=True,
+        ),
         Importer(
             name="datasafe",
             summary="Datasafe: the log of its statistics",

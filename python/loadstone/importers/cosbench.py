@@ -1,0 +1,152 @@
+"""COSBench: the table of a workload in its archive, a row for each operation of each stage.
+
+Times are milliseconds, in classes of ten; a rate is operations by a second of the stage's window,
+which no table states and which therefore follows from both. Its own dates have no time zone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints, Imported, ImportedTrial, Stated, settle, workloads_of
+from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
+
+NEEDED = ("Op-Name", "Op-Count", "Byte-Count", "Throughput", "Bandwidth", "Succ-Ratio")
+OPERATIONS = {"read": "get", "write": "put", "filewrite": "put", "prepare": "put",
+              "cleanup": "delete", "init": "create_bucket", "dispose": "delete_bucket"}  # fmt: skip
+MOVING = ("get", "put")
+UNMEASURED = ("init", "prepare", "cleanup", "dispose", "delay")
+NONE = "N/A"
+QUANTILES = {0.6: "60%-ResTime", 0.8: "80%-ResTime", 0.9: "90%-ResTime", 0.95: "95%-ResTime",
+             0.99: "99%-ResTime"}  # fmt: skip
+MS_NS = 1_000_000
+RATE_ROUNDED = 0.005
+"""COSBench prints two decimals."""
+
+RATIO_SURE = 10_000
+"""Of fewer requests, a single failure still shows in a ratio of two decimals of a percent."""
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read tables of workloads; the operations of a stage are a trial."""
+    workloads = workloads_of(paths)
+    files = [
+        list(_trials(path, workload, hints))
+        for path, workload in zip(paths, workloads, strict=True)
+    ]
+    return Imported(
+        tool="cosbench", name=workloads[0].rpartition("/")[2], trials=settle(files, hints)
+    )
+
+
+def _trials(path: Path, workload: str, hints: Hints) -> Iterator[ImportedTrial]:
+    stages: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
+    for place, row in _rows(path):
+        # A stage that did nothing, as a delay, has a row without numbers.
+        if row["Op-Count"] not in (NONE, "", "0"):
+            stages.setdefault(row.get("Stage") or row.get("Id") or "", []).append((place, row))
+    if not stages:
+        FileLine(path).refuse("has no operation that did something", reading.TRUNCATED)
+    for stage, rows in stages.items():
+        windows = [_window_s(place, row) for place, row in rows]
+        workers = {row.get("Worker-Count", NONE) for _, row in rows}
+        threads = workers.pop() if len(workers) == 1 else NONE
+        yield trial_of_works(
+            [_work(place, row) for place, row in rows],
+            tool="cosbench",
+            workload=f"{workload} {stage}".strip(),
+            length_ns=round(max(windows) * 1e9),
+            threads=int(threads) if threads.isdecimal() else None,
+            size_bytes=_size([row for _, row in rows]),
+            started_unix_ns=None,
+            source={row["Op-Name"]: dict(row) for _, row in rows},
+            hints=hints,
+            is_measured=not any(row["Op-Name"].split("-")[0] in UNMEASURED for _, row in rows),
+        )
+
+
+def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
+    lines = reading.read_text(path).split("\n")
+    columns = reading.split_cells(FileLine(path, 1), lines[0])
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        FileLine(path, 1).refuse(
+            f'has no column "{missing[0]}"',
+            "give the table of a workload: archive/w1-NAME/w1-NAME.csv, not that of a stage over"
+            " time, nor run-history.csv",
+        )
+    for number, line in enumerate(lines[1:], start=2):
+        place = FileLine(path, number)
+        cells = reading.split_cells(place, line)
+        # What comes last, the history of the states, has commas of its own.
+        if line and len(cells) < len(columns) - 1:
+            place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
+        if line:
+            yield place, dict(zip(columns, cells, strict=False))
+
+
+def _window_s(place: FileLine, row: Mapping[str, str]) -> float:
+    count = reading.whole(place, "Op-Count", row["Op-Count"])
+    rate = reading.number(place, "Throughput", row["Throughput"])
+    if rate < RATE_ROUNDED:
+        place.refuse("does not say how long it took: its rate is rounded to nothing")
+    seconds = count / rate
+    moved = reading.whole(place, "Byte-Count", row["Byte-Count"])
+    if moved:
+        bandwidth = reading.number(place, "Bandwidth", row["Bandwidth"])
+        tolerance = 0.01 + RATE_ROUNDED / rate
+        reading.agree(place, "Bandwidth", bandwidth, moved / seconds, tolerance)
+    return seconds
+
+
+def _work(place: FileLine, row: Mapping[str, str]) -> Work:
+    name = row["Op-Name"]
+    operation = OPERATIONS.get(name, name)
+    count = reading.whole(place, "Op-Count", row["Op-Count"])
+    moved = reading.whole(place, "Byte-Count", row["Byte-Count"])
+    return Work(
+        operation=operation,
+        requests=count,
+        failed=_failed(place, count, row["Succ-Ratio"]),
+        objects=count if operation in (*MOVING, "delete") else 0,
+        bytes=moved if moved and (operation in MOVING or "-" in name) else 0,
+        stated=_stated(place, row, count),
+    )
+
+
+def _failed(place: FileLine, count: int, ratio: str) -> int | None:
+    """Return how many requests failed beside the good ones, as far as the ratio tells."""
+    if ratio == NONE:
+        return None
+    share = reading.number(place, "Succ-Ratio", ratio.rstrip("%")) / 100
+    if not 0 < share <= 1:
+        place.refuse(f"found {ratio}, expected a share of all", reading.EDITED, "Succ-Ratio")
+    if share == 1:
+        return 0 if count < RATIO_SURE else None
+    return round(count / share - count)
+
+
+def _stated(place: FileLine, row: Mapping[str, str], count: int) -> Stated | None:
+    mean, most = row.get("Avg-ResTime", NONE), row.get("100%-ResTime", NONE)
+    if NONE in (mean, most):
+        return None
+    return Stated(
+        count=count,
+        mean_ns=reading.number(place, "Avg-ResTime", mean) * MS_NS,
+        min_ns=None,
+        max_ns=reading.whole(place, "100%-ResTime", most) * MS_NS,
+        quantiles_ns={
+            share: reading.whole(place, name, row[name]) * MS_NS
+            for share, name in QUANTILES.items()
+            if row.get(name, NONE) != NONE
+        },
+    )
+
+
+def _size(rows: Sequence[Mapping[str, str]]) -> int | None:
+    """Return the size of an object, where all operations moved as many bytes each."""
+    moved = [(int(row["Byte-Count"]), int(row["Op-Count"])) for row in rows]
+    sizes = {total // count for total, count in moved if total}
+    are_whole = all(total % count == 0 for total, count in moved)
+    return sizes.pop() if len(sizes) == 1 and are_whole else None

@@ -1,0 +1,115 @@
+"""hsbench: a row for each interval and the total of each mode of a loop, as CSV (-o) or JSON (-j).
+
+Its "MB" are 2^20 bytes. Requests that fail are counted as slowdowns, and are not repeated; the
+number of threads, the size and the start are not written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints, Imported, ImportedTrial, Stated, settle, workloads_of
+from loadstone.formats.json_document import parse_document
+from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
+
+OPERATIONS = {"PUT": "put", "GET": "get", "DEL": "delete", "LIST": "list",
+              "BINIT": "create_bucket", "BCLR": "clear_bucket",
+              "BDEL": "delete_bucket"}  # fmt: skip
+UNMEASURED = ("BINIT", "BCLR", "BDEL")
+COLUMNS = {
+    "Loop": "Loop", "Inteval": "IntervalName", "Interval": "IntervalName",
+    "Duration(s)": "Seconds", "Mode": "Mode", "Ops": "Ops", "MB/s": "Mbps", "IO/s": "Iops",
+    "Min Latency (ms)": "MinLat", "Avg Latency(ms)": "AvgLat", "99% Latency(ms)": "NinetyNineLat",
+    "Max Latency(ms)": "MaxLat", "Slowdowns": "Slowdowns",
+}  # fmt: skip
+"""What the columns of CSV are called in JSON."""
+
+NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat", "MaxLat")
+MS_NS = 1_000_000
+MEBIBYTE = 2**20
+TOLERANCE = 0.02
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read results; the total of a mode in a loop is a trial, and loops are repetitions."""
+    workloads = workloads_of(paths)
+    files = []
+    for path, workload in zip(paths, workloads, strict=True):
+        totals = [(place, row) for place, row in _rows(path) if row["IntervalName"] == "TOTAL"]
+        if not totals:
+            FileLine(path).refuse("has no total of a mode", reading.TRUNCATED)
+        # A mode in which nothing was done has a total of none.
+        files.append(
+            [_trial(place, row, workload, hints) for place, row in totals if row["Ops"] != "0"]
+        )
+    name = workloads[0].rpartition("/")[2]
+    return Imported(tool="hsbench", name=name, trials=settle(files, hints))
+
+
+def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
+    text = reading.read_text(path)
+    if text.lstrip().startswith("["):
+        document = parse_document(FileLine(path), f'{{"results": {text}}}')
+        for node in document.at("results").items():
+            yield FileLine(path), {name: str(node.at(name).value) for name in node.mapping()}
+        return
+    lines = text.split("\n")
+    head = reading.split_cells(FileLine(path, 1), lines[0])
+    columns = [COLUMNS.get(name.strip(), name) for name in head]
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        hint = "give the file of hsbench's -o or -j"
+        FileLine(path, 1).refuse(f'has no column "{missing[0]}"', hint)
+    body = [f"{line}\n" for line in lines[1:-1]] + [line for line in lines[-1:] if line]
+    yield from reading.read_csv(path, body, columns)
+
+
+def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints) -> ImportedTrial:
+    missing = [name for name in NEEDED if name not in row]
+    if missing:
+        place.refuse(f'has no "{missing[0]}"', reading.TRUNCATED)
+    mode = row["Mode"]
+    requests = reading.whole(place, "Ops", row["Ops"])
+    seconds, rate, mebibytes, least, mean, most = (
+        reading.number(place, name, row[name])
+        for name in ("Seconds", "Iops", "Mbps", "MinLat", "AvgLat", "MaxLat")
+    )
+    # CSV has two decimals of each.
+    if not seconds:
+        place.refuse("does not say how long it took: it is rounded to nothing")
+    tolerance = TOLERANCE + 0.005 / seconds
+    reading.agree(place, f"{mode}: IO/s", rate, requests / seconds, tolerance)
+    # Every object has the size that was asked for.
+    size = round(mebibytes * MEBIBYTE * seconds / requests) if mode in ("PUT", "GET") else 0
+    high = row.get("NinetyNineLat")
+    slow = row.get("Slowdowns")
+    return trial_of_works(
+        [
+            Work(
+                operation=OPERATIONS.get(mode, mode.lower()),
+                requests=requests,
+                failed=reading.whole(place, "Slowdowns", slow) if slow is not None else None,
+                objects=requests if mode in ("PUT", "GET", "DEL") else 0,
+                bytes=round(mebibytes * MEBIBYTE * seconds) if size else 0,
+                stated=Stated(
+                    count=requests,
+                    mean_ns=mean * MS_NS,
+                    min_ns=round(least * MS_NS),
+                    max_ns=round(most * MS_NS),
+                    quantiles_ns={0.99: round(reading.number(place, "99%", high) * MS_NS)}
+                    if high is not None
+                    else {},
+                ),
+            )
+        ],
+        tool="hsbench",
+        workload=workload,
+        length_ns=round(seconds * 1e9),
+        threads=None,
+        size_bytes=None,
+        started_unix_ns=None,
+        source=dict(row),
+        hints=hints,
+        is_measured=mode not in UNMEASURED,
+    )

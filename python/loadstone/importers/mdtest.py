@@ -1,0 +1,93 @@
+"""mdtest: its summary of rates; each operation is a trial of all its files or directories.
+
+The time of an operation follows from its number and its rate. Of several iterations the summary
+has the mean, the extremes and the deviation: the trial is that of the mean. What the first rank
+does alone, to make and remove the tree, is left out.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints, Imported, ImportedTrial, settle, workloads_of
+from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
+
+OPERATIONS = {
+    "creation": "create", "stat": "stat", "read": "read", "removal": "delete", "rename": "rename",
+}  # fmt: skip
+_LAUNCHED = re.compile(r"\s*mdtest-(\S+) was launched with (\d+) total task")
+_COMMAND = re.compile(r"\s*Command line used: (.+)")
+_ITEMS = re.compile(r"\s*(\d+) tasks, (\d+) (?:files|directories|file)")
+_RATES = re.compile(r"\s*SUMMARY(?: rate\b.*|:)\s*\(of (\d+) iterations\)")
+_TIMES = re.compile(r"\s*SUMMARY time\b")
+_ROW = re.compile(
+    r"\s*(File|Directory) (creation|stat|read|removal|rename)\s*:?"
+    r"((?:\s+[\d.]+(?:e[+-]?\d+)?){4,7})\s*"
+)
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read outputs of mdtest."""
+    workloads = workloads_of(paths)
+    files: list[list[ImportedTrial]] = []
+    notes: list[str] = []
+    version = command = None
+    for path, workload in zip(paths, workloads, strict=True):
+        text = reading.read_text(path)
+        launched, line = _LAUNCHED.search(text), _COMMAND.search(text)
+        version = launched[1] if launched is not None else version
+        command = line[1].strip() if line is not None else command
+        trials = list(_trials(path, text, hints, notes))
+        if not trials:
+            FileLine(path).refuse("has no summary of rates", reading.TRUNCATED)
+        files.append([replace(one, workload=f"{workload} {one.workload}") for one in trials])
+    return Imported(
+        tool="mdtest",
+        name=workloads[0].rpartition("/")[2],
+        trials=settle(files, hints),
+        tool_version=version,
+        command=command,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _trials(path: Path, text: str, hints: Hints, notes: list[str]) -> Iterator[ImportedTrial]:
+    tasks = items = iterations = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        place = FileLine(path, number)
+        if found := _ITEMS.match(line):
+            tasks, items = (reading.whole(place, "tasks", cell) for cell in found.groups())
+        elif found := _RATES.match(line):
+            iterations = reading.whole(place, "iterations", found[1], smallest=1)
+        elif _TIMES.match(line):
+            iterations = 0
+        elif iterations and (found := _ROW.fullmatch(line)):
+            # Of each rank by itself come first, where they were asked for.
+            most, least, mean, deviation = (
+                reading.number(place, "rate", cell) for cell in found[3].split()[-4:]
+            )
+            if not least <= mean <= most:
+                place.refuse(f"its mean {mean:g} is not between {least:g} and {most:g}")
+            if not mean:
+                continue
+            if not items:
+                place.refuse("does not say of how many files", 'it has a line "N tasks, M files"')
+            if iterations > 1:
+                notes.append(
+                    f"{path.name}: rates are the means of {iterations} iterations, of which mdtest"
+                    " does not print each"
+                )
+            yield trial_of_works(
+                [Work(operation=OPERATIONS[found[2]], requests=items, failed=None)],
+                tool="mdtest",
+                workload=f"{found[1].lower()} {found[2]}",
+                length_ns=round(items / mean * 1e9),
+                threads=tasks,
+                size_bytes=None,
+                started_unix_ns=None,
+                source={"max": most, "min": least, "stddev": deviation, "iterations": iterations},
+                hints=hints,
+            )

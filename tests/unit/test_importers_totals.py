@@ -1,0 +1,167 @@
+"""Tools that keep totals of a load: COSBench, hsbench, sai3-bench, IOR, mdtest, MLPerf Storage."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadstone import importers
+from loadstone.analysis.accounts.account import BYTE_RATE, RATE, Account
+from loadstone.errors import InputError
+from loadstone.formats.imported import Hints
+from tests.unit.old_formats import (
+    COSBENCH,
+    HSBENCH,
+    IOR_TEXTS,
+    MDTEST,
+    MDTEST_3_0,
+    MLPSTORAGE,
+    SAI3_BENCH,
+)
+from tests.unit.test_importers import NOTHING, findings
+from tests.unit.test_importers_versions import imported, only_cell
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_stage_of_cosbench_is_a_trial_of_all_its_operations(tmp_path: Path) -> None:
+    found = imported("cosbench", [written(tmp_path, "w1-s3.csv", COSBENCH)])
+    assert [(one.workload, one.phase, one.is_measured) for one in found.trials] == [
+        ("w1-s3 s2-prepare", "prepare-write", False),
+        ("w1-s3 s3-main", "mixed", True),
+    ]
+    read, write = findings(found, tmp_path / "run").totals
+    assert (read.operation, read.requests, read.failed_if_stated) == ("get", 2400, 0)
+    assert read.duration_s == pytest.approx(30, rel=1e-3)
+    assert (write.operation, write.good, write.failed) == ("put", 594, 6)
+    assert (read.parameters, read.clients) == ({"size": 64_000}, None)
+    assert read.service is not None
+    assert (read.service.mean_ns, read.service.max_ns) == (12_250_000, 110_000_000)
+    assert (read.service.min_ns, read.service.quantiles["p95"]) == (None, 30_000_000)
+    # It writes no zone, so that its dates are no moments.
+    assert read.trial_rates[0].started_unix_ns is None
+
+
+def test_failures_that_cosbench_rounds_away_are_not_stated(tmp_path: Path) -> None:
+    many = COSBENCH.replace("2400,153600000", "240000,15360000000").replace(
+        "80.01,5120213.33", "8001,512021333"
+    )
+    (_, trial) = imported("cosbench", [written(tmp_path, "w1.csv", many)]).trials
+    assert not trial.counts_failures
+
+
+def test_the_matrix_of_cosbench_says_its_workers(tmp_path: Path) -> None:
+    text = COSBENCH.replace("Byte-Count,", "Byte-Count,Worker-Count,", 1).replace(
+        "153600000,", "153600000,8,"
+    )
+    lines = text.splitlines(keepends=True)
+    matrix = "".join(line for line in lines if "-Name" in line or "s3-main,read" in line)
+    cell = only_cell("cosbench", tmp_path, matrix)
+    assert cell.clients == 8
+
+
+def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Path) -> None:
+    found = imported("hsbench", [written(tmp_path, "out.csv", HSBENCH)])
+    (cell,) = findings(found, tmp_path / "run").totals
+    assert (cell.operation, cell.good, cell.failed) == ("put", 8200, 3)
+    assert [round(one.requests_per_s) for one in cell.trial_rates] == [2000, 2100]
+    assert cell.bytes == pytest.approx(8200 * 4096, rel=2e-3)
+    assert cell.clients is None
+    names = ("Loop", "IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat")
+    numbers = (0, "TOTAL", 2.0, "GET", 4000, 7.8125, 2000.0, 1.0, 4.0)
+    row = {**dict(zip(names, numbers, strict=True)), "NinetyNineLat": 9.0, "MaxLat": 20.0}
+    (trial,) = imported("hsbench", [written(tmp_path, "out.json", json.dumps([row]))]).trials
+    assert (trial.phase, trial.counts_failures) == ("get", False)
+    assert sum(one.bytes for one in trial.rows) == 4000 * 4096
+    assert trial.stated["get"].quantiles_ns == {0.99: 9_000_000}
+
+
+def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path: Path) -> None:
+    found = imported("sai3-bench", [written(tmp_path, "results.tsv", SAI3_BENCH)])
+    read, write = findings(found, tmp_path / "run").totals
+    assert (read.operation, read.requests, read.bytes) == ("get", 10_000, 102_400_000)
+    assert (read.duration_s, write.duration_s) == (pytest.approx(10), pytest.approx(10))
+    assert read.service is not None
+    assert read.service.quantiles["p99"] == 1_700_000
+    assert read.failed_if_stated is None
+    lines = SAI3_BENCH.splitlines(keepends=True)
+    older = "".join(line for line in lines if "\tALL\t" not in line)
+    cell = only_cell("sai3-bench", tmp_path / "older", older)
+    assert (cell.requests, cell.bytes) == (10_000, 102_400_000)
+    assert cell.service is not None
+    # Means of classes add up, percentiles do not.
+    assert (cell.service.mean_ns, cell.service.quantiles["p50"]) == (500_000, None)
+
+
+@pytest.mark.parametrize("form", IOR_TEXTS)
+def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
+    found = imported("ior", [written(tmp_path, f"ior.{form}", IOR_TEXTS[form])])
+    (cell,) = findings(found, tmp_path / "run").totals
+    assert (cell.operation, cell.requests, cell.clients) == ("write", 1024, 8)
+    assert (cell.parameters["size"], cell.bytes) == (2**20, 2**30)
+    rates = [one.bytes_per_s / 2**20 for one in cell.trial_rates]
+    assert rates == [pytest.approx(1024, rel=1e-3), pytest.approx(1023, rel=1e-3)]
+    assert cell.failed_if_stated is None
+    assert cell.service is None
+
+
+def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
+    found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST)])
+    assert (found.tool_version, found.notes) == ("4.0.0", ())
+    cells = findings(found, tmp_path / "run").totals
+    assert [(one.operation, one.requests, one.requests_per_s) for one in cells] == [
+        ("create", 8000, pytest.approx(40_000)),
+        ("stat", 8000, pytest.approx(80_000)),
+    ]
+    assert {one.clients for one in cells} == {8}
+
+
+def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
+    found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST_3_0)])
+    assert [one.phase for one in found.trials] == ["create", "delete"]
+    assert found.trials[0].source["min"] == 39_000
+    assert len(found.notes) == 1
+
+
+def test_epochs_of_mlperf_storage_are_repetitions(tmp_path: Path) -> None:
+    path = written(tmp_path, "summary.json", MLPSTORAGE)
+    account = importers.find("mlpstorage").read([path], NOTHING)
+    assert isinstance(account, Account)
+    assert [(one.repetition, one.value) for one in account.of(RATE)] == [(1, 100), (2, 110)]
+    moved = {one.operation: one.value for one in account.of(BYTE_RATE)}
+    assert moved == {"train": 210 * 2**20, "save_checkpoint": 2 * 2**30}
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "old", "new", "words"),
+    [
+        ("cosbench", COSBENCH, "5120213.33", "9120213.33", "Bandwidth"),
+        ("cosbench", COSBENCH, "Op-Count", "Count", "Op-Count"),
+        ("cosbench", COSBENCH, ",99%,", ",199%,", "Succ-Ratio"),
+        ("hsbench", HSBENCH, "4000,7.81,2000.00", "4000,7.81,2900.00", "IO/s"),
+        ("hsbench", HSBENCH, "Mode", "Modus", "Mode"),
+        ("sai3-bench", SAI3_BENCH, "9.77", "19.77", "throughput_mibps"),
+        ("sai3-bench", SAI3_BENCH, "ops_per_sec", "rate", "ops_per_sec"),
+        ("ior", IOR_TEXTS["3.3"], "access ", "excess ", "IOR"),
+        ("mdtest", MDTEST, "SUMMARY rate", "SUMMARY", "summary"),
+        ("mdtest", MDTEST, "40000.000  0.000", "90000.000  0.000", "mean"),
+        ("mlpstorage", MLPSTORAGE, "105.0", "205.0", "mean"),
+    ],
+)
+def test_totals_that_were_edited_or_are_of_others_are_refused(
+    tmp_path: Path, form: str, text: str, old: str, new: str, words: str
+) -> None:
+    assert old in text
+    path = written(tmp_path, "file", text.replace(old, new))
+    with pytest.raises(InputError, match=words):
+        importers.find(form).read([path], NOTHING)
+
+
+def test_what_totals_do_not_say_the_caller_may(tmp_path: Path) -> None:
+    hints = Hints(threads=16, size_bytes=4096, target="rgw")
+    (trial, *_) = imported("hsbench", [written(tmp_path, "o.csv", HSBENCH)], hints).trials
+    assert (trial.clients, trial.size_bytes, trial.target) == (16, 4096, "rgw")
