@@ -60,7 +60,7 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     # Of two blocks nothing is claimed.
     assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", found.sentence)
     assert found.ratio is not None
-    assert found.ratio.pairs == 2
+    assert (found.ratio.of.ratio.n_a, found.ratio.of.ratio.is_paired) == (2, True)
     tiles = {tile.key: tile.name for tile in found.tiles}
     assert list(tiles)[:4] == ["rate", "ratio", "p99", "failed"]
     assert all("action" in tiles[key] for key in ("rate", "p99", "failed"))

@@ -7,8 +7,8 @@ USAGE = 2
 WORSE = 3
 """A case crossed a threshold or got slower: a job can tell that from a command that failed."""
 
-UNDECIDED = 4
-"""A comparison in which no case has a ratio: all are void."""
+VOID = 4
+"""A result must not be used; of a comparison, no case has a ratio, for all are void."""
 
 LEFT = 5
 """All else went well, and something that the run made is still on a target."""

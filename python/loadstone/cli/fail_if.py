@@ -63,6 +63,33 @@ def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") ->
     return max(codes)
 
 
+FAILURES = frozenset({"INVALID(errors)", "NOTHING", "EMPTY", "OUTAGE"})
+"""Reasons of a void result that follow from failed requests."""
+
+
+def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
+    """Return the exit code of a run by its results: none at all, or some that must not be used.
+
+    What failed requests alone make void is no surprise to a job that expects or judges failures.
+    """
+    from loadstone.analysis.answers.answer import no_result
+    from loadstone.analysis.judgements.standing import reason_words
+
+    others = findings.queries or findings.searches or findings.actions
+    results = [one for one in findings.results if one.requests]
+    if not results and not others and any(one.is_measured for one in findings.trials):
+        _say(f"error: {no_result(findings)}")
+        return exit_code.FAILED
+    void = [one for one in results if one.is_void]
+    if are_failures_expected:
+        void = [one for one in void if not FAILURES.issuperset(one.reasons)]
+    for one in void[:CASES_SHOWN]:
+        _say(f"void: {one.name}: {'; '.join(map(reason_words, one.reasons))}")
+    if len(void) > CASES_SHOWN:
+        _say(f"void: and {len(void) - CASES_SHOWN} results more")
+    return exit_code.VOID if void else 0
+
+
 def _say(text: str) -> None:
     sys.stdout.flush()
     print(plain(text), file=sys.stderr)

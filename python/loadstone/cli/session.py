@@ -245,6 +245,8 @@ def _exit_code(
     is_judged = campaign.expect.failures or any(one.metric == "failures" for one in thresholds)
     if not code and end.failed_requests and not is_judged:
         return exit_code.FAILED
+    if findings is not None:
+        code = code or fail_if.judge_standing(findings, are_failures_expected=is_judged)
     return code or (exit_code.LEFT if left or is_left else 0)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Weight, answer_of
+from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Weight, answer_of, no_result
 from loadstone.analysis.answers.of_scripts import ACTION, answer_of_scripts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
@@ -68,6 +68,8 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     title = summary_words(run, findings, answer)
     left = LINES_MAX - 2 - len(foot) - 1 - (len(title) - 1) // width
     body = _body(answer, left - 3 * len(findings.searches), width)
+    if not answer.results:
+        body = () if findings.searches else (Text(no_result(findings), style="bold red"),)
     if findings.queries is not None:
         body = _queries(findings.queries, left, width)
     elif findings.actions:
@@ -152,9 +154,6 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return the results in the form that fits into so many lines."""
-    if not answer.results:
-        yield Text("No result: no measured trial left a record.")
-        return
     if answer.matrices:
         yield from _matrices(answer.matrices, lines, width)
         return

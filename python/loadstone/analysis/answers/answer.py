@@ -156,6 +156,8 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
         if finding.effect != "none" and _is_remark(finding, results)
     ]
     names += [label for one in results for label in one.remarks if _is_narrowing(label, results)]
+    # Without a result the sentence itself says why there is none.
+    said |= {"NOTHING ENDED"} if not results else set()
     left = [name for name in dict.fromkeys(names) if name not in said]
     covered = {other for name in left for other in find_rule(name).covers}
     left = [name for name in left if name not in covered]
@@ -189,6 +191,13 @@ def _is_narrowing(label: str, results: Sequence[Result]) -> bool:
     """Tell whether a label says that a number is less certain, or holds more narrowly."""
     is_single = any(one.rate.n < 2 for one in results)
     return find_rule(label).effect == "precision" and (label != "n=1" or is_single)
+
+
+def no_result(findings: Findings) -> str:
+    """Say why a run has no result."""
+    own = [one.statement for one in findings.findings if one.rule == "NOTHING ENDED"]
+    why = own[0] if own else "no measured trial left a good request"
+    return f"There is no result: {why}."
 
 
 def case_words(one: Result) -> str:

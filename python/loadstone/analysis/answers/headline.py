@@ -13,7 +13,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, compare
-from loadstone.analysis.answers.answer import Answer, Curve, case_words
+from loadstone.analysis.answers.answer import Answer, Curve, case_words, no_result
 from loadstone.analysis.answers.of_scripts import ACTION
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
@@ -94,7 +94,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     sentences = [
         *(_failed_sentence(one) for one in failed),
         *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
-        *_main_sentence(best, ratio, curve, answer),
+        *_main_sentence(findings, best, ratio, curve, answer),
         *_limit_sentence(best, ratio),
         *_void_sentence(best, answer),
     ]
@@ -227,15 +227,15 @@ def _at(one: Result) -> str:
 
 
 def _main_sentence(
-    best: Result | None, ratio: TargetRatio | None, curve: Curve | None, answer: Answer
+    findings: Findings,
+    best: Result | None,
+    ratio: TargetRatio | None,
+    curve: Curve | None,
+    answer: Answer,
 ) -> Iterable[str]:
     if best is None:
         has_numbers = any(one.good for one in answer.results)
-        yield (
-            "No result may be used; the cautions say why."
-            if has_numbers
-            else "There is no result: no measured trial left a good request."
-        )
+        yield "No result may be used; the cautions say why." if has_numbers else no_result(findings)
         return
     operation = best.operation
     if ratio is not None:

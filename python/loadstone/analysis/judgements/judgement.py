@@ -131,6 +131,7 @@ def judge_measured(
             flags=measured.flags,
             rounds=judged_rounds,
             contradictory=measured.contradictory,
+            empty=measured.empty,
         ),
     )
 

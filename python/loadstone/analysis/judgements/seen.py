@@ -8,6 +8,7 @@ from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.cell_verdicts import Flags
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.reading import EmptyWindow
 from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.statistics.repetitions import Advice
 from loadstone.results.record import Record, Run
@@ -18,7 +19,8 @@ class Seen:
     """A run as rules see it; what was not read is empty.
 
     `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
-    trials that contradict themselves, each with how.
+    trials that contradict themselves, each with how, and `empty` those in whose measured time no
+    request ended.
     """
 
     account: Account
@@ -28,6 +30,7 @@ class Seen:
     run: Run | None = None
     trials: Sequence[TrialFacts] = ()
     contradictory: Sequence[tuple[str, str]] = ()
+    empty: Sequence[EmptyWindow] = ()
     searches: Sequence[CapacitySearch] = ()
     advice: Sequence[Advice] = ()
 

@@ -1,7 +1,9 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
+import math
 from collections.abc import Iterable, Iterator
 
+from loadstone import units
 from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
@@ -42,6 +44,31 @@ def find_missing(seen: Seen) -> Iterator[Finding]:
     if missing:
         text = f"{len(missing)} of {len(seen.trials)} planned trials did not run"
         yield Finding(rule="NOT RUN", statement=text, cases=missing)
+
+
+def find_empty(seen: Seen) -> Iterator[Finding]:
+    """Report trials in whose measured time no request ended."""
+    for one in seen.empty[:1]:
+        window, shortest, enough = (
+            units.format_duration(round(seconds * 1e9))
+            for seconds in (one.window_s, one.shortest_s, 10 * math.ceil(one.shortest_s))
+        )
+        more = f" (nor in {len(seen.empty) - 1} more trials)" if len(seen.empty) > 1 else ""
+        yield Finding(
+            rule="NOTHING ENDED",
+            statement=f"trial {one.trial}: no request ended within {window}{more}; the shortest"
+            f" took {shortest}: measure for {enough} or more",
+            todo=f"Measure longer: -d {10 * math.ceil(one.shortest_s)}s.",
+            evidence=(
+                Evidence(
+                    metric="shortest request",
+                    value=one.shortest_s,
+                    threshold=one.window_s,
+                    unit="s",
+                ),
+            ),
+            cases=tuple(one.trial for one in seen.empty),
+        )
 
 
 def find_left_behind(seen: Seen) -> Iterable[Finding]:

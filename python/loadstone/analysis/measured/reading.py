@@ -23,11 +23,21 @@ from loadstone.analysis.judgements.labels import CONTRADICTORY
 from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_utilisation
-from loadstone.analysis.measured.part import Part, read_parts
-from loadstone.analysis.measured.rows import Rows
+from loadstone.analysis.measured.part import SECOND_NS, Part, read_parts
+from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.measured.samples import Quantities, read_samples
+from loadstone.analysis.statistics.latency import merge
 from loadstone.results.documents import check_judged
 from loadstone.results.record import Record, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyWindow:
+    """A trial in whose measured time no request ended; `shortest_s` is what the quickest took."""
+
+    trial: str
+    window_s: float
+    shortest_s: float
 
 
 class Reading:
@@ -73,6 +83,19 @@ class Reading:
         """What each operation did in each iteration."""
         return with_shares(read_parts(self.record, self.intervals), self._calibrated)
 
+    @property
+    def empty_window(self) -> EmptyWindow | None:
+        """The measured time, where requests ended before or behind it and none in it."""
+        iterations = self._record.summary.get("iterations") or ()
+        times = merge(values_of(self.intervals.where("outcome", "ok"), "service"))
+        if self.parts or not iterations or times is None:
+            return None
+        first = iterations[0]
+        window_ns = first.get("measure_end_ns", 0) - first.get("measure_start_ns", 0)
+        return EmptyWindow(
+            trial=self._record.id, window_s=window_ns / SECOND_NS, shortest_s=times.min / SECOND_NS
+        )
+
     @cached_property
     def lines(self) -> client_limits.Lines:
         """What the probes saw inside the measured window."""
@@ -86,12 +109,14 @@ class Measured:
 
     `changed` are the parts of the trials that ran with one thing changed on purpose; `actions` are
     what scripts did, `action_groups` the same by space and type of user, and `actions_together`
-    all actions of a script. `contradictory` are trials that contradict themselves, each with how.
+    all actions of a script. `contradictory` are trials that contradict themselves, each with how,
+    and `empty` those in whose measured time no request ended.
     """
 
     parts: list[Part] = field(default_factory=list)
     changed: list[Part] = field(default_factory=list)
     contradictory: list[tuple[str, str]] = field(default_factory=list)
+    empty: list[EmptyWindow] = field(default_factory=list)
     actions: list[ActionPart] = field(default_factory=list)
     action_groups: list[ActionPart] = field(default_factory=list)
     actions_together: list[ActionPart] = field(default_factory=list)
@@ -108,6 +133,7 @@ class Measured:
             self.peaks[trial] = peaks(reading.quantities)
         elif reading.is_result:
             self.parts += reading.parts
+            self.empty += [reading.empty_window] if reading.empty_window is not None else []
             self.actions += read_action_parts(reading.record)
             self.action_groups += read_group_parts(reading.record)
             self.actions_together += read_whole_parts(reading.record)

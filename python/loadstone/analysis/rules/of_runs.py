@@ -23,6 +23,16 @@ RULES: tuple[Rule, ...] = (
         checks=(SEEN + "find_missing",),
     ),
     _finding(
+        id="NOTHING ENDED",
+        severity="problem",
+        effect="invalid",
+        short="no request ended in the measured time",
+        says="trials in whose measured time no request ended",
+        means="There is no number: requests take longer than was measured.",
+        do="Measure for ten times as long as a request takes: -d 30s.",
+        checks=(SEEN + "find_empty",),
+    ),
+    _finding(
         id="LEFT BEHIND",
         severity="caution",
         effect="none",

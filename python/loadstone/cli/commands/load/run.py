@@ -1,9 +1,9 @@
 """Run a campaign file: every trial in order, with everything observed kept in a run folder.
 
 Ctrl-C stops within two seconds and leaves a readable run; --resume goes on with it. The exit code
-is 0 when all went well, 1 when requests failed (unless the campaign expects it) or a target could
-not be used, 3 when --fail-if found something, 5 when all went well and something of the run is
-left on a target, 130 after Ctrl-C.
+is 0 when all went well, 1 when requests failed (unless the campaign expects it), a target could not
+be used or no result came of it, 3 when --fail-if found something, 4 when a result is void, 5 when
+all went well and something of the run is left on a target, 130 after Ctrl-C.
 
 \b
 Examples:

@@ -136,7 +136,7 @@ def command(
     if all(one.verdict == "void" for pair in found for one in pair.comparisons):
         if form == "terminal":
             _print_next(runs)
-        raise typer.Exit(exit_code.UNDECIDED)
+        raise typer.Exit(exit_code.VOID)
 
 
 def _print_next(runs: Sequence[str]) -> None:

@@ -1,0 +1,420 @@
+"""Every output of a run prints the model's numbers: rates, spreads, standings and times.
+
+Twenty runs of all kinds go through every output. What a program reads is held to the model field by
+field; what people read may hold no rate that is not one of the model's.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import loadstone
+from loadstone import importers, units
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.accounts.comparison import compare
+from loadstone.analysis.accounts.history import Entry, trace
+from loadstone.analysis.accounts.judged_account import read_account
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.headline import headline_of
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.judgements.thresholds import judge, parse_threshold
+from loadstone.cli import exit_code, fail_if
+from loadstone.formats.imported import Hints, Imported
+from loadstone.importers.run_folder import write_run
+from loadstone.report import REPORTS, Options
+from loadstone.report.result_words import MARKS, ends_words, rate_words
+from loadstone.results.record import ACTION_SCHEMA, Run
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import SECOND_NS, Folder, histogram, trial, trial_rows, write_rounds
+from tests.unit.synthetic_run import write_sweep as write_load_sweep
+
+DATA = Path(__file__).parent.parent / "data" / "importers"
+DAY_NS = 86_400 * SECOND_NS
+SECONDS = 4
+
+Write = Callable[[Path], Path]
+
+
+def closed(folder: Folder, *targets: str, **others: Any) -> Path:
+    campaign = {"name": "truth", "targets": {name: {} for name in targets or ("one",)}}
+    return Path(folder.close(campaign=campaign, campaign_file="", **others))
+
+
+def blocks(count: int, *targets: str, spoil: Callable[[Folder, Any, int], bool] | None = None):
+    """A run of so many blocks of each target; `spoil` may write a trial in its own way."""
+
+    def write(path: Path) -> Path:
+        folder, number = Folder(path, "truth", SECONDS), 0
+        for block in range(1, count + 1):
+            for place, target in enumerate(targets or ("one",)):
+                number += 1
+                document = trial(number, target, "get", block=block, clients=4)
+                if spoil is None or not spoil(folder, document, block):
+                    folder.add(document, (200 + 100 * place) + 7 * (block * 5 % 6))
+        return closed(folder, *(targets or ("one",)))
+
+    return write
+
+
+def labelled(label: str) -> Callable[[Folder, Any, int], bool]:
+    def spoil(folder: Folder, document: Any, block: int) -> bool:
+        folder.write(document, trial_rows(document, 200 + block, SECONDS), labels=(label,))
+        return True
+
+    return spoil
+
+
+def failing(folder: Folder, document: Any, block: int) -> bool:
+    folder.add(document, 200, failed_per_s=20)
+    return True
+
+
+def empty_third(folder: Folder, document: Any, block: int) -> bool:
+    if block != 3:
+        return False
+    rows = trial_rows(document, 200, SECONDS)
+    folder.write(document, [row | {"outcome": "http_500", "objects": 0} for row in rows])
+    return True
+
+
+def lacking(folder: Folder, document: Any, block: int) -> bool:
+    if (document["case"]["target"], block) != ("other", 4):
+        return False
+    folder.skip(document)
+    return True
+
+
+def write_days(path: Path) -> Path:
+    folder = Folder(path, "truth", SECONDS)
+    begun_ns = folder.now_ns
+    for number in range(1, 10):
+        day, hour = divmod(number - 1, 3)
+        folder.now_ns = begun_ns + day * DAY_NS + hour * 3600 * SECOND_NS
+        folder.add(trial(number, "one", "put", block=number), 100 + 20 * day + hour)
+    return closed(folder)
+
+
+def write_iterations(path: Path) -> Path:
+    folder = Folder(path, "truth", SECONDS)
+    for block in range(1, 7):
+        folder.add(trial(block, "one", "get", block=block, iterations=3), 150 + block)
+    return closed(folder)
+
+
+def write_matrix(path: Path) -> Path:
+    folder, number = Folder(path, "truth", 1), 0
+    for size in (4096, 65536, 2**20):
+        for threads in (1, 2, 4, 8, 12, 16, 24, 32, 64, 100, 150, 200):
+            number += 1
+            document = trial(number, "one", "get", clients=threads, size=size)
+            folder.add(document, 9000 + 13 * number)
+    return closed(folder)
+
+
+def write_mix(path: Path) -> Path:
+    folder = Folder(path, "truth", SECONDS)
+    for block in range(1, 7):
+        document = trial(block, "one", "get", block=block)
+        document["phase"] = "mixed"
+        document["mix"] = [{"operation": "get", "weight": 3.0}, {"operation": "put", "weight": 1.0}]
+        rows = trial_rows(document, 300 + block, SECONDS)
+        rows += [row | {"operation": "put", "first_byte": None} for row in rows]
+        folder.write(document, rows)
+    return closed(folder)
+
+
+def write_hosts(path: Path) -> Path:
+    folder = Folder(path, "truth", SECONDS)
+    for block in range(1, 7):
+        document = trial(block, "one", "get", block=block)
+        rows = trial_rows(document, 300 + block, SECONDS)
+        rows += [row | {"agent": "client-2"} for row in rows]
+        hosts = [
+            {"name": name, "state": "finished", "requests": len(rows), "failed": 0, "reason": None}
+            for name in ("client-1", "client-2")
+        ]
+        folder.write(document, rows, changes={"hosts": hosts})
+    return closed(folder)
+
+
+def write_script(path: Path) -> Path:
+    """Users of two targets do two actions; each action is of two requests."""
+    folder, number = Folder(path, "truth", SECONDS), 0
+    (path / "actions").mkdir()
+    for block in range(1, 7):
+        for target, rate in (("one", 40), ("other", 60)):
+            number += 1
+            document = trial(number, target, "get", block=block, clients=4)
+            document["script"] = {"requests": {"path": "x", "sha256": "0"}, "actions": 100}
+            rows = trial_rows(document, 2 * (rate + block), SECONDS)
+            folder.write(document, rows)
+            actions = []
+            for name, share in (("READ", 2), ("WRITE", 1)):
+                for second in range(SECONDS):
+                    count = share * (rate + block) // 3
+                    times = histogram(10**7, count, second)
+                    row = dict.fromkeys(ACTION_SCHEMA.names)
+                    row |= {
+                        "agent": "client-1", "stage": "measure", "iteration": 1, "action": name,
+                        "outcome": "ok", "second": second, "requests": count, "objects": 2 * count,
+                        "bytes": 4096 * count, "response": times, "service": times,
+                        "began_ns": 0, "ended_ns": SECONDS * SECOND_NS,
+                    }  # fmt: skip
+                    actions.append(row)
+            table = pa.table(ACTION_SCHEMA.of_rows(actions))
+            pq.write_table(table, path / "actions" / f"{document['id']}.parquet")
+    return closed(folder, "one", "other")
+
+
+def imported(form: str, *names: str) -> Write:
+    def write(path: Path) -> Path:
+        found = importers.find(form).read([DATA / name for name in names], Hints())
+        assert isinstance(found, Imported)
+        write_run(found, path)
+        return path
+
+    return write
+
+
+def write_sweep(path: Path) -> Path:
+    return write_load_sweep(path, seconds=SECONDS)
+
+
+RUNS: dict[str, Write] = {
+    "one trial": blocks(1),
+    "two trials": blocks(2),
+    "four trials": blocks(4),
+    "six trials": blocks(6),
+    "two targets": blocks(6, "one", "other"),
+    "a block lacks": blocks(6, "one", "other", spoil=lacking),
+    "bound": blocks(2, spoil=labelled("HOST_LOST")),
+    "void by the client": blocks(2, spoil=labelled("STALLED")),
+    "void by failures": blocks(6, spoil=failing),
+    "an empty trial": blocks(6, spoil=empty_third),
+    "interrupted": blocks(6, spoil=labelled("INTERRUPTED")),
+    "rounds": lambda path: write_rounds(path, seconds=SECONDS),
+    "iterations": write_iterations,
+    "days": write_days,
+    "sweep": write_sweep,
+    "matrix": write_matrix,
+    "mix": write_mix,
+    "hosts": write_hosts,
+    "script": write_script,
+    "warp": imported("warp", "warp-get.csv.zst"),
+    "nectar": imported("nectar", "bench-put.csv", "bench-put.stdout.txt"),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def made(request, tmp_path_factory):  # type: ignore[no-untyped-def]
+    path = RUNS[request.param](tmp_path_factory.mktemp("runs") / "run")
+    run = read_run(path)
+    return path, run, analyse(run)
+
+
+def rendered(run: Run, findings: Findings, name: str, **chosen: Any) -> str:
+    return REPORTS[name].render(run, findings, Options(**chosen)).decode()
+
+
+def test_the_model_is_what_its_definition_says(made: tuple[Path, Run, Findings]) -> None:
+    _, _, findings = made
+    for one in every(findings):
+        rates = [rate.requests_per_s for rate in one.trial_rates if rate.requests_per_s]
+        mean = 1.0
+        for rate in rates:
+            mean *= rate ** (1 / len(rates))
+        # Over days of as many trials each, the mean of the days' means is that of all trials.
+        assert one.requests_per_s == pytest.approx(mean if rates else 0.0)
+        assert one.rate.is_interval == (len(rates) >= 5)
+        if 1 < len(rates) < 5:
+            assert (one.rate.low, one.rate.high) == (min(rates), max(rates))
+        assert one.rate.low <= one.requests_per_s * (1 + 1e-12)
+        assert one.requests_per_s <= one.rate.high * (1 + 1e-12)
+        assert (one.standing == "valid") == (not one.reasons)
+
+
+def every(findings: Findings) -> list[Result]:
+    return [*findings.results, *findings.rounds, *findings.iterations, *findings.mixes] + [
+        one.cell for one in (*findings.action_cases, *findings.action_totals)
+    ]
+
+
+def test_json_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    _, run, findings = made
+    document = json.loads(rendered(run, findings, "json"))
+    for key in ("results", "rounds", "iterations", "mixes"):
+        results: tuple[Result, ...] = getattr(findings, key)
+        for row, one in zip(document[key], results, strict=True):
+            assert row["requests_per_s"] == one.requests_per_s
+            assert row["bytes_per_s"] == one.bytes_per_s
+            assert row["pooled_requests_per_s"] == pytest.approx(one.good / one.duration_s)
+            assert (row["standing"], row["reasons"]) == (one.standing, list(one.reasons))
+            spread = row["requests_per_s_spread"]
+            assert (spread is not None) == one.rate.is_spread
+            assert not spread or (spread["low"], spread["high"]) == (one.rate.low, one.rate.high)
+    for row, action in zip(document["actions"], findings.actions, strict=True):
+        assert row["completed_per_s"] == action.completed_per_s
+        assert row["standing"] == action.cell.standing
+
+
+def test_rows_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    path, run, findings = made
+    rows = list(csv.DictReader(io.StringIO(rendered(run, findings, "csv"))))
+    content = REPORTS["parquet"].render(run, findings, Options())
+    typed = pq.read_table(io.BytesIO(content)).to_pylist()
+    for row, exact, one in zip(rows, typed, findings.iterations, strict=True):
+        assert exact["requests_per_s"] == one.requests_per_s
+        assert float(row["requests_per_s"]) == pytest.approx(one.requests_per_s, rel=1e-9)
+        assert (row["standing"], exact["standing"]) == (one.standing, one.standing)
+        low = one.rate.low if one.rate.is_spread else None
+        assert exact["requests_per_s_low"] == low
+    for row, one in zip(
+        loadstone.open_run(path).table().to_pylist(), findings.results, strict=True
+    ):
+        assert (row["requests_per_s"], row["standing"]) == (one.requests_per_s, one.standing)
+
+
+def test_metrics_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    _, run, findings = made
+    text = rendered(run, findings, "openmetrics")
+    gauges = re.findall(r"^loadstone_requests_per_second\{.*\} (\S+)$", text, re.MULTILINE)
+    rates = [f"{one.requests_per_s:.10g}" for one in findings.iterations]
+    assert gauges == rates
+    found = re.findall(r'^loadstone_standing\{.*standing="(\w+)"\} 1$', text, re.MULTILINE)
+    assert found == [one.standing for one in findings.iterations]
+
+
+def test_people_read_no_rate_but_the_models(made: tuple[Path, Run, Findings]) -> None:
+    _, run, findings = made
+    known = {units.format_rate(one.requests_per_s) for one in every(findings)}
+    known |= {units.format_byte_rate(one.bytes_per_s) for one in every(findings)}
+    for width in (80, 100):
+        text = rendered(run, findings, "terminal", width=width)
+        found = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", text)
+        assert found or not findings.results
+        compared = {units.format_rate(rate) for rate in compared_rates(findings)}
+        assert not set(found) - known - compared, text
+    first = headline_of(findings, answer_of(findings))
+    told = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", first.sentence)
+    allowed = known | {units.format_rate(rate) for rate in compared_rates(findings)}
+    assert not set(told) - allowed, first.sentence
+
+
+def compared_rates(findings: Findings) -> Iterable[float]:
+    """Yield the two rates of the headline: of the blocks that both targets have."""
+    ratio = headline_of(findings, answer_of(findings)).ratio
+    return () if ratio is None else (ratio.of.a, ratio.of.b)
+
+
+def test_each_result_stands_in_the_whole_report_with_its_mark(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    whole = rendered(run, findings, "terminal", is_full=True, width=200)
+    markdown = rendered(run, findings, "markdown")
+    for one in findings.results:
+        rate = MARKS[one.standing] + units.format_number(one.requests_per_s)
+        assert not one.good or rate in whole
+        assert not one.good or rate in markdown
+        assert not one.rate.is_spread or ends_words(one.rate) in markdown
+
+
+def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    _, run, findings = made
+    page = rendered(run, findings, "html")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    shown = findings.action_cases if data["counted"] == "action" else None
+    results = (
+        [one for one in findings.results if one.requests]
+        if shown is None
+        else [one.cell for one in shown]
+    )
+    for row, one in zip(data["results"], results, strict=True):
+        assert row["rate"] == pytest.approx(one.requests_per_s, rel=1e-4)
+        assert row["standing"] == one.standing
+        assert (row["low"] is not None) == one.rate.is_interval
+    for one in findings.results:
+        assert not one.requests or f">{rate_words(one)}</td>" in page
+
+
+def test_a_comparison_prints_the_rates_of_what_was_paired(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    account = read_account(run)
+    if len(account.targets) < 2:
+        return
+    a, b = account.targets[:2]
+    found = compare(account.only(a), account.only(b))
+    of_a = {one.operation: one for one in findings.results if one.target == a}
+    of_b = {one.operation: one for one in findings.results if one.target == b}
+    for one in found.comparisons:
+        assert one.ratio.ratio == pytest.approx(one.b / one.a)
+        own = [side.get(str(one.case["operation"])) for side in (of_a, of_b)]
+        is_whole = all(side and side.rate.n == one.ratio.n_a for side in own)
+        if found.metric == "requests_per_s" and is_whole:
+            assert one.a == pytest.approx(own[0].requests_per_s)  # type: ignore[union-attr]
+            assert one.b == pytest.approx(own[1].requests_per_s)  # type: ignore[union-attr]
+
+
+def test_history_and_thresholds_use_the_numbers_of_the_model(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    found = trace([Entry(name="run", started="2026-01-01", account=read_account(run))])
+    points = [t.points[0].value for t in found.trends if t.metric == "requests_per_s"]
+    valid = [one.requests_per_s for one in findings.results if one.standing == "valid"]
+    assert sorted(points) == pytest.approx(sorted(valid))
+    outcomes = judge(parse_threshold("rate < 1/s"), findings)
+    for outcome, one in zip(outcomes, findings.results, strict=True):
+        assert (outcome.is_crossed is None) == one.is_void
+        rate = units.format_rate(one.requests_per_s)
+        assert one.is_void or rate in outcome.what
+
+
+def test_the_exit_code_says_what_a_job_wants(made: tuple[Path, Run, Findings]) -> None:
+    _, _, findings = made
+    is_void = any(one.is_void for one in findings.results)
+    code = fail_if.judge_standing(findings, are_failures_expected=False)
+    assert code == (exit_code.VOID if is_void else 0)
+    is_excused = all(
+        fail_if.FAILURES.issuperset(one.reasons) for one in findings.results if one.is_void
+    )
+    code = fail_if.judge_standing(findings, are_failures_expected=True)
+    assert code == (0 if is_excused else exit_code.VOID)
+
+
+def test_a_run_in_whose_window_nothing_ended_says_how_long_to_measure(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "slow", 3)
+    document = trial(1, "one", "get", clients=4)
+    rows = [row | {"stage": "cool-down"} for row in trial_rows(document, 4, 3)[-1:]]
+    folder.write(document, rows)
+    run = read_run(closed(folder))
+    findings = analyse(run)
+    assert findings.results == ()
+    (said,) = [one for one in findings.findings if one.rule == "NOTHING ENDED"]
+    assert (said.evidence[0].value, said.evidence[0].threshold) == (pytest.approx(1, rel=0.3), 3)
+    assert said.statement in " ".join(rendered(run, findings, "terminal").split())
+    assert said.statement in rendered(run, findings, "html")
+    code = fail_if.judge_standing(findings, are_failures_expected=True)
+    assert code == exit_code.FAILED
+
+
+def test_layouts_of_published_reports_name_what_must_not_be_used(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    for table in ("hummingbird", "cern", *(["datasafe"] if findings.actions else [])):
+        text = rendered(run, findings, "csv" if table != "hummingbird" else "markdown", table=table)
+        for one in findings.rounds if table != "datasafe" else (a.cell for a in findings.actions):
+            assert one.standing == "valid" or one.name in text, table
