@@ -34,7 +34,7 @@ def test_a_stage_of_cosbench_is_a_trial_of_all_its_operations(tmp_path: Path) ->
         ("w1-s3 s2-prepare", "prepare-write", False),
         ("w1-s3 s3-main", "mixed", True),
     ]
-    read, write = findings(found, tmp_path / "run").totals
+    read, write = findings(found, tmp_path / "run").rounds
     assert (read.operation, read.requests, read.failed_if_stated) == ("get", 2400, 0)
     assert read.duration_s == pytest.approx(30, rel=1e-3)
     assert (write.operation, write.good, write.failed) == ("put", 594, 6)
@@ -66,7 +66,7 @@ def test_the_matrix_of_cosbench_says_its_workers(tmp_path: Path) -> None:
 
 def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Path) -> None:
     found = imported("hsbench", [written(tmp_path, "out.csv", HSBENCH)])
-    (cell,) = findings(found, tmp_path / "run").totals
+    (cell,) = findings(found, tmp_path / "run").rounds
     assert (cell.operation, cell.good, cell.failed) == ("put", 8200, 3)
     assert [round(one.requests_per_s) for one in cell.trial_rates] == [2000, 2100]
     assert cell.bytes == pytest.approx(8200 * 4096, rel=2e-3)
@@ -82,7 +82,7 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
 
 def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path: Path) -> None:
     found = imported("sai3-bench", [written(tmp_path, "results.tsv", SAI3_BENCH)])
-    read, write = findings(found, tmp_path / "run").totals
+    read, write = findings(found, tmp_path / "run").rounds
     assert (read.operation, read.requests, read.bytes) == ("get", 10_000, 102_400_000)
     assert (read.duration_s, write.duration_s) == (pytest.approx(10), pytest.approx(10))
     assert read.service is not None
@@ -100,7 +100,7 @@ def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path
 @pytest.mark.parametrize("form", IOR_TEXTS)
 def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
     found = imported("ior", [written(tmp_path, f"ior.{form}", IOR_TEXTS[form])])
-    (cell,) = findings(found, tmp_path / "run").totals
+    (cell,) = findings(found, tmp_path / "run").rounds
     assert (cell.operation, cell.requests, cell.clients) == ("write", 1024, 8)
     assert (cell.parameters["size"], cell.bytes) == (2**20, 2**30)
     rates = [one.bytes_per_s / 2**20 for one in cell.trial_rates]
@@ -112,7 +112,7 @@ def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
 def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
     found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST)])
     assert (found.tool_version, found.notes) == ("4.0.0", ())
-    cells = findings(found, tmp_path / "run").totals
+    cells = findings(found, tmp_path / "run").rounds
     assert [(one.operation, one.requests, one.requests_per_s) for one in cells] == [
         ("create", 8000, pytest.approx(40_000)),
         ("stat", 8000, pytest.approx(80_000)),

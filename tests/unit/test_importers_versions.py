@@ -290,7 +290,7 @@ def test_the_reads_of_a_mix_of_elbencho_2_0_are_known_by_their_rate(tmp_path: Pa
     path = tmp_path / "mix.csv"
     row = ELBENCHO_ROW.replace("READ", "RWMIX30")
     path.write_text(f"{ELBENCHO_1_4},rwmix read IOPS [last]\n{row},1000\n")
-    found = findings(imported("elbencho", [path]), tmp_path / "run").totals
+    found = findings(imported("elbencho", [path]), tmp_path / "run").rounds
     assert [(one.operation, one.requests) for one in found] == [("write", 2048), ("read", 10)]
 
 
@@ -342,7 +342,8 @@ def test_files_of_iperf3_at_the_same_time_are_one_load(tmp_path: Path) -> None:
     assert cell.failed_if_stated is None
     later = text.replace("1700000000", "1700000060")
     cell = only_cell("iperf3", tmp_path / "later", text, later)
-    assert (cell.bytes_per_s, cell.clients, len(cell.trials)) == (100 * 2**20, 1, 2)
+    assert (cell.clients, len(cell.trials)) == (1, 2)
+    assert cell.bytes_per_s == pytest.approx(100 * 2**20)
 
 
 def test_a_servers_file_has_a_test_after_the_other(tmp_path: Path) -> None:
@@ -379,7 +380,7 @@ def test_both_directions_at_once_are_a_mix(tmp_path: Path) -> None:
     both = iperf_document(start=iperf_start(bidir=1), intervals=intervals)
     path = tmp_path / "both.json"
     path.write_text(json.dumps(both))
-    found = findings(imported("iperf3", [path]), tmp_path / "run").totals
+    found = findings(imported("iperf3", [path]), tmp_path / "run").rounds
     assert [(one.operation, one.bytes_per_s / 2**20) for one in found] == [
         ("send", 100),
         ("receive", 50),
@@ -418,5 +419,5 @@ def test_without_its_console_nectars_failed_reads_are_not_stated(
 ) -> None:
     names = ["bench-get.csv", *(["bench-get.stdout.txt"] if has_console else [])]
     found = imported("nectar", [DATA / name for name in names], Hints(operation="get"))
-    (cell,) = findings(found, tmp_path / "run").totals
+    (cell,) = findings(found, tmp_path / "run").rounds
     assert cell.failed_if_stated == failed
