@@ -1,5 +1,6 @@
 """Invitations and certificates: who gets in, and what an agent loads for it."""
 
+import asyncio
 import ssl
 import subprocess
 import sys
@@ -9,9 +10,14 @@ from typing import Any
 import pytest
 
 from loadstone.errors import InputError
+from loadstone.hosts import facts, messages
+from loadstone.hosts.connection import carrier
+from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.connection.certificates import Authority
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
+from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host
+from loadstone.steady_clock import SteadyClock
 
 
 def invitation(**values: str) -> Invitation:
@@ -120,3 +126,27 @@ def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_a_connection_that_died_makes_room_for_another_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carrier, "RENEW_S", 0.05)
+    monkeypatch.setattr(carrier, "LEASE_S", 0.5)
+    hello = facts.of_host()
+
+    async def run(listening: Carrier) -> None:
+        invitation = listening.invite("a", is_alone=False)
+        # It says nothing more, as where a link was cut.
+        silent = await join(invitation, SteadyClock())
+        silent.send(messages.word(messages.Hello), messages.body(hello))
+        while not listening.hosts:
+            await asyncio.sleep(0.01)
+        while listening.hosts:
+            await asyncio.sleep(0.01)
+        (await join(invitation, SteadyClock())).abort()
+        silent.abort()
+
+    with Carrier("a" * 32, "127.0.0.1") as listening:
+        asyncio.run(run(listening))
+        assert [one.say for one in list(listening.heard.queue)] == ["hello", "gone"]
