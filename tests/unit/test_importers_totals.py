@@ -7,6 +7,7 @@ import pytest
 
 from loadstone import importers
 from loadstone.analysis.accounts.account import BYTE_RATE, RATE, Account
+from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.formats.imported import Hints
 from tests.unit.old_formats import (
@@ -127,13 +128,24 @@ def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
     assert len(found.notes) == 1
 
 
-def test_epochs_of_mlperf_storage_are_repetitions(tmp_path: Path) -> None:
+def test_epochs_of_mlperf_storage_are_repetitions(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = written(tmp_path, "summary.json", MLPSTORAGE)
     account = importers.find("mlpstorage").read([path], NOTHING)
     assert isinstance(account, Account)
     assert [(one.repetition, one.value) for one in account.of(RATE)] == [(1, 100), (2, 110)]
     moved = {one.operation: one.value for one in account.of(BYTE_RATE)}
     assert moved == {"train": 210 * 2**20, "save_checkpoint": 2 * 2**30}
+    assert main(["import", "mlpstorage", str(path)]) == 0
+    head, *rows = (line.split("\t") for line in capfd.readouterr().out.splitlines())
+    # It has neither threads nor sizes, and no row of none.
+    assert head[1:4] == ["accelerators", "hosts", "Trials"]
+    assert [row[:5] for row in rows] == [
+        ["train", "4", "2", "2", "105/s"],
+        ["train", "4", "2", "1", "210 MiB/s"],
+        ["save_checkpoint", "4", "2", "1", "2 GiB/s"],
+    ]
 
 
 @pytest.mark.parametrize(

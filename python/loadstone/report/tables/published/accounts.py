@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
 from loadstone.analysis.accounts.case_means import CaseMean
-from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.naming import describe_parameters, metric_value, metric_words
 from loadstone.report.tables.published.actions import rates_table
 from loadstone.report.tables.published.queries import queries_table
 
 
 def account_table(account: Account) -> str:
     """Return an account's table; its trials are averaged where a cell has several."""
-    return _queries(account) if SECONDS in account.metrics else _rates(account)
+    if SECONDS in account.metrics:
+        return _queries(account)
+    if not any(one.threads or one.size_bytes for one in account.measurements):
+        return _plain(account)
+    return _rates(account)
 
 
 def is_markdown(account: Account) -> bool:
@@ -45,6 +49,22 @@ def _rates(account: Account) -> str:
         }
         parts.append(rates_table(_head(own[0], has_target=has_targets), heads, lines))
     return "".join(parts)
+
+
+def _plain(account: Account) -> str:
+    """Return a line for each metric of each case, where neither threads nor sizes are known."""
+    names = list(dict.fromkeys(name for one in account.measurements for name in one.parameters))
+    lines = ["\t".join(("Operation", *names, "Trials", "Mean", "Of"))]
+    groups = grouped(
+        account.measurements, lambda one: (one.operation, one.metric, str(one.parameters))
+    )
+    for members in groups.values():
+        first = members[0]
+        mean = sum(one.value for one in members) / len(members)
+        cells = [first.operation, *(str(first.parameters.get(name, "")) for name in names)]
+        cells += [str(len(members)), metric_value(mean, first.metric), metric_words(first.metric)]
+        lines.append("\t".join(cells))
+    return "\n".join(lines) + "\n"
 
 
 def _head(one: Measurement, *, has_target: bool) -> str:
