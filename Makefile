@@ -84,7 +84,7 @@ $(STAMPS)/packages: $(STAMPS)/venv pyproject.toml
 
 $(STAMPS)/extension: $(STAMPS)/packages $(RUST_SOURCES)
 	@echo 'building loadstone (the first time this takes some minutes) …'
-	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
+	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[arrow$(comma)datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
 	@touch $@
 
 # As pip does for a package that it copies: compiling all modules anew would take half of the time of a

@@ -6,9 +6,7 @@ Everything is made from the folder as it is, by the code that makes the reports.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any
 
 from loadstone import units
 from loadstone._loadgen import Histogram
@@ -25,6 +23,9 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TRIAL = "trial"
 
@@ -65,20 +66,22 @@ class OpenedTrial:
         return read_agents(self._record, Rows(self._record.intervals))
 
     @cached_property
-    def intervals(self) -> pa.Table:
+    def intervals(self) -> "pa.Table":
         """Requests, bytes and histograms of each second, stage, operation, outcome and agent."""
-        return pa.table(self._record.intervals)
+        table: pa.Table = _arrow().table(self._record.intervals)
+        return table
 
     @cached_property
-    def probes(self) -> pa.Table:
+    def probes(self) -> "pa.Table":
         """What the probes saw meanwhile."""
-        return pa.table(self._record.probes)
+        table: pa.Table = _arrow().table(self._record.probes)
+        return table
 
     @property
-    def requests(self) -> Iterator[pa.RecordBatch]:
+    def requests(self) -> "Iterator[pa.RecordBatch]":
         """The requests one by one, where the campaign had them logged."""
         for rows in self._record.read_requests():
-            yield from pa.table(rows).to_batches()
+            yield from _arrow().table(rows).to_batches()
 
     def histogram(self, time: str = "service", **where: str | int) -> Histogram:
         """Return the merged histogram of one kind of time, in nanoseconds.
@@ -149,14 +152,14 @@ class OpenedRun:
         """What the run says, the gravest first."""
         return self.analysis.findings
 
-    def intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def intervals(self, columns: Sequence[str] | None = None) -> "pa.Table":
         """Return the intervals of all trials, with the trial's id in a column `trial` in front."""
-        tables = [pa.table(record.read_intervals(columns)) for record in self._run.records]
+        tables = [_arrow().table(record.read_intervals(columns)) for record in self._run.records]
         return _together(self._run.records, tables)
 
-    def probes(self) -> pa.Table:
+    def probes(self) -> "pa.Table":
         """Return what the probes saw in all trials, likewise."""
-        tables = [pa.table(record.probes) for record in self._run.records]
+        tables = [_arrow().table(record.probes) for record in self._run.records]
         return _together(self._run.records, tables)
 
     def histogram(self, result: Result, time: str = "service") -> Histogram:
@@ -166,20 +169,27 @@ class OpenedRun:
         own = [trial.intervals for trial in self.trials if trial.id in result.trials]
         return _histogram(own, time, where)
 
-    def table(self) -> pa.Table:
+    def table(self) -> "pa.Table":
         """Return the results as a table: a row each, and a column for each parameter."""
-        return pa.Table.from_pylist([_row(one) for one in self.results])
+        table: pa.Table = _arrow().Table.from_pylist([_row(one) for one in self.results])
+        return table
 
 
-def _together(records: Iterable[Record], tables: Iterable[pa.Table]) -> pa.Table:
+def _together(records: Iterable[Record], tables: "Iterable[pa.Table]") -> "pa.Table":
+    arrow = _arrow()
     named = [
-        table.add_column(0, TRIAL, pa.array([record.id] * table.num_rows, pa.utf8()))
+        table.add_column(0, TRIAL, arrow.array([record.id] * table.num_rows, arrow.utf8()))
         for record, table in zip(records, tables, strict=True)
     ]
-    return pa.concat_tables(named) if named else pa.table({TRIAL: pa.array([], pa.utf8())})
+    found: pa.Table = arrow.table({TRIAL: arrow.array([], arrow.utf8())})
+    if named:
+        found = arrow.concat_tables(named)
+    return found
 
 
-def _histogram(tables: Iterable[pa.Table], time: str, where: Mapping[str, str | int]) -> Histogram:
+def _histogram(
+    tables: "Iterable[pa.Table]", time: str, where: Mapping[str, str | int]
+) -> Histogram:
     if time not in LATENCIES:
         raise InputError.of_value(time, f"a kind of time: {', '.join(LATENCIES)}")
     chosen = {"stage": "measure", "outcome": "ok", **where}
@@ -188,7 +198,7 @@ def _histogram(tables: Iterable[pa.Table], time: str, where: Mapping[str, str | 
         for column, value in chosen.items():
             if column not in table.column_names:
                 raise InputError.of_value(column, f"a column: {', '.join(table.column_names)}")
-            table = table.filter(pc.equal(table[column], value))
+            table = table.filter(_arrow().compute.equal(table[column], value))
         encoded += table[time].to_pylist()
     return merge(encoded) or Histogram()
 
@@ -219,3 +229,16 @@ def _row(one: Result) -> dict[str, object]:
 
 
 _OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels", "standing"})
+
+
+def _arrow() -> Any:
+    """Return the library of tables, which numbers and findings need none of."""
+    try:
+        import pyarrow as pa
+        import pyarrow.compute
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"tables of a run need a package that is not installed: {error.name}",
+            "pip install 'loadstone[arrow]'",
+        ) from None
+    return pa

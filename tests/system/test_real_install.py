@@ -11,6 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.real
 
+BASE_MIB, REPORT_MIB = 180, 350
+"""The most that an installation may take: alone, and with pages and charts."""
+
 
 def _build(folder: Path) -> Path:
     """Build the wheel from the crates that the extension was built from.
@@ -30,7 +33,7 @@ def _build(folder: Path) -> Path:
 
 
 def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> None:
-    """First what a load host needs, which says what a report takes besides; then the demo."""
+    """First without extras, where all is answered but pages and charts; then with them."""
     wheel = _build(tmp_path / "wheels")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (tmp_path / "no-programs").mkdir()
@@ -50,14 +53,30 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> No
         assert done.returncode == 0, done.stdout
         return done.stdout
 
+    def size_mib() -> float:
+        files = (tmp_path / "venv").rglob("*")
+        return sum(one.lstat().st_blocks * 512 for one in files if not one.is_symlink()) / 2**20
+
     run("pip", "install", f"loadstone @ file://{wheel}")
     installed = run("pip", "list", "--format", "freeze")
     assert "loadstone==" in installed
-    assert "numpy" not in installed
-    said = run("loadstone", "bench", "put", "null", "-n", "10", "-o", "load")
+    assert not {"pyarrow", "scipy", "jinja2", "mini-racer"} & {
+        line.partition("==")[0].lower() for line in installed.splitlines()
+    }
+    assert size_mib() < BASE_MIB
+    said = run("loadstone", "bench", "put,get", "null", "-n", "1000", "--blocks", "6", "-o", "load")
+    assert "Limited by" in said
+    for form in ("terminal", "json", "csv", "md"):
+        assert "null" in run("loadstone", "report", "load", "-f", form)
+    run("loadstone", "compare", "load", "load")
+    said = run("loadstone", "demo", "--objects", "500", "-o", "first")
     assert "loadstone[report]" in said
 
     run("pip", "install", f"loadstone[report] @ file://{wheel}")
+    assert size_mib() < REPORT_MIB
     said = run("loadstone", "demo", "--objects", "500", "-o", "run")
     assert "Limited by" in said
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+    # No program and no font of the host: loadstone brings its own.
+    run("loadstone", "report", "run", "-f", "png", "-o", "charts")
+    assert (tmp_path / "charts" / "throughput.png").read_bytes().startswith(b"\x89PNG")

@@ -31,8 +31,7 @@ READ_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH"
 """What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
 
 IMPORTED = (
-    "jinja2", "pyarrow.compute", "pyarrow.parquet", "rich.console", "rich.live",
-    "scipy.special", "scipy.stats",
+    "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rich.console", "rich.live",
 )  # fmt: skip
 """What commands import when they need it."""
 

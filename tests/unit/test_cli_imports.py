@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from loadstone.cli import extras
-from loadstone.results.layout import MANIFEST
 from tests.unit.test_cli_report import write_run
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -32,18 +31,19 @@ def imported(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def on_a_load_host(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a command as if the extra "report" were not installed."""
+def without_extras(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command as if no extra were installed."""
+    absent = {name for names in extras.EXTRAS.values() for name in names}
     block = f"""
 import importlib.abc, sys
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {set(extras.REPORT_MODULES)!r}:
+        if name.partition(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 import importlib.util
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in {extras.REPORT_MODULES!r} else found(name)
+importlib.util.find_spec = lambda name: None if name in {absent!r} else found(name)
 """
     return python(f"{block}\n{MAIN}sys.exit(code)", *arguments, cwd=cwd)
 
@@ -96,13 +96,6 @@ def test_a_small_run_imports_only_what_it_asks_for(tmp_path: Path) -> None:
     assert all(importlib.util.find_spec(name) for name in UNASKED)
 
 
-def test_intervals_of_few_blocks_need_no_scipy(tmp_path: Path) -> None:
-    run = str(tmp_path / "run")
-    found = imported("bench", "put", "null", "-n", "10", "--blocks", "2", "-o", run)
-    assert "loadstone.analysis.statistics.student" in found
-    assert "scipy" not in found
-
-
 def test_what_judges_a_run_is_not_in_memory_while_it_loads(tmp_path: Path) -> None:
     """Asked when the trial is over, as the load generator returns."""
     code = f"""
@@ -128,40 +121,52 @@ operations.Operations.run = run
 MODULES = {"mini-racer": "py_mini_racer", "resvg-py": "resvg_py"}
 
 
-def test_the_extra_is_what_the_project_says() -> None:
+def test_the_extras_are_what_the_project_says() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
-    said = project["optional-dependencies"]["report"]
-    names = {MODULES.get(one.partition(">")[0], one.partition(">")[0]) for one in said}
-    assert names == set(extras.REPORT_MODULES)
+    for extra in ("report", "arrow"):
+        said = [one.partition(">")[0] for one in project["optional-dependencies"][extra]]
+        assert {MODULES.get(name, name) for name in said} == set(extras.EXTRAS[extra])
 
 
-def test_a_load_host_runs_and_says_how_to_report(tmp_path: Path) -> None:
-    done = on_a_load_host("bench", "put", "null", "-n", "10", "-o", "run", cwd=tmp_path)
+def test_without_extras_a_run_and_its_reports_are_whole(tmp_path: Path) -> None:
+    done = without_extras("bench", "put", "null", "-n", "10", "-o", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert extras.INSTALL in done.stderr
-    assert (tmp_path / "run" / MANIFEST).exists()
-    # The folder is whole: a host that has the packages reports on it.
-    assert imported("report", str(tmp_path / "run"))
+    assert "Limited by" in done.stdout
+    for form in ("terminal", "json", "csv", "md", "hlog", "openmetrics", "disclosure"):
+        done = without_extras("report", "run", "-f", form, cwd=tmp_path)
+        assert done.returncode == 0, (form, done.stderr)
+        assert len(done.stdout) > 50
+    done = without_extras("compare", "run", "run", cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "not installed" not in done.stderr
+    done = without_extras("report", "published:theflash", "-f", "md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "extra"),
     [
-        ("report", "."),
-        ("bench", "put", "null", "-n", "10", "-o", "run", "--fail-if", "p99 > 1s"),
-        ("compare", "a", "b"),
+        (("report", "run", "-f", "html"), "report"),
+        (("report", "run", "-f", "svg", "-o", "charts"), "report"),
+        (("report", "run", "-f", "parquet", "-o", "x.parquet"), "arrow"),
+        (("bench", "put", "null", "-n", "10", "-o", "more", "-f", "html"), "report"),
+        (("view", "."), "report"),
+        (("report", "published:cern", "-f", "png", "-o", "charts"), "report"),
+        (("script", "make", "users", "-o", "users.parquet"), "arrow"),
     ],
 )
-def test_a_load_host_refuses_what_it_cannot_judge(
-    arguments: tuple[str, ...], tmp_path: Path
+def test_what_lacks_an_extra_says_what_was_tried_and_how_to_install_it(
+    arguments: tuple[str, ...], extra: str, tmp_path: Path
 ) -> None:
-    done = on_a_load_host(*arguments, cwd=tmp_path)
-    assert done.returncode == 1
-    assert extras.INSTALL in done.stderr
+    write_run(tmp_path / "run")
+    done = without_extras(*arguments, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert extras.install(extra) in done.stderr
+    assert all(name in done.stderr for name in extras.EXTRAS[extra])
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "more").exists()
 
 
 def test_a_load_host_previews_a_plan(tmp_path: Path) -> None:
-    done = on_a_load_host("bench", "put", "null", "-n", "10", "--dry-run", cwd=tmp_path)
+    done = without_extras("bench", "put", "null", "-n", "10", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

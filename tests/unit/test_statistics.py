@@ -204,6 +204,14 @@ def test_large_samples_go_over_to_the_approximation_without_a_jump() -> None:
     assert exact == pytest.approx(approximate, rel=0.05)
 
 
+def test_the_approximation_of_large_samples_is_scipys() -> None:
+    generator = np.random.default_rng(5)
+    a, b = generator.normal(size=60), generator.normal(0.3, size=70)
+    for x, y in ((a, b), (b, a), (np.round(a, 1), np.round(b, 1)), (np.ones(50), np.ones(50))):
+        theirs = stats.mannwhitneyu(x, y, method="asymptotic").pvalue
+        assert significance.mann_whitney_p(x, y) == pytest.approx(theirs, rel=1e-12)
+
+
 def test_the_smallest_reachable_p_is_that_of_the_benchstat_table() -> None:
     found = [round(significance.smallest_p(n, n), 3) for n in (2, 3, 4, 5)]
     assert found == [0.333, 0.1, 0.029, 0.008]
@@ -229,3 +237,16 @@ def test_the_closed_quantile_of_t_is_scipys(freedom: int, p: float) -> None:
     assert student.quantile(p, freedom) == pytest.approx(
         float(special.stdtrit(freedom, p)), rel=1e-12, abs=1e-15
     )
+
+
+@pytest.mark.parametrize("freedom", [1, 1.5, 2, 3.7, 29.3, 250.5, 3000, 1e5])
+def test_tails_and_far_quantiles_of_t_are_scipys(freedom: float) -> None:
+    for t in (-50, -3, -1e-3, 0, 1e-6, 0.5, 2.2, 8, 40, 200):
+        found = student.below(t, freedom), student.above(t, freedom)
+        theirs = float(special.stdtr(freedom, t)), float(special.stdtr(freedom, -t))
+        assert found == pytest.approx(theirs, rel=1e-9, abs=1e-300)
+    for p in (1e-9, 1e-5, 0.025, 0.5, 0.7, 0.9999, 1 - 1e-7):
+        theirs_at = float(special.stdtrit(freedom, p))
+        assert student.quantile(p, freedom) == pytest.approx(theirs_at, rel=1e-9, abs=1e-12)
+    assert student.above(float("inf"), freedom) == 0
+    assert student.below(float("inf"), freedom) == 1

@@ -1,9 +1,11 @@
 """Sweeps: where throughput saturates, which model holds, and where none does."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from loadstone.analysis.statistics import scaling
 from loadstone.errors import InputError
@@ -146,3 +148,27 @@ def test_the_law_has_its_peak_where_its_derivative_is_zero() -> None:
     around = [model.rate(model.peak * factor) for factor in (0.99, 1.0, 1.01)]
     assert around[1] == max(around)
     assert math.isfinite(model.peak)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_law_is_nearer_than_the_one_found(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    loads = np.array([1, 2, 4, 8, 16, 32, 64, 100.0])
+    alpha, beta = (0, 0.02, 0.4)[seed % 3], (0, 1e-5, 1e-2)[seed // 3 % 3]
+    shape = loads / (1 + alpha * (loads - 1) + beta * loads * (loads - 1))
+    rates = 900 * shape * np.exp(generator.normal(0, 0.05, size=loads.size))
+
+    def residuals(parameters: Any) -> Any:
+        log_gamma, a, b = parameters
+        return log_gamma + np.log(loads / (1 + a * (loads - 1) + b * loads * (loads - 1)) / rates)
+
+    theirs = min(
+        optimize.least_squares(
+            residuals, [math.log(900), start, 1e-4], bounds=([-np.inf, 0, 0], np.inf),
+            x_scale=[1, 0.1, 1e-3], xtol=1e-12, ftol=1e-12,
+        ).cost
+        for start in (1e-3, 0.1, 0.5)
+    )  # fmt: skip
+    gamma, *others = scaling.usl_parameters(loads, rates)
+    ours = residuals([math.log(gamma), *others])
+    assert float(ours @ ours) / 2 <= theirs * (1 + 1e-6) + 1e-12

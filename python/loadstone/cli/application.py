@@ -133,9 +133,10 @@ def main(arguments: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         from loadstone.cli import extras
 
-        if (error.name or "").partition(".")[0] not in extras.REPORT_MODULES:
+        extra = extras.extra_of(error.name or "")
+        if extra is None:
             raise
-        return _fail(extras.refuse("this"))
+        return _fail(extras.refuse(f"loadstone {typed[0]}" if typed else "this", extra))
     except (
         ArithmeticError,
         AssertionError,

@@ -1,40 +1,44 @@
-"""Packages that a host which only makes load does not need, and how to install them."""
+"""Packages that not every command needs, and how to install them."""
 
 import importlib.util
+from collections.abc import Mapping
 
 from loadstone.errors import LoadstoneError
 
-REPORT_MODULES = ("jinja2", "numpy", "py_mini_racer", "pyarrow", "resvg_py", "scipy")
-"""What the extra "report" brings: statistics, charts, scripts and Parquet of other programs."""
-
-INSTALL = "pip install 'loadstone[report]'"
-
-
-def can_report() -> bool:
-    """Tell whether this installation can judge and render what was measured."""
-    return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "report": ("jinja2", "py_mini_racer", "resvg_py"),
+    "arrow": ("pyarrow",),
+    "hosts": ("cryptography",),
+}
+"""What the extras bring: pages and charts; scripts and tables of Arrow; certificates of hosts."""
 
 
-HOST_MODULES = ("cryptography",)
-"""What the extra "hosts" brings: what starts agents on client hosts, and knows them."""
+def install(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'loadstone[{extra}]'"
 
 
-def can_load_hosts() -> bool:
-    """Tell whether this installation can have other hosts make a load."""
-    return all(importlib.util.find_spec(name) is not None for name in HOST_MODULES)
+def has(extra: str) -> bool:
+    """Tell whether this installation has what an extra brings."""
+    return all(importlib.util.find_spec(name) is not None for name in EXTRAS[extra])
+
+
+def extra_of(module: str) -> str | None:
+    """Return the extra that brings a module."""
+    name = module.partition(".")[0]
+    return next((extra for extra, names in EXTRAS.items() if name in names), None)
 
 
 def refuse_hosts() -> LoadstoneError:
     """Return the error for a campaign with client hosts without what it takes."""
     return LoadstoneError(
-        f"client hosts need packages that are not installed: {', '.join(HOST_MODULES)}",
+        f"client hosts need packages that are not installed: {', '.join(EXTRAS['hosts'])}",
         "pip install 'loadstone[hosts]' on this machine; each host needs loadstone alone",
     )
 
 
-def refuse(what: str) -> LoadstoneError:
+def refuse(what: str, extra: str) -> LoadstoneError:
     """Return the error for what this installation cannot do."""
     return LoadstoneError(
-        f"{what} needs packages that are not installed: {', '.join(REPORT_MODULES)}",
-        f"{INSTALL}; or do it on another host, with a copy of the run folder",
+        f"{what} needs packages that are not installed: {', '.join(EXTRAS[extra])}", install(extra)
     )

@@ -30,7 +30,7 @@ def joined(campaign: Campaign, plan: Plan) -> Iterator[Joined]:
     if campaign.hosts is None:
         yield Joined(table=EXECUTORS)
         return
-    if not extras.can_load_hosts():
+    if not extras.has("hosts"):
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 

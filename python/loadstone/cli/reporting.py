@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from loadstone import _loadgen
+from loadstone.cli import extras
 from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
@@ -27,11 +28,14 @@ COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def find_report(name: str) -> Report:
-    """Return the report of this name."""
+    """Return the report of this name, which this installation can make."""
     reports = {report.name: report for report in REPORTS.values()}
     if name not in reports:
         raise InputError.of_value(name, f"a report: {', '.join(reports)}")
-    return reports[name]
+    report = reports[name]
+    if report.extra and not extras.has(report.extra):
+        raise extras.refuse(f'report "{name}"', report.extra)
+    return report
 
 
 def report_options(run: "Run", report: Report, chosen: Options, *, is_terminal: bool) -> Options:

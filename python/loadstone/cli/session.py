@@ -72,10 +72,11 @@ def measure(
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
     """
+    # Asked for before hours of load, not after.
+    from loadstone.cli.reporting import find_report
     from loadstone.cli.screen.progress import make_view
 
-    # Asked for before hours of load, not after.
-    _check_report(form, with_page=with_page, thresholds=thresholds)
+    find_report(form)
     if resume and is_only_begun(folder):
         print(f"run folder {folder} was left before its run began: it begins now", file=sys.stderr)
         resume = False
@@ -189,8 +190,6 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
         campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts,
         stores=store_sizes(campaign),
     )  # fmt: skip
-    if any(planned.is_search for planned in plan.trials) and not extras.can_report():
-        raise extras.refuse("a search for a capacity")
     check_documents(plan)
     # Client hosts have their own environment, and say by themselves what they lack.
     is_looked_up_here = campaign.hosts is None or campaign.hosts.sends_secrets
@@ -202,18 +201,6 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
     for worry in host_limits.check(plan) if campaign.hosts is None else ():
         say(f"warning: {worry.text}\nhint: {worry.hint}")
     return plan
-
-
-def _check_report(form: str, *, with_page: bool, thresholds: Sequence["Threshold"]) -> None:
-    """Refuse what could not be said or decided once the load is over."""
-    if extras.can_report():
-        from loadstone.cli.reporting import find_report
-
-        find_report(form)
-    elif thresholds:
-        raise extras.refuse("--fail-if")
-    elif with_page or form != "terminal":
-        raise extras.refuse("a report")
 
 
 def _print_remains(folder: Path) -> None:
@@ -441,14 +428,14 @@ def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findi
     run = read_run(folder)
     if not run.records:
         return None
-    if not extras.can_report():
-        print(f"what it says: {extras.INSTALL}, then: loadstone report {folder}", file=sys.stderr)
-        return None
     from loadstone.analysis import analyse
     from loadstone.cli.reporting import find_report, report_options, write
-    from loadstone.report import Options
+    from loadstone.report import REPORTS, Options
 
-    report, page = find_report(form), find_report("html")
+    report, page = find_report(form), REPORTS["html"]
+    if with_page and not extras.has(page.extra):
+        print(f"for the page with charts: {extras.install(page.extra)}", file=sys.stderr)
+        with_page = False
     findings = analyse(run, courses=report.draws or with_page)
     if with_page:
         options = report_options(run, page, Options(), is_terminal=False)

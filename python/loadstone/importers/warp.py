@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
@@ -177,8 +175,8 @@ def _json_text(path: Path) -> str | None:
             text = regular_file.read(path, reading.BYTES_MAX)
             return reading.read_text(path) if text.lstrip()[:1] == b"{" else None
         with (
-            pa.OSFile(str(path)) as raw,
-            pa.CompressedInputStream(raw, "zstd") as stream,
+            _arrow().OSFile(str(path)) as raw,
+            _arrow().CompressedInputStream(raw, "zstd") as stream,
         ):
             first = stream.read(1 << 16)
             if first.lstrip()[:1] != b"{":
@@ -198,10 +196,10 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         regular_file.check(path)
         with ExitStack() as opened:
-            file: Any = opened.enter_context(pa.OSFile(str(path)))
+            file: Any = opened.enter_context(_arrow().OSFile(str(path)))
             if file.read(len(ZSTD)) == ZSTD:
                 file.seek(0)
-                file = opened.enter_context(pa.CompressedInputStream(file, "zstd"))
+                file = opened.enter_context(_arrow().CompressedInputStream(file, "zstd"))
             else:
                 file.seek(0)
             rest = b""
@@ -297,3 +295,10 @@ def _trial(
         source={"file": path.name},
         **warp_json.pace(command, len({client for client, _ in threads})),
     )
+
+
+def _arrow() -> Any:
+    """Return what unpacks warp's files; the other importers need none of it."""
+    import pyarrow as pa
+
+    return pa

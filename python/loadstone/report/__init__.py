@@ -40,6 +40,7 @@ class Report:
 
     Its module is imported when it is used: charts need libraries that a load host does not have.
     One that `draws` shows what happened over time, which the others spare themselves to read.
+    `extra` is what the installation needs for it, besides loadstone itself.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Report:
     function: str = "render"
     is_folder: bool = False
     draws: bool = False
+    extra: str = ""
 
     def render(self, run: "Run", findings: "Findings", options: Options) -> bytes:
         """Return the report's bytes."""
@@ -85,6 +87,7 @@ REPORTS: Mapping[str, Report] = {
             suffix=".html",
             module="loadstone.report.formats.html",
             draws=True,
+            extra="report",
         ),
         Report(
             name="markdown",
@@ -117,6 +120,7 @@ REPORTS: Mapping[str, Report] = {
             suffix=".parquet",
             module="loadstone.report.formats.tabular",
             function="render_parquet",
+            extra="arrow",
         ),
         Report(
             name="hlog",
@@ -138,6 +142,7 @@ REPORTS: Mapping[str, Report] = {
             function="render_svg",
             is_folder=True,
             draws=True,
+            extra="report",
         ),
         Report(
             name="png",
@@ -147,6 +152,7 @@ REPORTS: Mapping[str, Report] = {
             function="render_png",
             is_folder=True,
             draws=True,
+            extra="report",
         ),
     )
 }

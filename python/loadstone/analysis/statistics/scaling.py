@@ -151,34 +151,44 @@ def fit(points: Sequence[ScalingPoint]) -> Model:
 
 def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, float]:
     """Return γ, α and β of the universal scalability law by least squares on ln X, α, β ≥ 0."""
-    from scipy import optimize
-
     n = np.asarray(loads, dtype=float)
     x = np.asarray(rates, dtype=float)
-
-    def residuals(parameters: Numbers) -> Numbers:
-        log_gamma, alpha, beta = parameters
-        bent: Numbers = (
-            log_gamma + np.log(n) - np.log(1 + alpha * (n - 1) + beta * n * (n - 1)) - np.log(x)
-        )
-        return bent
-
-    best = None
-    for alpha in (1e-3, 1e-1, 0.5):
-        start = [math.log(float((x / n).max())), alpha, 1e-4]
-        found = optimize.least_squares(
-            residuals,
-            start,
-            bounds=([-np.inf, 0, 0], np.inf),
-            x_scale=[1, 0.1, 1e-3],
-            xtol=1e-12,
-            ftol=1e-12,
-        )
-        if best is None or found.cost < best.cost:
-            best = found
-    assert best is not None, "one start at least is tried"
-    log_gamma, alpha, beta = (float(value) for value in best.x)
+    starts = [
+        np.array([math.log(float((x / n).max())), alpha, 1e-4]) for alpha in (1e-3, 1e-1, 0.5)
+    ]
+    _, best = min((_nearest(n, x, start) for start in starts), key=lambda found: found[0])
+    log_gamma, alpha, beta = (float(value) for value in best)
     return math.exp(log_gamma), _or_zero(alpha, 1e-7), _or_zero(beta, 1e-10)
+
+
+def _nearest(n: Numbers, x: Numbers, parameters: Numbers) -> tuple[float, Numbers]:
+    """Return the least sum of squares from a start, and ln γ, α and β there.
+
+    By Levenberg and Marquardt; α and β are held at zero where the slope would take them below it.
+    """
+    columns = np.stack([n - 1, n * (n - 1)])
+
+    def residuals(p: Numbers) -> Numbers:
+        found: Numbers = p[0] + np.log(n) - np.log(1 + p[1:] @ columns) - np.log(x)
+        return found
+
+    damping, least = 1e-3, residuals(parameters)
+    for _ in range(500):
+        slopes = np.vstack([np.ones_like(n), -columns / (1 + parameters[1:] @ columns)]).T
+        gradient = slopes.T @ least
+        free = np.array([True, *~((parameters[1:] <= 0) & (gradient[1:] > 0))])
+        normal = slopes[:, free].T @ slopes[:, free]
+        tried = parameters.copy()
+        tried[free] -= np.linalg.solve(normal + damping * np.diag(np.diag(normal)), gradient[free])
+        tried[1:] = np.maximum(tried[1:], 0.0)
+        after = residuals(tried)
+        if float(after @ after) < float(least @ least):
+            parameters, least, damping = tried, after, max(damping / 5, 1e-12)
+        elif damping > 1e8:
+            break
+        else:
+            damping *= 4
+    return float(least @ least), parameters
 
 
 def kneedle(points: Sequence[ScalingPoint], sensitivity: float = 1.0) -> float | None:

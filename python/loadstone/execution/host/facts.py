@@ -50,7 +50,7 @@ KERNEL_OPTIONS = (
     "tsc",
     "clocksource",
 )
-LIBRARIES = ("pyarrow", "numpy", "scipy", "pydantic")
+LIBRARIES = ("pyarrow", "numpy", "pydantic")
 
 
 def versions() -> dict[str, str]:

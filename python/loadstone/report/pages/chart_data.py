@@ -4,6 +4,7 @@ Times are nanoseconds, rates are a second, elapsed times seconds; numbers have f
 eye sees no more. The same keys name the same things as in the JSON report.
 """
 
+import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -175,7 +176,8 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
 
 def session_data(run: Run) -> dict[str, Any] | None:
     """Return the sessions of the first trial in whose log they can be told apart."""
-    for record in run.records:
+    # A host that reports alone may have no Arrow to read the log with.
+    for record in run.records if importlib.util.find_spec("pyarrow") else ():
         actions = read_session_actions(record)
         if actions:
             return _timed(record, actions)

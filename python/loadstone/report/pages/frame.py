@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 STYLES = ("page.css", "tables.css", "charts.css", "print.css")
 DRAWING = ("words.js", "lettering.js", "selection.js", "charts.js")
@@ -79,7 +80,10 @@ def _embedded(data: Mapping[str, Any]) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    # Terminals and programs are told the same without it.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader("loadstone.report.pages"),
         autoescape=True,

@@ -70,7 +70,7 @@ def command(
             f'campaign "{campaign_file}" names no hosts: this machine makes its load',
             "name them, like: hosts: {launch: local, count: 2}",
         )
-    if not extras.can_load_hosts():
+    if not extras.has("hosts"):
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 

@@ -31,8 +31,8 @@ def command(
         int, typer.Option(min=0, max=65535, help="Port on loopback; 0 takes a free one.")
     ] = 0,
 ) -> None:
-    if not extras.can_report():
-        raise extras.refuse("loadstone view")
+    if not extras.has("report"):
+        raise extras.refuse("loadstone view", "report")
     if not folder.is_dir():
         raise InputError(
             f'there is no folder "{folder}" to show', "name the folder that run folders lie in"
