@@ -60,6 +60,18 @@ def test_hosts_that_are_logged_in_to_make_one_load(network: SshNetwork, tmp_path
     assert not network.processes("client1") + network.processes("client2")
 
 
+def test_a_bench_of_hosts_needs_their_names_alone(network: SshNetwork, tmp_path: Path) -> None:
+    said = network.loadstone(
+        "bench", "put", "null", "-t", "1", "-d", "500ms", "--ramp-up", "0s",
+        "--hosts", "client1,client2", "--set", f"hosts.command={sys.executable} -m loadstone",
+        "--set", "load.cores=1", "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    (record,) = read_run(tmp_path / "run").records
+    assert [host["name"] for host in record.summary["hosts"]] == ["client1", "client2"]
+    assert record.trial["load"]["clients"] == 2
+
+
 @pytest.mark.long(cpu_s=6)
 def test_no_key_of_an_agent_is_on_a_command_line(network: SshNetwork, tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("500ms", "10m"))

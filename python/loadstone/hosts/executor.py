@@ -23,7 +23,7 @@ from loadstone.hosts.connection.carrier import Carrier, Heard
 from loadstone.hosts.contact import Contact, contact_document
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, merge_summaries
-from loadstone.hosts.refusal import refusal
+from loadstone.hosts.refusal import refusal, some_of
 from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import named_in, read_piece
 from loadstone.hosts.trial_host import TrialHost, count, end_ns
@@ -40,6 +40,8 @@ OWN_REST_S = 1.0
 
 READY_S = 180.0
 """How long hosts may take to get ready, after the last piece of a file that one asked for."""
+
+READY_TELL_S = 5.0
 
 LEAD_S = 0.5
 """How far ahead the common start lies: every host must have heard of it by then."""
@@ -207,9 +209,20 @@ class _TrialOnHosts:
             self._carrier.ask(
                 (name,), messages.Trial(trial=trial, attempt=self._attempt, secrets=self.secrets)
             )
-        self._ready_end = time.monotonic() + READY_S
+        began = time.monotonic()
+        next_told = began + READY_TELL_S
+        self._ready_end = began + READY_S
         while any(host.state == "preparing" for host in self._hosts.values()):
             self._turn()
+            if time.monotonic() > next_told:
+                next_told = time.monotonic() + READY_TELL_S
+                slow = [host.name for host in self._hosts.values() if host.state == "preparing"]
+                waited_s = time.monotonic() - began
+                self._output.host_news(
+                    f"waiting for {some_of(slow)} to be ready for the load, {waited_s:.0f} s of at"
+                    f" most {self._ready_end - began:.0f}",
+                    is_problem=False,
+                )
             if time.monotonic() > self._ready_end:
                 slow = [host.name for host in self._hosts.values() if host.state == "preparing"]
                 raise TargetError(

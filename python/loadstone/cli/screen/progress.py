@@ -280,7 +280,7 @@ class _PlainView:
                     self._say(text)
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
-                is_wrong = bool(summary.get("failed") or holes)
+                is_wrong = bool(summary.get("failed") or holes or _lost_hosts(summary))
                 if did_something(document, summary) and (is_wrong or not self._is_quiet):
                     self._say(f"{describe(document)}: {ending(summary)}{holes}")
                 for line in self._refusals.new(document, summary):
@@ -362,7 +362,8 @@ class _TerminalView:
             case HostNews(text=text, is_problem=is_problem):
                 self._keep("!" if is_problem else "-", text)
             case TrialEnded(document=document, summary=summary):
-                is_good = summary.get("state") == "finished" and not summary.get("failed")
+                is_whole = summary.get("state") == "finished" and not _lost_hosts(summary)
+                is_good = is_whole and not summary.get("failed")
                 holes = self._holes.note(document, summary)
                 words = f"{describe(document)}: {ending(summary)}{holes}"
                 if did_something(document, summary):

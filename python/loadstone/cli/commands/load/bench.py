@@ -22,8 +22,10 @@ Examples:
   loadstone bench put,get /mnt/cephfs/bench -t 16 -s 64KiB -n 10000
   loadstone bench write,read block:/dev/nvme1n1 -s 1GiB -n 16 -B 4KiB -d 60s
   loadstone bench get s3+http://rgw:7480 -d 60s --fail-if "p99 > 50ms"
+  loadstone bench get s3+http://rgw:7480 -t 32 --hosts client1,client2
 """
 
+import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -137,6 +139,13 @@ def command(
     ] = False,
     on_error: Annotated[str | None, typer.Option(help="continue or stop.")] = None,
     seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            help="Hosts to log in to by ssh, which make the load together; -t is of each.",
+            metavar="HOST,HOST,...",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--target-set", help="A setting of the target's driver.", metavar="KEY=VALUE"),
@@ -183,6 +192,9 @@ def command(
     thresholds = fail_if.read_thresholds(conditions)
     like = flags_of(reuse) if reuse is not None else DatasetFlags()
     changes = list(overrides or ())
+    if hosts is not None:
+        # Before what is set of them by key.
+        changes.insert(0, f"hosts={json.dumps({'launch': 'ssh', 'names': [hosts]})}")
     if log_requests:
         changes.append("log_requests=true")
     campaign = campaign_from_flags(
