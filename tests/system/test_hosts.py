@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,7 @@ WAIT_S = 120.0
 
 
 def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
-    file = campaigns.write(tmp_path, CAMPAIGN)
+    file = campaigns.write(tmp_path, CAMPAIGN + "log_requests: true\n")
     said = loadstone("run", file, "-o", tmp_path / "run")
     assert said.code == 0, said.err
     assert ": local1, local2" in said.err
@@ -69,6 +70,8 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
         mine = [row["requests"] for row in rows if row["agent"] == host["name"]]
         assert sum(mine) == host["requests"] > 0
     assert {row["host"] for row in record.probes.to_pylist()} == {"local1", "local2"}
+    logged = Counter(agent for table in record.read_requests() for agent in table["agent"])
+    assert logged == {host["name"]: host["requests"] for host in hosts}
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     assert [host["name"] for host in report["trials"][0]["hosts"]] == ["local1", "local2"]
     assert "Client hosts" in loadstone("report", tmp_path / "run", "--full").out

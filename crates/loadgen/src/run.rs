@@ -240,7 +240,7 @@ fn watch(
             progress.count(*second, rows, cut == Some(*second));
         }
         let now_ns = monotonic_ns();
-        if let Some(rows) = batch::of_requests(&collector.take_log())
+        if let Some(rows) = batch::of_requests(&trial.agent, &collector.take_log())
             && !sink(Output::Requests(rows))
         {
             shared.stop.store(true, Ordering::Relaxed);

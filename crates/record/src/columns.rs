@@ -51,7 +51,8 @@ const PROBES: [(&str, DataType); 6] = [
     ("value", DataType::Float64),
 ];
 
-const REQUESTS: [(&str, DataType); 10] = [
+const REQUESTS: [(&str, DataType); 11] = [
+    ("agent", DataType::Utf8),
     ("stage", DataType::Utf8),
     ("iteration", DataType::Int64),
     ("operation", DataType::Utf8),

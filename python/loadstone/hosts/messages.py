@@ -369,13 +369,16 @@ def build_of(body: Mapping[str, object]) -> str | None:
     return build if isinstance(build, str) else None
 
 
-def hosts_in(said: Said) -> set[str]:
+def hosts_in(said: Said) -> set[str | None]:
     """Return the hosts that the rows of a message are of."""
     match said:
         case Figures(rows=Table() as rows) | Actions(rows=rows):
             return set(rows["agent"])
         case Probes(rows=rows):
             return set(rows["host"])
+        case LoggedRequests(rows=rows):
+            # Many rows of one host: its name comes once.
+            return set(rows.coded("agent")[1])
     return set()
 
 

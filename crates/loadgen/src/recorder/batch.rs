@@ -157,13 +157,13 @@ impl SecondColumns {
     }
 }
 
-/// Returns one row for each logged request; its times are nanoseconds since the trial's start, and
+/// Returns one row for each logged request of one agent; its times are nanoseconds since the trial's start, and
 /// `first_byte_ns` is zero where no answer came, and where answers come in one piece.
 ///
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-pub(crate) fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
+pub(crate) fn of_requests(agent: &str, log: &[LogRow]) -> Option<RecordBatch> {
     if log.is_empty() {
         return None;
     }
@@ -178,6 +178,7 @@ pub(crate) fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
         Arc::new(log.iter().map(|row| Some(of(row) as i64)).collect::<Int64Array>())
     };
     let columns: Vec<ArrayRef> = vec![
+        text(&|_| agent.into()),
         text(&|row| row.key.stage.name().into()),
         number(&|row| u64::from(row.key.iteration)),
         text(&|row| row.key.doing.name(&[]).into()),
