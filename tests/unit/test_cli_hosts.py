@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loadstone.cli.commands.load.hosts import AnsweringHost, print_hosts
+from loadstone.cli.load_hosts import tell
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.contact import Obstacle
 from loadstone.hosts.messages import Hello
@@ -36,6 +37,11 @@ def test_hosts_fit_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) 
     assert first.split()[1:] == ["128", "1,024", "GiB", "100", "Gbit/s", "-12.35", "±", "0.12",
                                  "1", "of", "2", "no"]  # fmt: skip
     assert second.split() == ["b", "128", *["unknown"] * 3, "0", "of", "0", "no"]
+
+
+def test_what_starts_agents_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("mpirun: \x1b[2Jgone")
+    assert "\x1b" not in capsys.readouterr().err
 
 
 def test_all_that_hosts_told_is_shown_where_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
@@ -55,6 +56,8 @@ class Output:
 
     def host_news(self, text: str, *, is_problem: bool) -> None:
         """Tell of the client hosts what a person should know while the trial goes on."""
+        # It may hold words of a host or of a program there.
+        text = _loadgen.plain(text)
         self._listen(HostNews(document=self._document, text=text, is_problem=is_problem))
 
     def probe_rows(self, rows: Table) -> None:
