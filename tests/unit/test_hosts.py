@@ -21,9 +21,10 @@ from loadstone.campaign.schema.systems.hosts import SshName
 from loadstone.documents.summary import Live
 from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
-from loadstone.hosts.clock import Exchange, estimate
+from loadstone.hosts.clock import Clock, Exchange, estimate
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Carrier, Heard
+from loadstone.hosts.contact import Contact, contact_document
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
@@ -483,3 +484,17 @@ def named(name: str) -> Any:
     """Return a function by its name, "module:function"."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def test_a_contact_that_is_stopped_accuses_no_host() -> None:
+    carrier: Any = SimpleNamespace(
+        heard=queue.Queue(), ask=lambda *words: None, clock=SteadyClock(),
+        read_clocks=lambda hosts: {
+            host: Clock(offset_ns=0, bound_ns=1, round_trip_ns=2) for host in hosts
+        },
+    )  # fmt: skip
+    target: Any = {"name": "t", "driver": "s3", "settings": {"endpoints": ["http://a", "http://b"]}}
+    document = contact_document(target, "0" * 32, "bucket-")
+    assert document["stop"]["requests"] == document["load"]["clients"] == 2
+    contact = Contact(carrier, document, 1, sends_secrets=False)
+    assert contact.obstacles(["a"], lambda line: None, is_over=lambda: True) == {}

@@ -54,6 +54,11 @@ class Output:
         self.probes()
         self._listen(TrialProgress(document=self._document, live=live))
 
+    @property
+    def is_stop_asked(self) -> bool:
+        """Say whether the run is to stop: what waits before the load ends at once."""
+        return self._interrupt.is_asked
+
     def host_news(self, text: str, *, is_problem: bool) -> None:
         """Tell of the client hosts what a person should know while the trial goes on."""
         # It may hold words of a host or of a program there.

@@ -99,11 +99,15 @@ class Contact:
         self._obstacles: dict[str, Obstacle] = {}
 
     def obstacles(
-        self, hosts: Iterable[str], tell: Callable[[str], None]
+        self,
+        hosts: Iterable[str],
+        tell: Callable[[str], None],
+        is_over: Callable[[], bool] = lambda: False,
     ) -> Mapping[str, Obstacle]:
         """Have hosts read, all at once, and return what keeps some from it, by their names.
 
-        `tell` gets a line when some take long. It ends after `TIMEOUT_S` and `REST_S` at most.
+        `tell` gets a line when some take long. It ends after `TIMEOUT_S` and `REST_S` at most, or
+        when `is_over` says so: nothing keeps then who has not answered.
         """
         self._awaited = set(hosts)
         self.clocks = self._carrier.read_clocks(self._awaited)
@@ -123,6 +127,9 @@ class Contact:
                 is_told = True
                 tell(f"waiting for {', '.join(sorted(self._awaited))} to reach target "
                      f"{self._document['target']['name']}")  # fmt: skip
+            if is_over():
+                self._carrier.ask(self._awaited, messages.StopLoad())
+                return self._obstacles
             self._hear()
         for host in tuple(self._awaited):
             self._carrier.ask((host,), messages.StopLoad())

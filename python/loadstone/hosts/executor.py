@@ -92,7 +92,9 @@ class OnHosts:
             wanted = self._order[: document.get("hosts") or 1]
             away = [host for host in wanted if host not in self._carrier.hosts]
             self._launch_again(
-                away, lambda text, is_problem: output.host_news(text, is_problem=is_problem)
+                away,
+                lambda text, is_problem: output.host_news(text, is_problem=is_problem),
+                is_over=lambda: output.is_stop_asked,
             )
         here = [host for host in self._order if host in self._carrier.hosts]
         missing = [host for host in self._order if host not in here]
@@ -128,8 +130,15 @@ class OnHosts:
             self._carrier, contact_document(target, document["run"], prefix), self._attempts,
             sends_secrets=self._sends_secrets,
         )  # fmt: skip
-        obstacles = contact.obstacles(hosts, lambda text: output.host_news(text, is_problem=False))
-        is_of_all = len(obstacles) == len(hosts)
+        found = contact.obstacles(
+            hosts,
+            lambda text: output.host_news(text, is_problem=False),
+            is_over=lambda: output.is_stop_asked,
+        )
+        # Who has gone meanwhile is lost, as in any trial.
+        present = [host for host in hosts if host in self._carrier.hosts]
+        obstacles = {host: found[host] for host in present if host in found}
+        is_of_all = len(obstacles) == len(present)
         if obstacles and (not is_of_all or all(one.is_unreached for one in obstacles.values())):
             ended = {
                 host: f"host {host}: {one.text}" + (f"\nhint: {one.hint}" if one.hint else "")

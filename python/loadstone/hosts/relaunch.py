@@ -33,8 +33,11 @@ class Relaunch:
         self._failures: dict[str, int] = {}
         self._skips: dict[str, int] = {}
 
-    def __call__(self, names: Sequence[str], tell: Tell) -> None:
-        """Launch the agents of these hosts, and wait until they have joined or ended again."""
+    def __call__(self, names: Sequence[str], tell: Tell, is_over: Callable[[], bool]) -> None:
+        """Launch the agents of these hosts, and wait until they have joined or ended again.
+
+        It ends as well when `is_over` says so.
+        """
         due = [name for name in names if self._is_due(name)]
         if not due:
             return
@@ -42,6 +45,8 @@ class Relaunch:
         begun: set[str] = set()
         end = time.monotonic() + WAIT_S
         while waiting := [name for name in due if name not in self._carrier.hosts]:
+            if is_over():
+                return
             ended = self._launcher.ended()
             # What was started before must have ended: it would still hold the host.
             again = [name for name in waiting if name in ended and name not in begun]
