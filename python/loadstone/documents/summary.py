@@ -162,7 +162,7 @@ class Summary(TypedDict, total=False):
 
     state: str | None
     reason: str | None
-    stopped_on_loss: bool
+    stopped_on_loss: bool | None
     started_unix_ns: Whole
     started_monotonic_ns: Whole
     ended_unix_ns: Whole | None

@@ -20,7 +20,7 @@ struct Record {
     trial: Trial,
     /// What the load generator tells of it. An interrupted trial may have an empty one.
     summary: Observed,
-    /// What the runner noted: `INTERRUPTED` or `STOPPED`.
+    /// What the runner noted: `INTERRUPTED`, `STOPPED` or `STOPPED_ON_LOSS`.
     labels: Vec<String>,
     /// Probes that could not be read, each with the reason.
     absent_probes: BTreeMap<String, String>,
@@ -38,6 +38,9 @@ struct Observed {
     /// Whether the target is served by the host that made the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
+    /// Whether it was stopped because a client host was lost, and not by failed requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_on_loss: Option<bool>,
     /// What each client host did, where several made the load together.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<Vec<LoadHost>>,
