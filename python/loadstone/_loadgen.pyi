@@ -330,6 +330,9 @@ def blot(text: str, secrets: list[str]) -> str:
 def plain(text: str) -> str:
     """Return a text without characters that could steer a terminal; line breaks stay."""
 
+def variable_named(name: str) -> str:
+    """Return a variable's name for a message, unless it may be a secret in the name's place."""
+
 def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
     """Keep the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
 
@@ -349,14 +352,16 @@ def run_trial(
     on_ready: Callable[[], object] | None = None,
     on_actions: Callable[[Table], object] | None = None,
     on_turn_end: Callable[[int, bytes | None], object] | None = None,
+    on_retry: Callable[[str], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
-    `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or
-    a table of the rows of complete seconds. `on_intent(names)` is called at most once,
-    before places are made that are not there. What a callback raises interrupts the trial and is
-    raised again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets
-    those of these places that the target refused to make. With `on_ready` the load waits when all
+    `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or a
+    table of the rows of complete seconds. `on_intent(names)` is called at most once, before places
+    are made that are not there. What a callback raises interrupts the trial and is raised again at
+    its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of these
+    places that are not there after all. `on_retry(text)` is called about a request outside the
+    measurement that is sent again after a temporary answer. With `on_ready` the load waits when all
     is ready, `on_ready()` is called, and `control.start` tells when it begins. Where several hosts
     run a script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended:
     `doubts` are the subjects in doubt that other hosts do not know of, four bytes each, or None for

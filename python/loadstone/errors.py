@@ -20,7 +20,8 @@ Kind = Literal[
     "error", "campaign", "target", "left-behind", "host", "run", "input", "script", "usage",
     "unreadable", "run-exists", "no-run", "run-in-use", "no-space", "other-plan",
     "program-absent", "secret-absent", "not-ours", "certificates", "unreachable", "host-in-use",
-    "clock", "of-another-run", "copied", "denied", "target-absent", "in-use", "unsupported",
+    "clock", "of-another-run", "copied", "denied", "unknown-key", "wrong-signature",
+    "target-absent", "in-use", "unsupported",
 ]  # fmt: skip
 """What sort of error it is, for programs: unlike its words, this stays."""
 

@@ -307,3 +307,21 @@ def _format_long_duration(seconds: int) -> str:
 def counted(number: int, what: str) -> str:
     """Return a number of things: 1 bucket, 2,000 buckets."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def csv_cell(value: object) -> object:
+    """Return a value for a table that a spreadsheet opens.
+
+    A text that the spreadsheet would take for a formula gets an apostrophe before it; numbers, and
+    texts that are numbers, stay as they are.
+    """
+    if isinstance(value, str) and value.startswith(_FORMULA_BEGINS) and not _is_number(value):
+        return f"'{value}"
+    return value
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+][\d.,]+(e[-+]?\d+)?", text) is not None
+
+
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")

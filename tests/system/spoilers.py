@@ -21,7 +21,14 @@ class Case:
         return 2 * SECOND_NS if "timeout" in self.outcomes else 60 * SECOND_NS
 
 
-def _status(status: str, *headers: tuple[str, str], body: bytes = b"") -> Spoiler:
+def error_document(code: str) -> bytes:
+    """Return the body of an answer of S3 that refuses."""
+    return f"<Error><Code>{code}</Code><Message>as the test wants</Message></Error>".encode()
+
+
+def refuse(status: str, *headers: tuple[str, str], body: bytes = b"") -> Spoiler:
+    """Answer with a status."""
+
     def spoil(exchange: Exchange) -> bool:
         exchange.send_status(status, *headers, body=body)
         return True
@@ -167,14 +174,14 @@ _OTHER_SITE = ("Location", "http://127.0.0.1:1/elsewhere")
 
 # Those whose outcome is "ok" are odd but within the protocol: they must do no harm.
 CASES = [
-    _case("internal error", _status("500 Internal Server Error"), "http_500"),
-    _case("slow down", _status("503 Slow Down", body=_XML_ERROR), "throttled"),
-    _case("too many requests", _status("429 Too Many Requests", ("Retry-After", "1")), "throttled"),
-    _case("forbidden", _status("403 Forbidden", body=_XML_ERROR), "http_403"),
-    _case("not found", _status("404 Not Found"), "http_404"),
-    _case("redirect", _status("307 Temporary Redirect", _OTHER_SITE), "http_307"),
-    _case("success without a body", _status("204 No Content"), "http_204", "truncated"),
-    _case("unasked part", _status("206 Partial Content", body=b"x"), "http_206", "truncated"),
+    _case("internal error", refuse("500 Internal Server Error"), "http_500"),
+    _case("slow down", refuse("503 Slow Down", body=_XML_ERROR), "throttled"),
+    _case("too many requests", refuse("429 Too Many Requests", ("Retry-After", "1")), "throttled"),
+    _case("forbidden", refuse("403 Forbidden", body=_XML_ERROR), "http_403"),
+    _case("not found", refuse("404 Not Found"), "http_404"),
+    _case("redirect", refuse("307 Temporary Redirect", _OTHER_SITE), "http_307"),
+    _case("success without a body", refuse("204 No Content"), "http_204", "truncated"),
+    _case("unasked part", refuse("206 Partial Content", body=b"x"), "http_206", "truncated"),
     _case("closed before the answer", _close, "closed"),
     _case("reset before the answer", _reset, "reset", "closed"),
     _case("closed inside the head", _half_a_head, "closed", "truncated", "protocol"),

@@ -1,10 +1,12 @@
 """The command line against hostile targets: clear words, an exit code, and nothing lost."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from loadstone.cli import exit_code
 from loadstone.execution.cleaning import what_is_left
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
@@ -226,3 +228,36 @@ def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> N
         assert lacks in said.err
         assert "hint: " in said.err
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("token", ["", "<NextContinuationToken></NextContinuationToken>"])
+def test_a_truncated_listing_without_a_token_ends_all_the_same(
+    token: str, store_port: int, tmp_path: Path
+) -> None:
+    """Other clients have asked for the first page for ever."""
+    listings = 0
+
+    def spoil(exchange: Exchange) -> bool:
+        nonlocal listings
+        if "list-type=2" not in exchange.request.path:
+            return False
+        listings += 1
+        answer = exchange.true_answer()
+        text = answer.body.decode()
+        entries = re.findall(r"<Contents>.*?</Contents>", text, re.DOTALL)
+        if len(entries) <= 3:
+            return False
+        for entry in entries[3:]:
+            text = text.replace(entry, "")
+        cut = "<IsTruncated>true</IsTruncated>" + token
+        text = re.sub("<IsTruncated>false</IsTruncated>", cut, text)
+        exchange.send_status("200 OK", ("Content-Type", "application/xml"), body=text.encode())
+        return True
+
+    folder = tmp_path / "run"
+    with hostile(store_port, spoil) as server:
+        said = loadstone("bench", "put,list", server.url, *SMALL, "-o", folder, environment=SECRETS)
+    assert "Traceback" not in said.err
+    assert said.code in (0, exit_code.LEFT), said.err
+    assert bool(what_is_left(folder)) is (said.code == exit_code.LEFT)
+    assert listings < 200

@@ -63,6 +63,8 @@ class FakeLoadgen:
         on_requests: Any,
         on_intent: Any = None,
         on_unmade: Any = None,
+        *,
+        on_retry: Any = None,
         on_actions: Any = None,
     ) -> str:
         document = json.loads(trial_json)

@@ -259,6 +259,35 @@ def test_a_password_inside_an_address_or_a_header_is_refused() -> None:
     assert not any("hunter2" in str(mistake) for mistake in told)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "endpoint: 'http://hunter2@store'",
+        "endpoint: 'http://store/?X-Amz-Signature=hunter2'",
+        "endpoint: 'https://store/#hunter2'",
+        "secret_key: {env: 'hunter2/+='}",
+        "headers: {Authorization: Bearer hunter2}",
+        "headers: {x-amz-security-token: hunter2}",
+        "headers: {X-Api-Key: hunter2}",
+        "headers: {Set-Cookie: hunter2}",
+        "headers: {X-Vault-Secret: hunter2}",
+    ],
+)
+def test_what_may_be_a_secret_is_refused_and_not_repeated(setting: str) -> None:
+    told = mistakes(f"name: a\ntargets:\n  t: {{driver: s3, {setting}}}\n{REST}")
+    assert f"targets.t.{setting.partition(':')[0]}" in {
+        mistake.key.replace("endpoints", "endpoint") for mistake in told
+    }
+    assert not any("hunter2" in str(mistake) for mistake in told)
+
+
+def test_headers_that_carry_no_credential_are_taken() -> None:
+    parsed(
+        "name: a\ntargets: {t: {driver: s3, endpoint: http://s, headers: {x-amz-acl: private, "
+        "x-amz-server-side-encryption-aws-kms-key-id: one}}}\n" + REST
+    )
+
+
 def test_a_secret_may_come_from_the_environment_or_a_file() -> None:
     campaign = parsed(
         "name: a\ntargets: {t: {driver: s3, endpoint: http://s, access_key: AKIA, "

@@ -6,19 +6,22 @@ from loadstone._loadgen import Table
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.standing import may_be_compared
+from loadstone.analysis.judgements.store_findings import find_closed_connections
 from loadstone.analysis.limits.observed import LoadPoint, Observed
 from loadstone.analysis.limits.verdict import decide
 from loadstone.analysis.measured.samples import read_samples
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import PROBE_SCHEMA, Record
 
 
-def record(**summary: object) -> Record:
+def record(connections: str = "per_request", **summary: object) -> Record:
     whole: dict[str, object] = {
         "started_unix_ns": 1_000_000_000_000,
         "iterations": [{"iteration": 1, "measure_start_ns": 0, "measure_end_ns": 10**10}],
         **summary,
     }
-    return Record(trial={"id": "0001", "measured": True}, summary=whole)
+    trial: TrialDocument = {"id": "0001", "measured": True, "connections": connections}
+    return Record(trial=trial, summary=whole)
 
 
 def table(*lines: tuple[str, str, str, float, float]) -> Table:
@@ -176,6 +179,22 @@ def test_ports_count_by_what_this_process_opened_beyond_its_clients() -> None:
     slow = {**kept, "iterations": [long]}
     assert flags(PORTS, **{**slow, "connections_opened": 1710}) == set()
     assert flags(PORTS, **{**slow, "connections_opened": 9000}) == {"INSTRUMENT_SOCKETS"}
+
+
+def test_a_store_that_closes_each_connection_is_named_and_takes_no_port_of_the_client() -> None:
+    closed = {"clients": 4, "requests": 5000, "failed": 0, "connections_opened": 5000}
+    kept = record("keep_alive", **closed)
+    assert limits_of(kept, table(PORTS)) == {}
+    (finding,) = find_closed_connections([kept])
+    assert finding.rule == "connections-closed"
+    assert [one.value for one in finding.evidence] == [1.0]
+    # What the campaign asks for, what failures cost and what parts need is no doing of the store.
+    several = record("keep_alive", **{**closed, "connections_opened": 2400, "failed": 2300})
+    for other in (record("per_request", **closed), several):
+        assert list(find_closed_connections([other])) == []
+    # A port that was lacking is, whoever closed the connections.
+    lacking = record("keep_alive", **closed, error_examples={"no_ports": "EADDRNOTAVAIL"})
+    assert limits_of(lacking, table(PORTS)).keys() == {"INSTRUMENT_SOCKETS"}
 
 
 def test_each_client_host_is_judged_by_what_its_own_load_did() -> None:

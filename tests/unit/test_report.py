@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import re
@@ -18,6 +19,7 @@ from loadstone.analysis.judgements.labels import LABELS
 from loadstone.analysis.rules import find_rule
 from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options
+from loadstone.report.formats.markdown import escaped
 from loadstone.report.tables.published.templates import TABLES
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import ROUNDS, Folder, trial, write_rounds, write_sweep
@@ -274,3 +276,10 @@ REFERENCE = "".join((SCHEMA.parent / name).read_text() for name in ("reports.md"
 @pytest.mark.parametrize("name", [*REPORTS, *LABELS, *TABLES])
 def test_every_report_label_and_layout_is_in_the_reference(name):
     assert f"`{name}`" in REFERENCE or f"**{name}**" in REFERENCE
+
+
+def test_markdown_shows_what_a_stranger_wrote_and_links_to_nothing() -> None:
+    text = "[a](http://b) ![c](d) <img src=e> &lt; `f` | *g*"
+    shown = escaped(text)
+    assert re.search(r"(?<!\\)[\[\]`|*]|<|&(?!lt;|amp;)", shown) is None
+    assert html.unescape(shown.replace("\\", "")) == text

@@ -116,3 +116,20 @@ def test_log_ins_that_have_a_share_in_the_numbers_are_told(
     summary = {"log_ins": log_ins, "log_ins_ns": round(took_s * 1e9), "iterations": [times]}
     record = Record(trial={"id": "0001", "measured": False}, summary=summary)
     assert ("LOG_INS" in label_trial(record)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("operation", "verify", "driver", "is_told"),
+    [
+        ("get", 0, "s3", True),
+        ("get", 0.01, "s3", False),
+        ("put", 0, "s3", False),
+        ("get", 0, "null", False),
+    ],
+)
+def test_reads_that_nobody_checked_are_told(
+    operation: str, verify: float, driver: str, is_told: bool
+) -> None:
+    trial = {"id": "0001", "measured": True, "verify": verify, "target": {"driver": driver}}
+    trial["mix"] = [{"operation": operation, "weight": 1.0}]
+    assert ("UNCHECKED" in label_trial(Record(trial=trial, summary={}))) is is_told

@@ -182,3 +182,10 @@ def test_a_shown_number_is_within_half_a_percent(value: float) -> None:
 def test_a_spread_has_no_digits_that_mean_nothing() -> None:
     shown = [units.format_spread(share) for share in (0.0, 0.000018, 0.0048, 0.24, 1.23)]
     assert shown == ["0 %", "< 0.1 %", "0.48 %", "24 %", "123 %"]
+
+
+def test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_its_cell() -> None:
+    for text in ("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"):
+        assert units.csv_cell(text) == f"'{text}"
+    for value in ("-5", "+1.5", "-0,5", "-1.5e-07", "text", "a=b", "", -5, 0.5, None):
+        assert units.csv_cell(value) == value

@@ -19,6 +19,12 @@ pub(crate) fn blot(text: &str, secrets: Vec<String>) -> String {
     secrecy::blot(text, secrets.iter().map(String::as_str))
 }
 
+/// Returns a variable's name for a message, unless it may be a secret in the name's place.
+#[pyfunction]
+pub(crate) fn variable_named(name: &str) -> String {
+    secrecy::variable_named(name)
+}
+
 /// Returns a text without characters that could steer a terminal; line breaks stay.
 #[pyfunction]
 pub(crate) fn plain(text: &str) -> String {

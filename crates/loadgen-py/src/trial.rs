@@ -93,14 +93,15 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
 /// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
-/// these places that the target refused to make. With `on_ready()` the load waits when everything is
+/// these places that are not there after all. `on_retry(text)` is called about a request outside the
+/// measurement that is sent again after a temporary answer. With `on_ready()` the load waits when everything is
 /// ready, and that is called; it starts when `control.start` tells a time. Where several hosts run a
 /// script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended, and
 /// `control.begin_turn` begins the next.
 #[pyfunction]
 #[pyo3(signature = (
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None
+    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None, on_retry = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "one for each callback, all optional")]
 pub(crate) fn run_trial(
@@ -114,6 +115,7 @@ pub(crate) fn run_trial(
     on_ready: Option<Py<PyAny>>,
     on_actions: Option<Py<PyAny>>,
     on_turn_end: Option<Py<PyAny>>,
+    on_retry: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -138,6 +140,10 @@ pub(crate) fn run_trial(
                     Output::Requests(rows) => tell_rows(py, on_requests.as_ref(), rows),
                     Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
                     Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
+                    Output::Retry(text) => match &on_retry {
+                        Some(listener) => listener.call1(py, (text,)).map(drop),
+                        None => Ok(()),
+                    },
                 };
                 signal.and(told)
             });

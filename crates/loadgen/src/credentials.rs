@@ -4,7 +4,7 @@ use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind};
-use crate::secrecy::remember;
+use crate::secrecy::{remember, variable_named};
 use crate::settings::{Setting, SettingKind};
 
 mod aws;
@@ -34,9 +34,12 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
             let reference = |kind| value.get(kind).and_then(Value::as_str);
             if let Some(name) = reference("env") {
                 let value = variable(name).ok_or_else(|| {
-                    Error::target(what(), format!("environment variable \"{name}\" is not set"))
+                    let named = variable_named(name);
+                    Error::target(what(), format!("there is no environment variable {named}"))
                         .of(Kind::SecretAbsent)
-                        .with_hint(format!("export {name}, or refer to a file instead"))
+                        .with_hint(
+                            "export it, or refer to a file instead: {env: NAME}, {file: PATH}",
+                        )
                 })?;
                 return kept(value, &format!("environment variable \"{name}\"")).map(Some);
             }

@@ -68,6 +68,9 @@ kinds! {
     Copied        "copied"          "It is a copy of what a run of loadstone's made.";
     SecretAbsent  "secret-absent"   "This host lacks a secret, or has one that has expired.";
     Denied        "denied"          "The target does not know who asks, or does not allow it.";
+    UnknownKey    "unknown-key"     "The target does not know the access key.";
+    WrongSignature "wrong-signature" "The target does not take the signature: the secret is wrong, or the region.";
+    Clock         "clock"           "The clocks of this host and the target are too far apart.";
     Unreachable   "unreachable"     "The target does not answer.";
     Certificates  "certificates"    "TLS could not be set up with the target.";
     TargetAbsent  "target-absent"   "What the load needs is not there: a pool, a directory, a device.";

@@ -326,6 +326,10 @@ pub(crate) trait Places {
     async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
         Ok(())
     }
+    /// Returns why the target keeps what it was asked to delete in a place, where it tells.
+    async fn why_kept(&mut self, _place: &str) -> Option<&'static str> {
+        None
+    }
     /// Tells whether a place keeps versions of what was deleted in it, and they are to stay.
     async fn keeps_versions(&mut self, _place: &str) -> bool {
         false

@@ -5,18 +5,20 @@
 //! push to a queue: there is no atomic, no lock and no waker to clone. Futures that wait note
 //! [`Reactor::current_task`] where the event will find it, and the event calls [`Reactor::wake`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::Clock;
 use crate::reactor::oversleep::Oversleep;
+use crate::transport::retries::Retries;
 
 mod epoll;
 mod oversleep;
@@ -79,6 +81,8 @@ pub(crate) struct Reactor {
     pairs: Cell<u32>,
     /// Whether a stop was seen that waits for them.
     is_stopping: Cell<bool>,
+    /// Requests of this thread are sent again after temporary answers, where this is set.
+    retries: OnceCell<Arc<Retries>>,
 }
 
 /// Two steps of which a stop must not see only the first. Dropping it ends the pair.
@@ -140,6 +144,7 @@ impl Reactor {
             oversleep: Oversleep::default(),
             pairs: Cell::new(0),
             is_stopping: Cell::new(false),
+            retries: OnceCell::new(),
         }
     }
 
@@ -247,6 +252,19 @@ impl Reactor {
         self.oversleep.watch();
     }
 
+    /// Has requests of this thread sent again after temporary answers: those that are not measured.
+    pub(crate) fn retry(&self, retries: Option<&Arc<Retries>>) {
+        if let Some(retries) = retries {
+            // Set once, before the thread's first request.
+            let _ = self.retries.set(Arc::clone(retries));
+        }
+    }
+
+    /// Returns the retries of requests that are not measured; none where they are measured.
+    pub(crate) fn retries(&self) -> Option<&Arc<Retries>> {
+        self.retries.get()
+    }
+
     /// Returns the processor time that went into staying awake.
     #[must_use]
     pub(crate) fn awake_ns(&self) -> u64 {
@@ -265,6 +283,16 @@ impl Reactor {
                 if self.now_ns() >= due_ns { Poll::Ready(()) } else { Poll::Pending }
             },
         )
+        .await;
+    }
+
+    /// Waits as [`Reactor::sleep_until`], or until a stop is seen.
+    pub(crate) async fn rest_until(&self, due_ns: u64) {
+        self.timers.borrow_mut().push(Reverse((due_ns, self.current.get())));
+        std::future::poll_fn(|_| {
+            let is_over = self.is_stopping() || self.now_ns() >= due_ns;
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
         .await;
     }
 

@@ -13,12 +13,13 @@ mod turns;
 mod unwritten;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::buckets::{Buckets, ready_buckets, sweep_buckets};
+use self::buckets::{Buckets, Told, ready_buckets, sweep_buckets, telling_of_retries};
 use self::hiccup::{Hiccup, Jitter};
 use self::hold::Hold;
 pub use self::live::Live;
@@ -40,6 +41,7 @@ pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
 use crate::schedule::Schedule;
+use crate::transport::retries::Retries;
 use crate::trial::Trial;
 
 /// How often finished seconds are looked for.
@@ -91,9 +93,15 @@ pub(crate) fn run<D: Driver>(
     control: &Control,
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
-    let opened = Trial { open_script: trial.open_script()?, ..trial.clone() };
+    let retries = Arc::new(Retries::new(trial.timeout_ns));
+    let opened = Trial {
+        open_script: trial.open_script()?,
+        retries: Some(Arc::clone(&retries)),
+        ..trial.clone()
+    };
     let trial = &opened;
-    let driver = Arc::new(D::open(trial)?);
+    let driver = telling_of_retries(trial, &control.stop, sink, || D::open(trial))?;
+    let driver = Arc::new(driver);
     let mut buckets = ready_buckets(&driver, trial, &control.stop, sink)?;
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
@@ -141,7 +149,7 @@ pub(crate) fn run<D: Driver>(
         handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
     })?;
     if trial.is_clean_up() && !control.stop.load(Ordering::Relaxed) {
-        buckets = sweep_buckets(&driver, trial, &control.stop)?;
+        buckets = sweep_buckets(&driver, trial, &control.stop, sink)?;
     }
     let times = std::mem::take(&mut *times.lock().expect("all threads have ended"));
     let log_ins = driver.log_ins();
@@ -157,7 +165,13 @@ pub(crate) fn run<D: Driver>(
         &driver.features(),
         buckets,
     );
-    Ok(Summary { log_ins, ..summary })
+    let retried = retries.made();
+    Ok(Summary {
+        log_ins,
+        retries: retried.counts,
+        retries_paused_ns: retried.paused_ns,
+        ..summary
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -227,6 +241,8 @@ fn watch(
 ) {
     let mut next_tell_ns = 0;
     let mut turns = Turns::of(trial, &control.begins);
+    let retries = trial.retries.as_ref().filter(|_| !trial.measured);
+    let mut told = retries.map(|retries| Told::after(retries));
     loop {
         end_with_lease(control, shared);
         if turns.as_mut().is_some_and(|turns| !turns.look(sink)) {
@@ -262,6 +278,9 @@ fn watch(
         }
         for row in seconds.into_iter().flat_map(|(_, rows)| rows.into_values()) {
             collector.recycle(row);
+        }
+        if let (Some(retries), Some(told)) = (retries, &mut told) {
+            told.look(retries, &shared.stop, sink);
         }
         if is_over {
             return;
@@ -318,6 +337,9 @@ impl<D: Driver> LoadThread<'_, D> {
         let thread = self.driver.thread()?;
         let reactor = thread.reactor();
         reactor.expect_timeouts_of(self.trial.timeout_ns);
+        if !self.trial.measured {
+            reactor.retry(self.trial.retries.as_ref());
+        }
         if self.shared.is_open {
             reactor.expect_to_be_on_time();
         }
@@ -466,6 +488,8 @@ fn summary(
         bytes_received: traffic.bytes_received,
         requests_repeated: traffic.requests_repeated,
         log_ins: LogIns::default(),
+        retries: BTreeMap::new(),
+        retries_paused_ns: 0,
         cores: ends.len(),
         clients: trial.load.clients(),
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
@@ -486,5 +510,6 @@ fn summary(
         buckets_left: buckets.left.iter().map(|left| left.place.clone()).collect(),
         places_left: buckets.left,
         objects_swept: buckets.objects_swept,
+        objects_swept_again: buckets.objects_swept_again,
     }
 }

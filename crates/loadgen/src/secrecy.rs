@@ -74,6 +74,21 @@ fn blot_known(text: &str) -> String {
     KNOWN.lock().expect("the lock is not poisoned").blot(text)
 }
 
+/// Returns a variable's name for a message. What may be a secret that was put in the place of the name
+/// is not repeated: names of variables that hold secrets are capital letters with underscores.
+#[must_use]
+pub fn variable_named(name: &str) -> String {
+    let is_name = name.contains('_')
+        && name
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    if is_name {
+        format!("\"{name}\"")
+    } else {
+        "of the name that is given (not repeated: it may be the secret itself)".to_owned()
+    }
+}
+
 /// Replaces every character that could steer a terminal, but line breaks and tabulators.
 #[must_use]
 pub fn plain(text: &str) -> String {

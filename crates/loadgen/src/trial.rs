@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chance::mix64;
 use crate::operation::Operation;
 use crate::script::Script;
+use crate::transport::retries::Retries;
 
 mod dataset;
 mod mistakes;
@@ -82,6 +83,9 @@ pub struct Trial {
     /// The script, once it is open.
     #[serde(skip)]
     pub(crate) open_script: Option<Arc<Script>>,
+    /// What its requests outside the measurement share; none where nothing is retried.
+    #[serde(skip)]
+    pub(crate) retries: Option<Arc<Retries>>,
     /// What single operations need to know beyond the dataset.
     #[serde(default)]
     pub options: Options,

@@ -43,7 +43,8 @@ fn run(trial: &Trial) -> Ran {
             | Output::Actions(_)
             | Output::TurnEnded(..)
             | Output::Intent(_)
-            | Output::Unmade(_) => {}
+            | Output::Unmade(_)
+            | Output::Retry(_) => {}
         }
         true
     })

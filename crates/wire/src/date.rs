@@ -67,6 +67,19 @@ pub fn parse_iso8601(text: &str) -> Option<u64> {
     is_valid.then(|| days_from_1970(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second)
 }
 
+/// Reads the time of an HTTP header such as `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970.
+///
+/// None for anything else: the two older forms, which no server sends any more, included.
+pub fn parse_http(text: &str) -> Option<u64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let (_, text) = text.trim().strip_suffix(" GMT")?.split_once(", ")?;
+    let mut words = text.split(' ');
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let place = MONTHS.find(month).filter(|place| month.len() == 3 && place % 3 == 0)?;
+    let iso = format!("{year}-{}-{day}T{time}Z", place / 3 + 1);
+    words.next().is_none().then(|| parse_iso8601(&iso))?
+}
+
 fn days_from_1970(year: u64, month: u64, day: u64) -> u64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
@@ -123,6 +136,21 @@ mod tests {
                 calendar.second_of_day % 60
             );
             assert_eq!(parse_iso8601(&text), Some(unix_s), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_dates_of_answers_are_read_and_nonsense_is_not() {
+        assert_eq!(parse_http("Fri, 24 May 2013 00:00:07 GMT"), Some(1_369_353_607));
+        for text in [
+            "",
+            "Fri, 24 May 2013 00:00:00",
+            "Fri, 24 ayJ 2013 00:00:00 GMT",
+            "Fri, 24 May 2013 00:00:00 x GMT",
+            "Friday, 24-May-13 00:00:00 GMT",
+            "24 May 2013 00:00:00 GMT",
+        ] {
+            assert_eq!(parse_http(text), None, "{text}");
         }
     }
 

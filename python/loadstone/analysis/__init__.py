@@ -19,6 +19,7 @@ from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
+from loadstone.analysis.judgements.object_counts import ObjectCounts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
@@ -153,10 +154,12 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
     searches = read_searches(run)
+    counts = ObjectCounts(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
         facts[record.id] = facts_of(record.trial, record, error_sentences(record, intervals))
         measured.add(reading)
+        counts.note(record, intervals)
         if not reading.is_result:
             continue
         if reading.parts:
@@ -176,6 +179,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         trials=trials,
         searches=searches,
         advice=advice,
+        miscounted=counts.wrong,
     )
     return Findings(
         results=judged.results,

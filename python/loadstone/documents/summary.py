@@ -178,6 +178,8 @@ class Summary(TypedDict, total=False):
     bytes_sent: Whole
     bytes_received: Whole
     requests_repeated: Whole
+    retries: dict[str, Whole]
+    retries_paused_ns: Whole
     log_ins: Whole
     log_ins_ns: Whole
     cores: Whole
@@ -202,6 +204,7 @@ class Summary(TypedDict, total=False):
     buckets_left: list[str] | None
     places_left: list[LeftPlace] | None
     objects_swept: Whole
+    objects_swept_again: Whole
     target_on_own_host: bool | None
     hosts: list[LoadHost] | None
     start_error_ns: Whole | None

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from loadstone.engines.benchmark import BYTES_PER_SCALE, TABLES
 from loadstone.errors import TargetError
+from loadstone.results.layout import in_home
 
 MARK = "loadstone-data.json"
 MARK_FORMAT = 1
@@ -90,8 +91,8 @@ def files_by_table(files: Sequence[TableFile]) -> dict[str, list[str]]:
 
 def cache_folder() -> Path:
     """Return where generated tables are kept by default."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "loadstone" / "tables"
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else in_home(".cache")) / "loadstone" / "tables"
 
 
 def folder_name(benchmark: str, scale: float, partitions: int) -> str:

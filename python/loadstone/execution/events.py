@@ -43,6 +43,14 @@ class HostNews:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRetried:
+    """A request outside the measurement is sent again after a temporary answer."""
+
+    document: TrialDocument
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEnded:
     """A trial has ended and its record is on disk."""
 
@@ -119,6 +127,7 @@ Event = (
     | TrialStarted
     | TrialProgress
     | HostNews
+    | RequestRetried
     | TrialEnded
     | TrialFailed
     | TrialSkipped

@@ -11,7 +11,7 @@ from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.events import Event, HostNews, TrialProgress
+from loadstone.execution.events import Event, HostNews, RequestRetried, TrialProgress
 from loadstone.execution.host.own_host import is_on_own_host
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
@@ -87,9 +87,13 @@ class Output:
         note_intent(self._folder, self._document, names, time)
 
     def unmade(self, names: Sequence[str]) -> None:
-        """Note which of these places the target refused to make."""
+        """Note which of these places are not there after all."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_unmade(self._folder, self._document, names, time)
+
+    def retry(self, text: str) -> None:
+        """Tell of a request outside the measurement that is sent again."""
+        self._listen(RequestRetried(document=self._document, text=text))
 
     def end(self) -> None:
         """Note that load has ended."""

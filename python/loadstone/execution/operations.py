@@ -48,6 +48,7 @@ class Operations:
                 observer.on_intent,
                 observer.on_unmade,
                 on_actions=observer.on_actions,
+                on_retry=output.retry,
             )
         except Raised as error:
             if observer.error is not None:

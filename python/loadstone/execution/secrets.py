@@ -30,7 +30,8 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
     match reference:
         case {"env": name}:
             if name not in environ:
-                raise InputError(f'the environment has no variable "{name}"', "set it, and start")
+                named = _loadgen.variable_named(name)
+                raise InputError(f"the environment has no variable {named}", "set it, and start")
             return environ[name]
         case {"file": path}:
             try:

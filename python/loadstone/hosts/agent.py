@@ -288,6 +288,7 @@ class _Work:
             on_ready=self._on_ready,
             on_actions=self._on_actions,
             on_turn_end=self._on_turn_end,
+            on_retry=self._on_retry,
         )
 
     def _with_files(self) -> str:
@@ -341,6 +342,9 @@ class _Work:
 
     def _on_unmade(self, names: list[str]) -> None:
         self._say(messages.Unmade(attempt=self._attempt, names=names))
+
+    def _on_retry(self, text: str) -> None:
+        self._say(messages.Retry(attempt=self._attempt, text=text))
 
 
 def on_steady_clock(summary: Summary, step_ns: int) -> Summary:

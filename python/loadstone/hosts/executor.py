@@ -351,6 +351,8 @@ class _TrialOnHosts:
                 self._carrier.ask((host.name,), messages.Noted())
             case messages.Unmade():
                 self._output.unmade(said.names)
+            case messages.Retry():
+                self._output.retry(f"{host.name}: {said.text}")
             case messages.End():
                 for probe, reason in said.absent_probes.items():
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason

@@ -12,6 +12,7 @@ SUMS = (
     "requests", "failed", "unwritten", "bytes", "verified_requests", "verified_bytes",
     "connections_opened", "bytes_sent", "bytes_received", "requests_repeated", "log_ins",
     "log_ins_ns", "cores", "clients", "puts_failed_more", "objects_swept", "cores_watched",
+    "objects_swept_again", "retries_paused_ns",
 )  # fmt: skip
 LISTS = ("thread_cpu_ns", "thread_awake_ns", "thread_run_delay_ns", "stalls", "places_left")
 NAMES = (
@@ -35,6 +36,7 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     worst = max(summaries, key=lambda one: STATES.index(one["state"] or "interrupted"))
     own: Summary = {
         "mismatches": _sum_by_key(one.get("mismatches") for one in summaries),
+        "retries": _sum_by_key(one.get("retries") for one in summaries),
         "error_examples": {
             kind: text
             for one in reversed(summaries)

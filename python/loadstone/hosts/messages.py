@@ -214,6 +214,13 @@ class Unmade(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry(OfTrial):
+    """A request outside the measurement is sent again after a temporary answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class End(OfTrial):
     """A share is over. `left` says why, where the controller did not ask for its end."""
 
@@ -330,6 +337,7 @@ Said = (
     | Want
     | Intent
     | Unmade
+    | Retry
     | End
     | Failed
     | ClockReading

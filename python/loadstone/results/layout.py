@@ -28,11 +28,22 @@ JSON_BYTES_MAX = 256 * regular_file.MIB
 _MANIFEST_KEYS = {"state": str, "name": str, "run": str, "seed": int, "plan": list}
 
 
+NO_HOME = Path("/nonexistent")
+"""What users without a home directory have in its place, by the custom of Debian."""
+
+
+def in_home(path: str) -> Path:
+    """Return a path in the user's home directory; containers run users who have none."""
+    try:
+        return Path.home() / path
+    except RuntimeError:
+        return NO_HOME / path
+
+
 def state_folder() -> Path:
     """Return where what outlives a run is kept: in XDG_STATE_HOME, or else in ~/.local/state."""
     home = os.environ.get("XDG_STATE_HOME")
-    base = Path(home) if home else Path("~/.local/state").expanduser()
-    return base / "loadstone"
+    return (Path(home) if home else in_home(".local/state")) / "loadstone"
 
 
 def read_manifest(folder: Path) -> Manifest:

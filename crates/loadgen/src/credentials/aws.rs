@@ -379,7 +379,8 @@ fn suffix(region: &str) -> &'static str {
 }
 
 fn home() -> PathBuf {
-    PathBuf::from(env("HOME").unwrap_or_default())
+    // Not the working directory: what lies there may be a stranger's.
+    PathBuf::from(env("HOME").unwrap_or_else(|| "/nonexistent".to_owned()))
 }
 
 fn aws_file(variable: &str, name: &str) -> PathBuf {

@@ -165,6 +165,7 @@ impl Driver for Swift {
             interface: settings::text(map, "interface").unwrap_or("public").to_owned(),
             has_storage_url: own_storage_url.is_some(),
             timeout_ns: trial.timeout_ns,
+            retries: trial.retries.clone(),
         };
         let token = service.log_in_now()?;
         let storage_url = own_storage_url.or(token.storage_url.as_deref()).ok_or_else(|| {

@@ -192,7 +192,7 @@ impl History {
         self.trial["phase"] = json!("clean-up");
         let trial = self.parsed();
         let target = self.target(&trial);
-        let swept = sweep_buckets(&target, &trial, &target.stop)?;
+        let swept = sweep_buckets(&target, &trial, &target.stop, &mut |_| true)?;
         let is_stopped = target.stop.load(Ordering::Relaxed);
         Ok((!is_stopped).then_some(swept))
     }

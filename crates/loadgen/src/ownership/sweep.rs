@@ -35,6 +35,8 @@ pub enum LeftKind {
     Listing,
     /// The store deletes nothing of what it lists.
     Undeletable,
+    /// The store locks its objects for a time.
+    Locked,
     /// The store says that it is not empty, and lists nothing: old versions, uploads.
     Hidden,
     /// The target did not answer as it must.
@@ -72,6 +74,9 @@ impl Left {
 pub(crate) struct Swept {
     /// How many objects it deleted.
     pub objects: u64,
+    /// Those of them that a listing showed after all had been deleted once: a listing that is behind
+    /// shows what is gone.
+    pub objects_again: u64,
     /// Why something of the run's may still be there, if it may.
     pub left: Option<Left>,
     /// Whether the place is another's, which stays.
@@ -163,7 +168,17 @@ pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swep
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
-        Some(mark) if title.takes(&mark, place) => sweep_ours(places, place).await,
+        Some(mark) if title.takes(&mark, place) => {
+            let mut swept = sweep_ours(places, place).await?;
+            if let Some(left) = &mut swept.left
+                && matches!(left.kind, LeftKind::Undeletable | LeftKind::Hidden)
+                && let Some(reason) = places.why_kept(place).await
+            {
+                left.kind = LeftKind::Locked;
+                left.reason = reason.to_owned();
+            }
+            Ok(swept)
+        }
         Some(mark) => {
             let mut reason = title.whose(&mark, place);
             if !mark.is_copy_in(place) {
@@ -262,6 +277,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
             // A listing that is behind may still show what is gone, or show it late.
             let more = sweep_objects(places, place, Others::HaveNoPart).await?;
             swept.objects += more.objects;
+            swept.objects_again += more.objects;
             if more.left.is_some() {
                 return Ok(Swept { left: more.left, ..swept });
             }

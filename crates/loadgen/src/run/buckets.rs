@@ -5,16 +5,21 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use crate::driver::{Client, Driver, Thread};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::ownership::{BucketState, Left, LeftKind, Standing, Swept};
 use crate::run::output::{Output, OutputSink};
+use crate::transport::retries::Retries;
 use crate::trial::Trial;
 
 /// Buckets worked on at once.
 const AT_ONCE: u32 = 16;
+/// How often retries are looked for, to be told of.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Buckets in a row that a clean-up could not even look at before it gives up.
 const ERRORS_MAX: u32 = 2 * AT_ONCE;
 
@@ -27,6 +32,7 @@ pub(crate) struct Buckets {
     pub(crate) absent: Vec<String>,
     pub(crate) left: Vec<Left>,
     pub(crate) objects_swept: u64,
+    pub(crate) objects_swept_again: u64,
 }
 
 /// Makes and marks the buckets of a dataset, or refuses those that are not ours. All are looked at
@@ -45,7 +51,7 @@ pub(crate) fn ready_buckets<D: Driver>(
     }
     // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
     let job = if makes_as_load { Job::LookAtAll } else { Job::Look };
-    let found = on_buckets(driver, trial, stop, job, names(trial))?.well()?;
+    let found = on_buckets(driver, trial, stop, job, names(trial), sink)?.well()?;
     let mut intended = found.absent.clone();
     intended.sort_unstable_by_key(|(number, _)| *number);
     let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
@@ -56,12 +62,16 @@ pub(crate) fn ready_buckets<D: Driver>(
         return Ok(found.buckets);
     }
     let to_make: VecDeque<_> = found.absent.into_iter().chain(found.unseen).collect();
-    let mut made = on_buckets(driver, trial, stop, Job::Ready, to_make)?;
+    let mut made = on_buckets(driver, trial, stop, Job::Ready, to_make, sink)?;
     if made.error.is_some() {
-        made.refused.extend(made.to_do.drain(..).map(|(_, name)| name));
-        made.refused.retain(|name| intended.contains(name));
+        made.unmade.extend(made.to_do.drain(..).map(|(_, name)| name));
+        // Of these the answers do not tell: they are looked for before they are said to be left.
+        let doubtful = std::mem::take(&mut made.doubtful);
+        let looked = on_buckets(driver, trial, stop, Job::LookAtAll, doubtful, sink)?;
+        made.unmade.extend(looked.absent.into_iter().map(|(_, name)| name));
+        made.unmade.retain(|name| intended.contains(name));
         // The sink's answer does not matter: the error ends the trial in any case.
-        let _ = sink(Output::Unmade(&made.refused));
+        let _ = sink(Output::Unmade(&made.unmade));
     }
     let made = made.well()?.buckets;
     let foreign = [found.buckets.foreign, made.foreign].concat();
@@ -73,9 +83,10 @@ pub(crate) fn sweep_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
     stop: &AtomicBool,
+    sink: &mut OutputSink<'_>,
 ) -> Result<Buckets, Error> {
     let all = names(trial);
-    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone())?.well()?;
+    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone(), sink)?.well()?;
     let done: std::collections::HashSet<&str> = found
         .buckets
         .deleted
@@ -119,14 +130,76 @@ struct Work {
     absent: Vec<Named>,
     unseen: Vec<Named>,
     buckets: Buckets,
-    /// Those that the target refused to make.
-    refused: Vec<String>,
+    /// Those that are known not to be made.
+    unmade: Vec<String>,
+    /// Those that were asked for, answered with a failure that does not say whether they were made.
+    doubtful: VecDeque<Named>,
     error: Option<Error>,
     /// Sweeps that failed since one has not.
     errors: u32,
 }
 
+/// Does a job on buckets, and tells of requests that are retried meanwhile.
 fn on_buckets<D: Driver>(
+    driver: &Arc<D>,
+    trial: &Trial,
+    stop: &AtomicBool,
+    job: Job,
+    to_do: VecDeque<Named>,
+    sink: &mut OutputSink<'_>,
+) -> Result<Work, Error> {
+    telling_of_retries(trial, stop, sink, || work_on_buckets(driver, trial, stop, job, to_do))
+}
+
+/// Runs what may wait for a target on a thread of its own, and tells of requests that are retried.
+pub(crate) fn telling_of_retries<T: Send>(
+    trial: &Trial,
+    stop: &AtomicBool,
+    sink: &mut OutputSink<'_>,
+    job: impl FnOnce() -> T + Send,
+) -> T {
+    let Some(retries) = &trial.retries else { return job() };
+    let mut told = Told::after(retries);
+    std::thread::scope(|scope| {
+        let (end, ended) = mpsc::channel();
+        let worker = scope.spawn(move || end.send(job()));
+        loop {
+            match ended.recv_timeout(LOOK_EVERY) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => told.look(retries, stop, sink),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        match worker.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => unreachable!("a worker that ends well sends its result first"),
+        }
+    })
+}
+
+/// How many retries the sink has been told of.
+#[derive(Debug)]
+pub(crate) struct Told(u64);
+
+impl Told {
+    /// Begins with what is known of.
+    pub(crate) fn after(retries: &Retries) -> Self {
+        Self(retries.made().total())
+    }
+
+    /// Tells of the latest retry if there were any since the last look.
+    pub(crate) fn look(&mut self, retries: &Retries, stop: &AtomicBool, sink: &mut OutputSink<'_>) {
+        let made = retries.made();
+        if made.total() > self.0 {
+            self.0 = made.total();
+            if !sink(Output::Retry(&made.latest)) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn work_on_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
     stop: &AtomicBool,
@@ -136,6 +209,7 @@ fn on_buckets<D: Driver>(
     let thread = driver.thread()?;
     let reactor = thread.reactor();
     reactor.expect_timeouts_of(trial.timeout_ns);
+    reactor.retry(trial.retries.as_ref());
     let clients = if driver.is_blocking() { 1 } else { AT_ONCE.min(trial.load.clients()) };
     let state = Rc::new(RefCell::new(Work { to_do, ..Work::default() }));
     for index in 0..clients {
@@ -159,7 +233,7 @@ fn on_buckets<D: Driver>(
                     }
                     Job::Ready => {
                         let found = client.ready_bucket(&bucket.1, allow_foreign).await;
-                        state.borrow_mut().note_ready(bucket.1, found);
+                        state.borrow_mut().note_ready(bucket, found);
                     }
                     Job::Sweep => {
                         let swept = client.sweep_bucket(&bucket.1).await;
@@ -195,14 +269,17 @@ impl Work {
         }
     }
 
-    fn note_ready(&mut self, bucket: String, found: Result<BucketState, Error>) {
+    fn note_ready(&mut self, bucket: Named, found: Result<BucketState, Error>) {
         match found {
-            Ok(BucketState::Created) => self.buckets.created.push(bucket),
-            Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket),
+            Ok(BucketState::Created) => self.buckets.created.push(bucket.1),
+            Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket.1),
             Ok(BucketState::Ours) => {}
             Err(error) => {
                 if error.is_refusal() {
-                    self.refused.push(bucket);
+                    self.unmade.push(bucket.1);
+                } else if error.kind() != Kind::Unreachable {
+                    // Without an answer it may still be made after a look.
+                    self.doubtful.push_back(bucket);
                 }
                 self.error.get_or_insert(error);
             }
@@ -215,6 +292,7 @@ impl Work {
             Ok(swept) => {
                 self.errors = 0;
                 self.buckets.objects_swept += swept.objects;
+                self.buckets.objects_swept_again += swept.objects_again;
                 match swept.left {
                     Some(left) => self.buckets.left.push(left),
                     None if swept.is_foreign => self.buckets.foreign.push(bucket),

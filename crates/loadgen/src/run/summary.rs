@@ -65,6 +65,11 @@ pub struct Summary {
     pub bytes_received: u64,
     /// Requests that were sent again on a new connection, because the first was closed.
     pub requests_repeated: u64,
+    /// Requests outside the measurement that were sent again after a temporary answer, by what came
+    /// back: of making buckets, of filling and of cleaning up.
+    pub retries: BTreeMap<String, u64>,
+    /// How long those waited before they were sent again, all together.
+    pub retries_paused_ns: u64,
     /// Log-ins while load was on.
     #[serde(flatten)]
     pub log_ins: LogIns,
@@ -111,4 +116,7 @@ pub struct Summary {
     pub places_left: Vec<Left>,
     /// Objects that a clean-up found and deleted.
     pub objects_swept: u64,
+    /// Those of them that were listed after all had been deleted once, and perhaps counted twice: a
+    /// listing that is behind shows what is gone.
+    pub objects_swept_again: u64,
 }

@@ -1,11 +1,12 @@
 //! One keep-alive HTTP/1.1 connection: a request out, its answer in, and what can go wrong.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use loadstone_wire::http1::{Method, ResponseParser};
-use loadstone_wire::xml;
 
 use crate::driver::Traffic;
+use crate::error::HINT;
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::secrecy::{cut, foreign_line};
@@ -13,6 +14,7 @@ pub(crate) use crate::transport::failure::Failure;
 pub(crate) use crate::transport::failure::Refusal;
 use crate::transport::{
     exchange::{Exchange, Reading, Received},
+    retries::{Answer, Attempts},
     socket::{Buffers, Peer, SocketError, Stream},
     transfer::{Download, Upload},
 };
@@ -38,6 +40,8 @@ pub(crate) struct Connection {
     /// Connection attempts that failed one after another.
     refused: u32,
     traffic: Traffic,
+    /// The retries of the last request.
+    attempts: Attempts,
 }
 
 /// Says what a refusal means: what a status tells is a matter of the protocol above HTTP.
@@ -93,6 +97,7 @@ impl Connection {
             failure: None,
             refused: 0,
             traffic: Traffic::default(),
+            attempts: Attempts::default(),
         }
     }
 
@@ -119,6 +124,9 @@ impl Connection {
     /// A server may close a kept connection at the moment at which the next request is sent on
     /// it. Then the request was not answered for no fault of the target's, and is sent once more
     /// on a fresh connection, if sending it twice does no harm.
+    ///
+    /// After a temporary answer it is sent again where the reactor has retries: outside of the
+    /// measurement.
     pub(crate) async fn request<U: Upload, D: Download>(
         &mut self,
         sending: Sending<'_>,
@@ -130,17 +138,23 @@ impl Connection {
         }
         let sent_ns = self.reactor.now_ns();
         let mut may_repeat = sending.method.is_idempotent();
+        self.attempts = Attempts::default();
         loop {
             let is_kept = self.is_open();
             if !is_kept && let Err(error) = self.connect().await {
-                return self.failed(Failure::Connect(error), Received::default(), sent_ns);
+                let failure = Failure::Connect(error);
+                let reply = self.failed(failure, Received::default(), sent_ns);
+                if self.rest_before_retry(&sending, &reply).await {
+                    continue;
+                }
+                return reply;
             }
             let (received, result) = self.attempt(&sending, upload, download).await;
             let may_keep = received.keep_alive && !self.is_per_request && received.extra_bytes == 0;
             if !(may_keep && matches!(result, Ok(true))) {
                 self.close();
             }
-            return match result {
+            let reply = match result {
                 Ok(_) if received.extra_bytes > 0 => {
                     self.failed(Failure::Overlong(received.extra_bytes), received, sent_ns)
                 }
@@ -158,7 +172,42 @@ impl Connection {
                     self.failed(failure, received, sent_ns)
                 }
             };
+            if !reply.outcome.is_ok() && self.rest_before_retry(&sending, &reply).await {
+                continue;
+            }
+            return reply;
         }
+    }
+
+    /// Rests before a failed request is sent again; false when its answer is final.
+    #[cold]
+    async fn rest_before_retry(&mut self, sending: &Sending<'_>, reply: &Reply) -> bool {
+        let Some(retries) = self.reactor.retries() else { return false };
+        let retries = Arc::clone(retries);
+        let code = self.refused_code();
+        let answer = Answer {
+            outcome: reply.outcome,
+            status: reply.status,
+            code: &code,
+            is_idempotent: sending.method.is_idempotent(),
+        };
+        let asked_s = self.refusal().and_then(Refusal::retry_after_s);
+        let Some(pause_ns) = retries.pause_ns(&answer, self.attempts, asked_s) else {
+            return false;
+        };
+        let text = self.last_error(sending.head).unwrap_or_default();
+        retries.note(reply.outcome, pause_ns, &text);
+        self.attempts.count += 1;
+        self.attempts.paused_ns += pause_ns;
+        self.attempts.is_in_doubt |= answer.leaves_doubt();
+        self.reactor.rest_until(self.reactor.now_ns() + pause_ns).await;
+        self.reactor.set_deadline(self.reactor.now_ns() + retries.timeout_ns);
+        !self.reactor.is_stopping()
+    }
+
+    /// Tells whether an attempt of the last request before its last one may have been carried out.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.attempts.is_in_doubt
     }
 
     /// Sends once. The flag in the result tells whether all was sent when the answer was over.
@@ -276,12 +325,24 @@ impl Connection {
         if matches!(failure, Failure::Status(300..)) {
             self.refusal.describe(&mut text);
         }
+        let Attempts { count, paused_ns, .. } = self.attempts;
+        if count > 0 {
+            let note =
+                format!(" (sent {} times in {} s)", count + 1, paused_ns.div_ceil(1_000_000_000));
+            // A hint follows what it is about.
+            text.insert_str(text.find(HINT).unwrap_or(text.len()), &note);
+        }
         Some(text)
     }
 
-    /// Returns the error document of the last refusal, if it was one of S3's.
-    pub(crate) fn refusal_error(&self) -> Option<xml::StoreError> {
-        self.refusal.error()
+    /// Returns what came back when the last request failed by a status, and nothing otherwise.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        matches!(self.failure, Some(Failure::Status(_))).then_some(&self.refusal)
+    }
+
+    /// Returns the code of S3's error by which the last request failed, or nothing.
+    pub(crate) fn refused_code(&self) -> String {
+        self.refusal().map(Refusal::code).unwrap_or_default()
     }
 }
 

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
+use loadstone_wire::date;
 use loadstone_wire::http1::{Head, ParseError};
 use loadstone_wire::xml;
 
+use crate::clock::unix_ns;
 use crate::error::HINT;
 use crate::outcome::Outcome;
 use crate::payload::Evidence;
@@ -68,7 +70,19 @@ impl fmt::Display for Failure {
                 write!(formatter, "no answer within the timeout")
             }
             SocketError::Io(error) => write!(formatter, "{error}"),
-            SocketError::Tls(error) => write!(formatter, "TLS: {error}"),
+            SocketError::Tls(error) => {
+                let text = format!("TLS: {error}");
+                write!(formatter, "{text}")?;
+                if !text.contains("CaUsedAsEndEntity") {
+                    return Ok(());
+                }
+                write!(
+                    formatter,
+                    "{HINT}the server shows the certificate of an authority (CA:TRUE) as its own, \
+                     which no client may take: have the authority sign a certificate for the server \
+                     (CA:FALSE, with its name in subjectAltName), and name the authority in tls.ca_file"
+                )
+            }
         };
         match self {
             Self::Connect(error) => {
@@ -95,6 +109,10 @@ pub(crate) struct Refusal {
     body: Vec<u8>,
     location: Option<String>,
     region: Option<String>,
+    /// What `Retry-After` says.
+    retry_after: Option<String>,
+    /// The store's clock, in seconds since 1970, and this host's at that moment.
+    clocks: Option<(u64, u64)>,
 }
 
 impl Download for Refusal {
@@ -103,6 +121,9 @@ impl Download for Refusal {
         self.body.clear();
         self.location = head.header_text("location").map(str::to_owned);
         self.region = head.header_text("x-amz-bucket-region").map(str::to_owned);
+        self.retry_after = head.header_text("retry-after").map(str::to_owned);
+        let store_s = head.header_text("date").and_then(date::parse_http);
+        self.clocks = store_s.map(|store_s| (store_s, unix_ns() / 1_000_000_000));
     }
 
     fn data(&mut self, bytes: &[u8]) {
@@ -115,6 +136,32 @@ impl Refusal {
     /// Returns the error document, if the body was one of S3's.
     pub(crate) fn error(&self) -> Option<xml::StoreError> {
         xml::parse_error(&self.body)
+    }
+
+    /// Returns the code of that document, or nothing.
+    pub(crate) fn code(&self) -> String {
+        self.error().map(|error| error.code).unwrap_or_default()
+    }
+
+    /// Returns for how many seconds the target asks to wait before the request is sent again.
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
+        let text = self.retry_after.as_deref()?.trim();
+        let until = || Some(date::parse_http(text)?.saturating_sub(self.clocks?.0));
+        text.parse().ok().or_else(until)
+    }
+
+    /// Says how far the store's clock is from this host's; nothing where the answer has no date.
+    pub(crate) fn clocks_apart(&self) -> Option<String> {
+        let (store_s, own_s) = self.clocks?;
+        let word = if store_s > own_s { "ahead of" } else { "behind" };
+        let seconds = store_s.abs_diff(own_s);
+        let apart = match seconds {
+            0..120 => format!("{seconds} s"),
+            120..10_800 => format!("{} min", (seconds + 30) / 60),
+            10_800..259_200 => format!("{} h", (seconds + 1800) / 3600),
+            _ => format!("{} days", (seconds + 43_200) / 86_400),
+        };
+        Some(format!("the store's clock is {apart} {word} this host's"))
     }
 
     /// Adds what the target said to the text of a failure.

@@ -12,6 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod options;
 pub(crate) mod parts;
 pub(crate) mod reading;
+pub(crate) mod retries;
 pub(crate) mod ring;
 pub(crate) mod socket;
 pub(crate) mod tls;

@@ -164,6 +164,8 @@ impl Collect {
 
 impl Download for Collect {
     fn head(&mut self, head: &Head<'_>) {
+        // An answer before, to the same request, may have broken off.
+        self.body.clear();
         let texts = self.wanted.iter().map(|name| head.header_text(name).map(str::to_owned));
         self.found = texts.collect();
     }

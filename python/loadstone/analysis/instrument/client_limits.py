@@ -323,14 +323,16 @@ def _receives_most(record: Record, lines: Lines, host: str) -> bool:
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
-    # A port is free again after a minute; clients that keep their connections need one each.
+    # A port is free again after a minute; clients that keep their connections need one each. Where
+    # they should be kept, it is the store that closes them, and the wait for the port is its own.
+    is_closed_here = record.trial.get("connections") == "per_request"
     spare = (record.summary.get("connections_opened") or 0) - (record.summary.get("clients") or 0)
     whole_s = _whole_ns(record) / 1e9
     settings = (record.trial.get("target") or {}).get("settings") or {}
     endpoints = settings.get("endpoints")
     # One port serves as many connections as there are destinations.
     destinations = max(1, len(endpoints)) if isinstance(endpoints, list) else 1
-    for line in lines.get(("sockets", "ports"), ()):
+    for line in lines.get(("sockets", "ports"), ()) if is_closed_here else ():
         ports = float(line.values.max()) * destinations
         used = spare * min(1.0, TIME_WAIT_S / whole_s) if whole_s else 0.0
         if ports and used >= SOCKETS_USED * ports:

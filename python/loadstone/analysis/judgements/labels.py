@@ -26,6 +26,8 @@ from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
 from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.results.record import Record
 
@@ -48,6 +50,9 @@ LEFT_OUT = frozenset(name for name, rule in LABELS.items() if rule.is_left_out)
 
 REMARKS = frozenset(name for name, rule in LABELS.items() if rule.severity == "note")
 """Labels that say how little was measured, not that something went wrong."""
+
+READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
+"""Operations whose answers are payload."""
 
 SHORT_S = 60
 SHORT_REQUESTS = 1000
@@ -139,6 +144,13 @@ def logs_in_often(record: Record) -> bool:
     hours = lasted_ns / (3600 * SECOND_NS)
     is_often = count > LOG_INS_MAX + LOG_INS_PER_HOUR * hours
     return bool(is_often or (count and took_ns > LOG_INS_SHARE * lasted_ns))
+
+
+def is_unchecked(record: Record) -> bool:
+    """UNCHECKED: no look whether the bytes that came back were those that were written."""
+    trial = record.trial
+    reads = READS.intersection(operations_of(trial))
+    return trial.get("verify") == 0 and bool(reads) and facts_of(trial["target"]["driver"]).keeps
 
 
 def has_errors(cell: "Cell", _: Sequence[Part]) -> bool:

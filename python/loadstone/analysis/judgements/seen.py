@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.judgements.object_counts import CleanUpCount
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.cell_verdicts import Flags
 from loadstone.analysis.limits.searches import CapacitySearch
@@ -19,8 +20,9 @@ class Seen:
     """A run as rules see it; what was not read is empty.
 
     `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
-    trials that contradict themselves, each with how, and `empty` those in whose measured time no
-    request ended.
+    trials that contradict themselves, each with how, `empty` those in whose measured time no
+    request ended, and `miscounted` the clean-ups that met fewer or more objects than there must
+    have been.
     """
 
     account: Account
@@ -31,6 +33,7 @@ class Seen:
     trials: Sequence[TrialFacts] = ()
     contradictory: Sequence[tuple[str, str]] = ()
     empty: Sequence[EmptyWindow] = ()
+    miscounted: Sequence[CleanUpCount] = ()
     searches: Sequence[CapacitySearch] = ()
     advice: Sequence[Advice] = ()
 

@@ -9,8 +9,10 @@ from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
 from loadstone.analysis.judgements.labels import find_labels
+from loadstone.analysis.judgements.object_counts import find_miscounted as miscounted_findings
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.store_findings import find_closed_connections, find_retries
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
@@ -79,6 +81,18 @@ def find_left_behind(seen: Seen) -> Iterable[Finding]:
 def find_contradictory(seen: Seen) -> Iterable[Finding]:
     """Report records that contradict themselves."""
     return find_contradictions(seen.contradictory)
+
+
+def find_miscounted(seen: Seen) -> Iterable[Finding]:
+    """Report clean-ups that met fewer or more objects than there must have been."""
+    return miscounted_findings(seen.miscounted)
+
+
+def find_of_store(seen: Seen) -> Iterable[Finding]:
+    """Report how the store behaved beside its answers."""
+    if seen.run is not None:
+        yield from find_closed_connections(seen.measured.values())
+        yield from find_retries(seen.run.records)
 
 
 def find_stalled(seen: Seen) -> Iterable[Finding]:

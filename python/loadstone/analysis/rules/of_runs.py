@@ -41,6 +41,36 @@ RULES: tuple[Rule, ...] = (
         do="Remove them: loadstone clean RUN.",
         checks=(SEEN + "find_left_behind",),
     ),
+    _finding(
+        id="clean-up-miscounted",
+        severity="problem",
+        effect="invalid",
+        short="clean-up met other objects than it must",
+        says="a clean-up met fewer or more objects than the records say must be there",
+        means="The store acknowledged puts that it lost or deletes that it did not do; or somebody "
+        "else wrote or deleted there, or its listings are behind.",
+        do="Put and read back with verify: 1, look at the store's own log, and find out who else "
+        "uses the bucket.",
+        checks=(SEEN + "find_miscounted",),
+    ),
+    _caution(
+        id="connections-closed",
+        short="the store closes each connection",
+        says="a store that closes connections after each request, though asked to keep them",
+        means="Each request pays for a new connection, and with TLS for a handshake: times and "
+        "rates are those of the store with this setting.",
+        do="Turn keep-alive on in the store or in the proxy before it; where it must be off, say "
+        "so beside the number.",
+        checks=(SEEN + "find_of_store",),
+    ),
+    _note(
+        id="requests-retried",
+        says="requests outside the measurement that were sent again after temporary answers",
+        means="The store was short of something while buckets were made, filled or cleaned up. No "
+        "measured request was sent again.",
+        do="Nothing, unless it comes again: then give the store rest before it is measured.",
+        checks=(SEEN + "find_of_store",),
+    ),
     _caution(
         id="nodes-differ",
         says="nodes of one role that differ in hardware or versions",

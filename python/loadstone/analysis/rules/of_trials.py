@@ -104,6 +104,14 @@ RULES: tuple[Rule, ...] = (
         checks=(SEEN + "find_stalled",),
     ),
     _caution(
+        id="UNCHECKED",
+        short="reads not checked",
+        says="no read was checked (verify: 0): wrong bytes would count as good requests",
+        means="The rate may be that of a target that returns anything.",
+        do="Check some reads: --verify 0.01 or more costs little.",
+        trial_check=LABELS + "is_unchecked",
+    ),
+    _caution(
         id="LOG_INS",
         short="many log-ins",
         says="the client logged in again more than a few times, or for over 1 % of the time",

@@ -76,7 +76,9 @@ def remains(
                     str(one["reason"]) for one in kept.get(place, ()) if one.get("reason")
                 )
             ),
-            has_versions=any(one.get("kind") == "hidden" for one in kept.get(place, ())),
+            has_versions=any(
+                one.get("kind") in ("hidden", "locked") for one in kept.get(place, ())
+            ),
         )
         for number, (place, document) in enumerate(left.items(), start=1)
     ]

@@ -24,6 +24,7 @@ from loadstone.execution.events import (
     Event,
     HookEnded,
     HostNews,
+    RequestRetried,
     Resting,
     StartPlanned,
     TrialEnded,
@@ -165,6 +166,10 @@ def ending(summary: Summary) -> str:
     if left := summary.get("buckets_left"):
         line += f", {units.counted(len(left), 'bucket')} left"
     line += _lost_hosts(summary)
+    if retries := summary.get("retries"):
+        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(retries.items()))
+        paused = units.format_duration(summary["retries_paused_ns"])
+        line += f", retried outside the measurement: {kinds} (waited {paused})"
     line = line.removeprefix(", ")
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
@@ -186,7 +191,8 @@ def _lost_hosts(summary: Summary) -> str:
 
 def did_something(document: TrialDocument, summary: Summary) -> bool:
     """Tell whether a trial is worth a line: a preparation or clean-up that found nothing is not."""
-    counts = (summary.get(name) for name in ("requests", "objects_swept", "buckets_left"))
+    names = ("requests", "objects_swept", "buckets_left", "retries")
+    counts = (summary.get(name) for name in names)
     is_whole = summary.get("state") == "finished"
     return document["measured"] or not is_whole or any(counts)
 
@@ -278,9 +284,16 @@ class _PlainView:
             case HostNews(text=text, is_problem=is_problem):
                 if is_problem or not self._is_quiet:
                     self._say(text)
+            case RequestRetried(document=document, text=text) if self._is_due(PLAIN_EVERY_S):
+                self._say(f"{describe(document)}: {_one_line(text)}")
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
-                is_wrong = bool(summary.get("failed") or holes or _lost_hosts(summary))
+                is_wrong = bool(
+                    summary.get("failed")
+                    or summary.get("retries")
+                    or holes
+                    or _lost_hosts(summary)
+                )
                 if did_something(document, summary) and (is_wrong or not self._is_quiet):
                     self._say(f"{describe(document)}: {ending(summary)}{holes}")
                 for line in self._refusals.new(document, summary):
@@ -361,6 +374,8 @@ class _TerminalView:
                 )
             case HostNews(text=text, is_problem=is_problem):
                 self._keep("!" if is_problem else "-", text)
+            case RequestRetried(document=document, text=text):
+                self._screen.tell(self._numbered(describe(document)), _one_line(text))
             case TrialEnded(document=document, summary=summary):
                 is_whole = summary.get("state") == "finished" and not _lost_hosts(summary)
                 is_good = is_whole and not summary.get("failed")

@@ -1,5 +1,6 @@
 """The report as Markdown: the same tables as on a terminal, for a wiki or a pull request."""
 
+import re
 from collections.abc import Sequence
 
 from loadstone.analysis import Findings
@@ -60,7 +61,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 
 def table_blocks(table: Table) -> list[str]:
     """Return a table with its title, its caption and its notes."""
-    blocks = [f"## {table.title}"]
+    blocks = [f"## {escaped(table.title)}"]
     if table.caption:
         blocks.append(escaped(table.caption))
     blocks.append(_grid(table))
@@ -93,5 +94,5 @@ def _row(cells: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) ->
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    """Return text that Markdown shows as it is: it links to nothing and is no HTML."""
+    return re.sub(r"[\\|*`\[\]]", r"\\\g<0>", text).replace("&", "&amp;").replace("<", "&lt;")

@@ -5,6 +5,7 @@ import io
 import json
 from typing import Any
 
+from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
@@ -129,4 +130,4 @@ def _field(value: object, options: Options) -> object:
     if isinstance(value, float):
         text = f"{value:.10g}"
         return text.replace(".", ",") if options.decimal_comma else text
-    return value
+    return units.csv_cell(value)

@@ -4,6 +4,7 @@ import csv
 import io
 from typing import Any
 
+from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ALL, ActionCell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
@@ -36,7 +37,7 @@ def action_rows(findings: Findings, options: Options) -> str:
 
 
 def _field(value: Any, options: Options) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else str(units.csv_cell(value))
     return text.replace(".", ",") if options.decimal_comma and isinstance(value, float) else text
 
 

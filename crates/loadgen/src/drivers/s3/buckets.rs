@@ -16,11 +16,18 @@ use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::transport::connection::{Failure, Reply};
-use crate::transport::failure::hint_to_reach;
+use crate::transport::failure::{Refusal, hint_to_reach};
 use crate::transport::transfer::Nothing;
 
 /// The object that marks a bucket as made by loadstone.
 pub(super) const MARK: &str = ".loadstone-mark";
+/// The code of a conflict with another request that the store still works on.
+const BUSY: &str = "OperationAborted";
+/// What the object-lock configuration of a bucket says where it is on.
+const LOCK_IS_ON: &[u8] = b"<ObjectLockEnabled>Enabled<";
+/// The permissions that a run needs.
+const NEEDED: &str = "the keys need s3:CreateBucket, s3:ListBucket, s3:PutObject, s3:GetObject and \
+                      s3:DeleteObject here; wrong keys answer so too";
 
 impl Places for S3Client {
     const PLACE: &'static str = "bucket";
@@ -37,15 +44,22 @@ impl Places for S3Client {
         self.renew_deadline();
         self.head.at(bucket, "");
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
-        match reply.status {
-            404 => match self.why_absent(bucket).await {
-                None => Ok(Look::Absent),
-                Some(reply) => Err(self.refused(format!("look for bucket \"{bucket}\""), &reply)),
-            },
-            _ if !reply.outcome.is_ok() => {
-                Err(self.refused(format!("look for bucket \"{bucket}\""), &reply))
+        if reply.outcome.is_ok() {
+            return self.read(bucket, MARK).await.map(Look::There);
+        }
+        let what = || format!("look for bucket \"{bucket}\"");
+        let error = self.refused(what(), &reply);
+        if reply.status == 0 {
+            return Err(error);
+        }
+        // An answer to HEAD has no body that could say why.
+        match self.refused_listing(bucket).await {
+            Some(listing) if reply.status != 404 => Err(self.refused(what(), &listing)),
+            Some(listing) if self.is_absent_otherwise(&listing) => {
+                Err(self.refused(what(), &listing))
             }
-            _ => self.read(bucket, MARK).await.map(Look::There),
+            _ if reply.status == 404 => Ok(Look::Absent),
+            _ => Err(error),
         }
     }
 
@@ -53,7 +67,13 @@ impl Places for S3Client {
         self.renew_deadline();
         let reply = self.create_it(bucket).await;
         match reply.status {
-            409 => Ok(Made::Exists),
+            409 if self.connection.refused_code() != BUSY => {
+                Ok(match self.connection.is_in_doubt() {
+                    // An attempt before may have made it; whether it is empty shows whether it is ours.
+                    true => Made::New,
+                    false => Made::Exists,
+                })
+            }
             _ if reply.outcome.is_ok() => Ok(Made::New),
             status => {
                 let error = self.refused(format!("create bucket \"{bucket}\""), &reply);
@@ -88,7 +108,11 @@ impl Places for S3Client {
 
     async fn remove(&mut self, bucket: &str) -> Result<Removed, Error> {
         let reply = self.remove_it(bucket).await;
-        let removed = Removed::of(reply.status, reply.outcome.is_ok());
+        let is_ok = reply.outcome.is_ok();
+        let removed = match is_ok || self.connection.refused_code() != BUSY {
+            true => Removed::of(reply.status, is_ok),
+            false => None,
+        };
         removed.ok_or_else(|| self.refused(format!("delete bucket \"{bucket}\""), &reply))
     }
 
@@ -195,28 +219,45 @@ impl Places for S3Client {
         Ok(())
     }
 
+    async fn why_kept(&mut self, bucket: &str) -> Option<&'static str> {
+        self.renew_deadline();
+        self.head.at(bucket, "");
+        let spec = HeadSpec { query: b"object-lock", ..HeadSpec::new(Method::Get) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        let is_locked = reply.outcome.is_ok()
+            && self.collect.body.windows(LOCK_IS_ON.len()).any(|text| text == LOCK_IS_ON);
+        is_locked.then_some(
+            "it locks its objects (S3 Object Lock): the store deletes them once their retention has \
+             ended and no legal hold is on them",
+        )
+    }
+
     async fn keeps_versions(&mut self, bucket: &str) -> bool {
         !self.thread.s3.settings.deletes_versions && self.is_versioned(bucket).await
     }
 }
 
 impl S3Client {
-    /// Returns an answer that gives another reason for a 404 than that there is no such bucket. To
-    /// an unknown access key some stores answer so, and an answer to HEAD has no words. A key that
-    /// is not there was asked for where the URL of the endpoint names a bucket itself: what is made
-    /// there as a bucket would become an object of that bucket.
-    async fn why_absent(&mut self, bucket: &str) -> Option<Reply> {
+    /// Asks for a listing of a bucket, whose answer has a body; returns it if it was refused.
+    async fn refused_listing(&mut self, bucket: &str) -> Option<Reply> {
         self.renew_deadline();
         self.head.at(bucket, "");
         let spec = HeadSpec { query: b"list-type=2&max-keys=0", ..HeadSpec::new(Method::Get) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-        let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
-        let is_another = match code.as_str() {
+        (reply.status >= 300).then_some(reply)
+    }
+
+    /// Tells whether a listing was refused with 404 for another reason than that there is no such
+    /// bucket. To an unknown access key some stores answer so. A key that is not there was asked for
+    /// where the URL of the endpoint names a bucket itself: what is made there as a bucket would
+    /// become an object of that bucket.
+    fn is_absent_otherwise(&self, listing: &Reply) -> bool {
+        let is_another = match self.connection.refused_code().as_str() {
             "" | "NoSuchBucket" => false,
             "NoSuchKey" => self.head.has_path(),
             _ => true,
         };
-        (reply.status == 404 && is_another).then_some(reply)
+        listing.status == 404 && is_another
     }
 
     async fn create_it(&mut self, bucket: &str) -> Reply {
@@ -310,29 +351,45 @@ impl S3Client {
     /// Makes the error of a target that did not do what must be done before load starts.
     pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
         let text = self.connection.last_error(&self.head.bytes).unwrap_or_default();
-        let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
+        let code = self.connection.refused_code();
         let kind = match code.as_str() {
             "QuotaExceeded" => Kind::NoSpace,
-            "ExpiredToken" | "InvalidToken" => Kind::SecretAbsent,
+            "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired" => Kind::SecretAbsent,
+            "InvalidAccessKeyId" | "XAdminUserNotFound" => Kind::UnknownKey,
+            "SignatureDoesNotMatch" => Kind::WrongSignature,
+            "RequestTimeTooSkewed" | "RequestExpired" => Kind::Clock,
             "NotImplemented" => Kind::Unsupported,
             _ => reply.outcome.error_kind(),
         };
         let error = Error::target(what, text).of(kind);
         let hint = match (code.as_str(), reply.status) {
-            (
-                "SignatureDoesNotMatch"
-                | "InvalidAccessKeyId"
-                | "InvalidToken"
-                | "XAdminUserNotFound",
-                _,
-            )
-            | (_, 401) => {
+            ("RequestTimeTooSkewed" | "RequestExpired", _) => {
+                let apart = self.connection.refusal().and_then(Refusal::clocks_apart);
+                let apart = apart.map_or_else(String::new, |apart| format!("{apart}: "));
+                return error.with_hint(format!("{apart}set the clock that is wrong (by NTP)"));
+            }
+            ("ExpiredToken" | "TokenRefreshRequired", _) => {
+                "the session_token has expired: get new keys, for as long as the run takes"
+            }
+            ("InvalidToken", _) => {
+                "the session_token does not belong to access_key and secret_key, or has expired: take \
+                 all three from one place"
+            }
+            ("InvalidAccessKeyId" | "XAdminUserNotFound", _) => {
+                "the store does not know this access_key: check it, and that endpoints lead to the \
+                 store that gave it out"
+            }
+            ("SignatureDoesNotMatch", _) => {
+                return error.with_hint(format!(
+                    "check secret_key, and the region that requests are signed for (\"{}\"); a proxy \
+                     that changes the path or the Host header spoils signatures, too",
+                    self.thread.s3.region
+                ));
+            }
+            (_, 401) => {
                 "check access_key and secret_key, and the region that requests are signed for"
             }
-            ("RequestTimeTooSkewed", _) => "set this host's clock",
-            (_, 403) => {
-                "the keys need s3:CreateBucket, s3:ListBucket, s3:PutObject, s3:GetObject and s3:DeleteObject here; wrong keys answer so too"
-            }
+            (_, 403) => NEEDED,
             (_, 301 | 307 | 308) => "set the endpoint and the region to those of the bucket",
             (_, 0) => return error.with_hint(hint_to_reach("endpoints", reply.outcome)),
             ("NoSuchBucket" | "NoSuchKey", _) if self.head.has_path() => {

@@ -19,6 +19,7 @@ use crate::transport::socket::{self, Buffers};
 use crate::transport::{
     connection::{Connection, Sending},
     endpoint::{Endpoint, peer_of},
+    retries::Retries,
     transfer::{Collect, Nothing},
 };
 
@@ -55,6 +56,7 @@ pub(super) struct AuthService {
     /// Whether the catalogue need not name an object store.
     pub(super) has_storage_url: bool,
     pub(super) timeout_ns: u64,
+    pub(super) retries: Option<Arc<Retries>>,
 }
 
 impl AuthService {
@@ -62,6 +64,7 @@ impl AuthService {
     pub(super) fn log_in_now(&self) -> Result<Token, Error> {
         let reactor = socket::reactor()?;
         reactor.expect_timeouts_of(self.timeout_ns);
+        reactor.retry(self.retries.as_ref());
         let (inner, service) = (Rc::clone(&reactor), self.clone());
         let job = async move { service.log_in(&inner, &Rc::default()).await };
         let result = run_to_end(&reactor, &AtomicBool::new(false), job);

@@ -40,12 +40,23 @@ impl Places for SwiftClient {
         self.at(container);
         let spec = HeadSpec::new(Method::Head, &[200, 204]);
         let reply = self.ask_for_body(&spec, &Nothing, &[MARK]).await;
-        match reply.status {
-            404 => Ok(Look::Absent),
-            _ if !reply.outcome.is_ok() => {
-                Err(self.refused(format!("look for container \"{container}\""), &reply))
-            }
-            _ => Ok(Look::There(self.collect.header(MARK).map(str::to_owned))),
+        if reply.outcome.is_ok() {
+            return Ok(Look::There(self.collect.header(MARK).map(str::to_owned)));
+        }
+        if reply.status == 404 {
+            return Ok(Look::Absent);
+        }
+        let what = || format!("look for container \"{container}\"");
+        let error = self.refused(what(), &reply);
+        // A token that is not taken is renewed, and the whole look repeated.
+        if matches!(reply.status, 0 | 401) {
+            return Err(error);
+        }
+        // An answer to HEAD has no body that could say why.
+        let page = objects::Page { marker: None, prefix: "", delimiter: None, names_max: 1 };
+        match self.ask_for_page(container, &page).await.0 {
+            listing if listing.status >= 300 => Err(self.refused(what(), &listing)),
+            _ => Err(error),
         }
     }
 
@@ -55,6 +66,8 @@ impl Places for SwiftClient {
         self.renew_deadline();
         let reply = self.create_it(container).await;
         match reply.status {
+            // An attempt before may have made it; whether it is empty shows whether it is ours.
+            202 if self.connection.is_in_doubt() => Ok(Made::New),
             202 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
             status => {

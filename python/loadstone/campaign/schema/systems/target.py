@@ -23,9 +23,9 @@ SECRET_KEYS = frozenset(
     {"password", "secret_key", "session_token", "application_credential_secret", "key"}
 )
 # Headers that carry a credential would bring it into the record with the other settings.
-SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "cookie", "x-auth-token", "x-auth-key",
-     "x-amz-security-token", "x-amz-server-side-encryption-customer-key"}
+_SECRET_WORDS = frozenset(
+    {"apikey", "auth", "authorization", "cookie", "credential", "credentials", "passwd", "password",
+     "secret", "signature", "token"}
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
 REFERENCE_HINT = "a secret stands in the environment or in a file, never in a campaign"
@@ -39,7 +39,9 @@ NO_FACTS = frozenset(
      "intervention", "fill", "fill_percent", "fill_bytes"}
 )  # fmt: skip
 _FACT_NAME = re.compile(r"^[a-z][a-z0-9_]{0,31}$")
-_URL_WITH_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]+@", re.IGNORECASE)
+_URL_WITH_USER = re.compile(r"^[a-z0-9+.-]+://[^/?#]*@", re.IGNORECASE)
+_URL_WITH_QUERY = re.compile(r"^[a-z0-9+.-]+://[^?#]*[?#]", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Target(BaseModel):
@@ -224,8 +226,11 @@ def _resolve(setting: Setting, value: Any) -> Any:
 def secret_reference(value: Any) -> dict[str, str]:
     """Return a reference to a secret; what is not one is refused, without repeating it."""
     match value:
-        case {"env": str() as name} if len(value) == 1 and name:
+        case {"env": str() as name} if len(value) == 1 and _VARIABLE.fullmatch(name):
             return {"env": name}
+        case {"env": str()} if len(value) == 1:
+            allowed = "{env: NAME}, of letters, digits and underscores"
+            raise _wrong("what is no name of a variable", allowed, REFERENCE_HINT)
         case {"file": str() as path} if len(value) == 1 and path:
             return {"file": path}
     # The value is not repeated: it may be the secret itself.
@@ -237,9 +242,16 @@ def secret_reference(value: Any) -> dict[str, str]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _wrong(shown(value), "text")
-    if _URL_WITH_PASSWORD.match(value):
-        raise _wrong("an address with a password in it", "an address without", REFERENCE_HINT)
+    if secret := secret_part(value):
+        raise _wrong(f"an address with {secret} in it", "an address without", REFERENCE_HINT)
     return value
+
+
+def secret_part(address: str) -> str | None:
+    """Return which part of an address may be a secret, and must not be repeated."""
+    if _URL_WITH_USER.match(address):
+        return "a user or a password"
+    return "a query or a fragment" if _URL_WITH_QUERY.match(address) else None
 
 
 def _choice(value: Any, setting: Setting) -> Any:
@@ -271,9 +283,14 @@ def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(shown(value), "a map of keys")
     for name in value:
-        if str(name).lower() in SECRET_HEADERS:
+        if _carries_credential(str(name)):
             raise _wrong(f'the header "{name}"', "headers that carry no credential", REFERENCE_HINT)
     return dict(value)
+
+
+def _carries_credential(header: str) -> bool:
+    words = header.lower().split("-")
+    return words[-1] == "key" or not _SECRET_WORDS.isdisjoint(words)
 
 
 def _wrong(found: str, allowed: str, hint: str | None = None) -> InputError:

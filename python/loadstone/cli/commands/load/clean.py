@@ -36,6 +36,8 @@ HINTS = {
     "zeroes over its first and last MiB)",
     "listing": "the target's own tools show what is in it, and remove it",
     "undeletable": "do the credentials allow deletes, and does the target retain or lock objects?",
+    "locked": "wait until the retention has ended, or end it with the store's own tools "
+    "(governance mode: with the right to bypass it), then: loadstone clean {folder} --versions",
     "hidden": "remove old versions with: loadstone clean {folder} --versions; uploads that were "
     "never completed, with the target's own tools",
     "error": "once the target answers: loadstone clean {folder}",

@@ -24,6 +24,7 @@ from typing import Annotated, Any
 
 import typer
 
+from loadstone import units
 from loadstone.cli import exit_code
 from loadstone.documents.node import NodeDocument
 from loadstone.errors import InputError
@@ -85,7 +86,11 @@ def _print(found: dict[str, NodeDocument], form: str) -> None:
     if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(("node", "fact", "value"))
-        writer.writerows((name, *fact) for name, node in found.items() for fact in _facts(node))
+        writer.writerows(
+            map(units.csv_cell, (name, *fact))
+            for name, node in found.items()
+            for fact in _facts(node)
+        )
         return
     from loadstone.cli.reporting import on_screen
     from loadstone.report import Options

@@ -271,7 +271,7 @@ def _as_csv(found: "History") -> str:
     for trend in found.trends:
         begun = {change.run for change in trend.changes}
         for one in trend.points:
-            where = (trend.name, trend.metric, one.run, one.started)
+            where = map(units.csv_cell, (trend.name, trend.metric, one.run, one.started))
             writer.writerow((*where, repr(one.value), one.trials, one.run in begun))
     return out.getvalue()
 

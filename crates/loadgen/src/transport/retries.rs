@@ -1,0 +1,203 @@
+//! Requests outside the measurement that are sent again after a temporary answer.
+//!
+//! Places are made, datasets filled and cleaned up with retries; a measured request is sent once, and
+//! its failure counts. A load thread retries only when its reactor was given [`Retries`].
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::monotonic_ns;
+use crate::outcome::Outcome;
+
+/// How often a request is sent again at most.
+const RETRIES_MAX: u32 = 6;
+/// The same where the connection broke off: a wrong port or scheme looks like that.
+const RETRIES_BROKEN_MAX: u32 = 3;
+/// The first pause; each further one is twice as long.
+const PAUSE_NS: u64 = 250_000_000;
+/// How long all pauses of one request may take together.
+const PAUSES_NS_MAX: u64 = 60_000_000_000;
+/// After a request has used up its retries, others get none for so long: a store that is down must
+/// not cost every object of a dataset the whole wait.
+const GIVEN_UP_NS: u64 = 10_000_000_000;
+
+/// Codes of S3's errors that say that the same request may succeed a moment later.
+const TEMPORARY_CODES: [&str; 7] = [
+    "InternalError",
+    "OperationAborted",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "ThrottlingException",
+    "TooManyRequests",
+];
+
+/// What is known of an answer that may be temporary.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    pub(crate) outcome: Outcome,
+    /// Zero when no head came.
+    pub(crate) status: u16,
+    /// The code of S3's error, if it was one.
+    pub(crate) code: &'a str,
+    /// Whether sending the request twice does no more than sending it once.
+    pub(crate) is_idempotent: bool,
+}
+
+impl Answer<'_> {
+    /// Tells whether the connection broke off before the answer was over.
+    fn is_broken(&self) -> bool {
+        matches!(self.outcome, Outcome::RESET | Outcome::CLOSED | Outcome::TRUNCATED)
+    }
+
+    /// Tells whether the same request may succeed a moment later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self.status {
+            _ if self.is_broken() => self.is_idempotent,
+            _ if self.outcome == Outcome::THROTTLED => true,
+            408 | 425 | 429 | 498 | 500 | 502 | 503 | 504 => true,
+            400.. => TEMPORARY_CODES.contains(&self.code),
+            _ => false,
+        }
+    }
+
+    /// Tells whether the request may have been carried out all the same.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        self.is_broken() || self.status >= 500
+    }
+}
+
+/// The retries of one request so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Attempts {
+    pub(crate) count: u32,
+    pub(crate) paused_ns: u64,
+    /// Whether an attempt before the last may have been carried out.
+    pub(crate) is_in_doubt: bool,
+}
+
+/// What all requests of a trial share: how often which answers were retried.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    /// How long one attempt may take.
+    pub(crate) timeout_ns: u64,
+    given_up_ns: AtomicU64,
+    made: Mutex<Made>,
+}
+
+/// How often requests were sent again, and for how long they waited before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made {
+    /// By what came back.
+    pub(crate) counts: BTreeMap<String, u64>,
+    pub(crate) paused_ns: u64,
+    /// The last one, for people.
+    pub(crate) latest: String,
+}
+
+impl Made {
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
+
+impl Retries {
+    pub(crate) fn new(timeout_ns: u64) -> Self {
+        Self { timeout_ns, given_up_ns: AtomicU64::new(0), made: Mutex::default() }
+    }
+
+    /// Returns how long to wait before a request is sent again, or `None` when its answer is final:
+    /// it is not temporary, or the retries are used up. `asked_s` is what the answer asks to wait.
+    pub(crate) fn pause_ns(
+        &self,
+        answer: &Answer<'_>,
+        attempts: Attempts,
+        asked_s: Option<u64>,
+    ) -> Option<u64> {
+        if !answer.is_temporary() {
+            return None;
+        }
+        let now_ns = monotonic_ns();
+        let is_first = attempts.count == 0;
+        if is_first && now_ns < self.given_up_ns.load(Ordering::Relaxed) {
+            return None;
+        }
+        let most = if answer.is_broken() { RETRIES_BROKEN_MAX } else { RETRIES_MAX };
+        let asked_ns = asked_s.unwrap_or(0).saturating_mul(1_000_000_000);
+        let pause_ns = (PAUSE_NS << attempts.count.min(RETRIES_MAX)).max(asked_ns);
+        if attempts.count >= most || attempts.paused_ns.saturating_add(pause_ns) > PAUSES_NS_MAX {
+            self.given_up_ns.store(now_ns + GIVEN_UP_NS, Ordering::Relaxed);
+            return None;
+        }
+        Some(pause_ns)
+    }
+
+    /// Notes that a request is sent again after a pause; `text` says of which failure.
+    pub(crate) fn note(&self, outcome: Outcome, pause_ns: u64, text: &str) {
+        let mut made = self.made.lock().expect("no holder of this lock panics");
+        *made.counts.entry(outcome.name().into_owned()).or_default() += 1;
+        made.paused_ns += pause_ns;
+        let seconds = pause_ns as f64 / 1e9;
+        made.latest = format!("{text}: tried again in {seconds} s");
+    }
+
+    pub(crate) fn made(&self) -> Made {
+        self.made.lock().expect("no holder of this lock panics").clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, code: &str) -> Answer<'_> {
+        Answer { outcome: Outcome::http(status), status, code, is_idempotent: true }
+    }
+
+    #[test]
+    fn what_a_store_calls_temporary_is_retried_and_a_refusal_is_not() {
+        let temporary = [(409, "OperationAborted"), (400, "RequestTimeout"), (403, "SlowDown")];
+        for (status, code) in temporary {
+            assert!(answer(status, code).is_temporary(), "{status} {code}");
+        }
+        for status in [408, 425, 429, 498, 500, 502, 503, 504] {
+            assert!(answer(status, "").is_temporary(), "{status}");
+        }
+        for (status, code) in
+            [(409, "BucketAlreadyExists"), (409, ""), (403, ""), (404, ""), (507, "")]
+        {
+            assert!(!answer(status, code).is_temporary(), "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_retried_only_where_twice_does_no_harm() {
+        for outcome in [Outcome::RESET, Outcome::CLOSED, Outcome::TRUNCATED] {
+            let answer = |is_idempotent| Answer { outcome, status: 0, code: "", is_idempotent };
+            assert!(answer(true).is_temporary() && !answer(false).is_temporary());
+        }
+        for outcome in [Outcome::REFUSED, Outcome::TIMEOUT, Outcome::DNS, Outcome::TLS] {
+            let answer = Answer { outcome, status: 0, code: "", is_idempotent: true };
+            assert!(!answer.is_temporary(), "{}", outcome.name());
+        }
+    }
+
+    #[test]
+    fn retries_end_by_their_number_and_by_their_time() {
+        let retries = Retries::new(1);
+        let mut attempts = Attempts::default();
+        while let Some(pause_ns) = retries.pause_ns(&answer(503, ""), attempts, None) {
+            attempts.count += 1;
+            attempts.paused_ns += pause_ns;
+        }
+        assert_eq!((attempts.count, attempts.paused_ns), (6, 15_750_000_000));
+        // Others are given up at once then.
+        assert_eq!(retries.pause_ns(&answer(503, ""), Attempts::default(), None), None);
+
+        let retries = Retries::new(1);
+        let wait = |asked_s| retries.pause_ns(&answer(503, ""), Attempts::default(), Some(asked_s));
+        assert_eq!(wait(1), Some(1_000_000_000));
+        assert_eq!(wait(3600), None);
+    }
+}

@@ -1,0 +1,267 @@
+"""How many objects clean-ups met, against what the records of the trials before say must be there.
+
+A store that acknowledges puts and keeps nothing, or deletes that it does not do, contradicts itself
+here, although nobody read those objects back. Each trial moves two bounds: at least so many of its
+objects are there, at most so many. What is not known widens them: a request that failed may have
+been done or not. Where anything else may have changed the objects, nothing is expected.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.measured.rows import Rows
+from loadstone.campaign.begun_run.remains import is_removed
+from loadstone.campaign.planning.lifecycle import (
+    CLEAN_UP,
+    dataset_of,
+    operations_of,
+    order_of,
+    place_of,
+)
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.record import Record, Run
+from loadstone.units import counted
+
+_CHANGES_NOTHING = frozenset(
+    {
+        "get", "range_get", "multi_range_get", "multipart_get", "head", "list", "post", "read",
+        "create_bucket", "delete_bucket",
+    }
+)  # fmt: skip
+_OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """So many objects are there at least, and at most."""
+
+    least: int = 0
+    most: int = 0
+
+    def put(self, *, surely: int, perhaps: int, universe: int) -> "Bounds":
+        """Return the bounds after so many of a universe of objects were put, each once."""
+        return Bounds(max(self.least, surely), min(universe, self.most + perhaps))
+
+    def remove(self, *, surely: int, perhaps: int, universe: int) -> "Bounds":
+        """Return the bounds after so many of a universe of objects were deleted, each once."""
+        return Bounds(max(0, self.least - perhaps), min(self.most, universe - surely))
+
+    def __add__(self, other: "Bounds") -> "Bounds":
+        return Bounds(self.least + other.least, self.most + other.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """What the requests of one operation in one trial came to, over all of its stages."""
+
+    good: int = 0
+    failed: int = 0
+    good_objects: int = 0
+
+    @property
+    def all(self) -> int:
+        """How many ended."""
+        return self.good + self.failed
+
+
+@dataclass(slots=True)
+class Place:
+    """The objects of one dataset: its own, their copies, and what mixes put beyond them."""
+
+    own: Bounds = field(default_factory=Bounds)
+    copies: Bounds = field(default_factory=Bounds)
+    beyond: Bounds = field(default_factory=Bounds)
+    is_known: bool = True
+
+    @property
+    def expected(self) -> Bounds:
+        """How many objects there are in all."""
+        return self.own + self.copies + self.beyond
+
+    def note(self, document: TrialDocument, requests: Mapping[str, Requests]) -> None:
+        """Take note of a trial that ran to its end."""
+        operations = operations_of(document)
+        if document.get("script") or not operations:
+            self.is_known = False
+        elif len(operations) > 1:
+            self._note_mix(requests)
+        else:
+            self._note_phase(document, operations[0], requests.get(operations[0], Requests()))
+
+    def _note_mix(self, requests: Mapping[str, Requests]) -> None:
+        """Each put of a mix is of a new object, and each delete of one that was put well."""
+        puts, deletes = requests.get("put", Requests()), requests.get("delete", Requests())
+        self.beyond += Bounds(puts.good - deletes.all, puts.all - deletes.good)
+        if requests.keys() - _CHANGES_NOTHING - {"put", "delete"}:
+            self.is_known = False
+
+    def _note_phase(self, document: TrialDocument, operation: str, requests: Requests) -> None:
+        objects = dataset_of(document).get("objects") or 0
+        # Each request takes another object, until all had their turn.
+        goes_over = order_of(document) == "sequential" and _runs_once(document)
+        match operation:
+            case _ if operation in _CHANGES_NOTHING:
+                pass
+            case "put" | "copy":
+                surely = min(objects, requests.all) - requests.failed if goes_over else 0
+                bounds = self.own if operation == "put" else self.copies
+                bounds = bounds.put(surely=surely, perhaps=requests.all, universe=objects)
+                if operation == "put":
+                    self.own = bounds
+                else:
+                    self.copies = bounds
+            case "delete":
+                surely = requests.good if goes_over and requests.all <= objects else 0
+                self.own = self.own.remove(surely=surely, perhaps=requests.all, universe=objects)
+            case "bulk_delete":
+                keys = document["options"]["bulk_keys"]
+                surely = requests.good_objects if goes_over else 0
+                self.own = self.own.remove(
+                    surely=min(objects, surely), perhaps=keys * requests.all, universe=objects
+                )
+            case _:
+                # Blocks and parts may be objects of their own, or none.
+                self.is_known = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUpCount:
+    """A clean-up that met fewer or more objects than there must have been."""
+
+    trial: str
+    met: Bounds
+    expected: Bounds
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        return (
+            f"clean-up met {counted(self.met.most, 'object')} where the record expects"
+            f" {_span(self.expected)}"
+        )
+
+
+class ObjectCounts:
+    """Follows the trials of a run in the order in which they ran."""
+
+    def __init__(self, run: Run) -> None:
+        """Begin before the first trial."""
+        self.wrong: list[CleanUpCount] = []
+        self._places: dict[tuple[str, str], Place] = {}
+        self._missing = _trials_without_record(run)
+        # A trial that was cut short and begun again has no record of what the first attempt did.
+        self._is_whole = not run.manifest.get("resumed")
+
+    def note(self, record: Record, intervals: Rows) -> None:
+        """Take note of one trial; trials come in the plan's order, in which they ran."""
+        document, summary = record.trial, record.summary
+        if not dataset_of(document).get("bucket_prefix"):
+            return
+        key = place_of(document)
+        place = self._places.setdefault(key, Place())
+        if document["phase"] == CLEAN_UP:
+            self._compare(record, place)
+            self._places[key] = Place()
+        elif not self._is_alone(record):
+            place.is_known = False
+        elif summary.get("requests"):
+            place.note(document, _requests(intervals))
+
+    def _compare(self, record: Record, place: Place) -> None:
+        summary = record.summary
+        swept = summary.get("objects_swept") or 0
+        # A listing that is behind shows what is gone already: it may have been counted twice.
+        met = Bounds(swept - (summary.get("objects_swept_again") or 0), swept)
+        is_counted = "objects_swept_again" in summary and is_removed(summary, record.trial)
+        is_counted = is_counted and bool(summary.get("buckets_deleted"))
+        if not (place.is_known and is_counted and self._is_alone(record)):
+            return
+        expected = place.expected
+        if met.most < expected.least or met.least > expected.most:
+            self.wrong.append(CleanUpCount(trial=record.id, met=met, expected=expected))
+
+    def _is_alone(self, record: Record) -> bool:
+        """Tell whether nothing but this run's whole trials changed the objects of a trial."""
+        document, summary = record.trial, record.summary
+        ownership = document.get("ownership") or {}
+        settings = document["target"].get("settings") or {}
+        is_ours = not (
+            document.get("allow_foreign")
+            or summary.get("buckets_foreign")
+            or ownership.get("runs")
+            or dataset_of(document).get("written_by")
+            or settings.get("delete_versions")
+        )
+        hosts = summary.get("hosts") or ()
+        is_whole = (
+            self._is_whole
+            and record.is_whole
+            and summary.get("state") == "finished"
+            and all(host.get("state") == "finished" for host in hosts)
+            and place_of(document) not in self._missing
+        )
+        return is_ours and is_whole
+
+
+def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
+    """Report clean-ups that met fewer or more objects than there must have been."""
+    for is_fewer in (True, False):
+        chosen = [one for one in wrong if (one.met.most < one.expected.least) is is_fewer]
+        if not chosen:
+            continue
+        first = chosen[0]
+        why = (
+            "puts that the store acknowledged are not there"
+            if is_fewer
+            else "deletes that the store acknowledged were not done"
+        )
+        more = f" ({counted(len(chosen), 'clean-up')} so)" if len(chosen) > 1 else ""
+        yield Finding(
+            rule="clean-up-miscounted",
+            statement=f"{first}: {why}{more}",
+            evidence=tuple(
+                Evidence(
+                    metric="objects met by clean-up",
+                    value=float(one.met.most),
+                    threshold=float(one.expected.least if is_fewer else one.expected.most),
+                    unit="objects",
+                    place=f"trial {one.trial}",
+                )
+                for one in chosen
+            ),
+            cases=tuple(f"trial {one.trial}" for one in chosen),
+        )
+
+
+def _span(bounds: Bounds) -> str:
+    if bounds.least == bounds.most:
+        return f"{bounds.least:,}"
+    return f"{bounds.least:,} to {bounds.most:,}"
+
+
+def _requests(intervals: Rows) -> dict[str, Requests]:
+    """Return what became of a trial's requests, by their operation."""
+    found: dict[str, Requests] = {}
+    names = dict.fromkeys(intervals["operation"].tolist())
+    for name in names:
+        rows = intervals.where("operation", name)
+        good = rows.where("outcome", _OK)
+        every = rows.sum("requests")
+        found[str(name)] = Requests(
+            good=good.sum("requests"),
+            failed=every - good.sum("requests"),
+            good_objects=good.sum("objects"),
+        )
+    return found
+
+
+def _runs_once(document: TrialDocument) -> bool:
+    """Tell whether a trial's requests take their objects in one go."""
+    stages = document.get("warm_up_ns") or document.get("cool_down_ns")
+    return document.get("iterations", 1) == 1 and not stages
+
+
+def _trials_without_record(run: Run) -> set[tuple[str, str]]:
+    """Return the places in which a planned trial left no record of what it did."""
+    recorded = {record.id for record in run.records}
+    return {place_of(one) for one in run.plan if one["id"] not in recorded}
