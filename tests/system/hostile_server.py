@@ -254,14 +254,18 @@ def hostile(
 
 
 @contextlib.contextmanager
-def self_made_authority() -> Iterator[tuple[ssl.SSLContext, Path]]:
-    """Make an unknown authority and a certificate by it; give a context and its file."""
+def self_made_authority(*, shows_itself: bool = False) -> Iterator[tuple[ssl.SSLContext, Path]]:
+    """Make an unknown authority and a certificate by it; give a context and its file.
+
+    One that `shows_itself` has its own certificate in the place of the server's.
+    """
     with tempfile.TemporaryDirectory(prefix="loadstone-") as name:
         folder = Path(name)
         (folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
         steps = [
             "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=unknown-authority"
-            " -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE",
+            " -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE"
+            " -addext subjectAltName=IP:127.0.0.1",
             "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
             "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
             " -extfile extensions -out server.pem",
@@ -271,7 +275,8 @@ def self_made_authority() -> Iterator[tuple[ssl.SSLContext, Path]]:
                 ["openssl", *step.split()], cwd=folder, check=True, capture_output=True, timeout=60
             )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        name = "ca" if shows_itself else "server"
+        context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
         yield context, folder / "ca.pem"
 
 

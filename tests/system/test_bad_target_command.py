@@ -10,9 +10,9 @@ from loadstone.cli import exit_code
 from loadstone.execution.cleaning import what_is_left
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
-from tests.system.command import assert_untold, loadstone, trials_of
+from tests.system.command import TOLD_AS_JSON, assert_untold, loadstone, trials_of
 from tests.system.hostile_server import Exchange, every, hostile, self_made_authority
-from tests.system.spoilers import CASES, Case
+from tests.system.spoilers import CASES, Case, error_document
 
 SECRETS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
 SMALL = ["-t", "4", "-n", "12", "-s", "4KiB", "-b", "2", "--object-prefix", "object-"]
@@ -261,3 +261,49 @@ def test_a_truncated_listing_without_a_token_ends_all_the_same(
     assert said.code in (0, exit_code.LEFT), said.err
     assert bool(what_is_left(folder)) is (said.code == exit_code.LEFT)
     assert listings < 200
+
+
+def test_an_authority_s_certificate_in_the_place_of_the_server_s_is_named(
+    store_port: int, tmp_path: Path
+) -> None:
+    with (
+        self_made_authority(shows_itself=True) as (context, authority),
+        hostile(store_port, lambda exchange: False, context) as server,
+    ):
+        said = loadstone(
+            *(*TOLD_AS_JSON, "bench", "put", server.url, *SMALL),
+            *("--target-set", f"tls.ca_file={authority}", "-o", tmp_path / "run"),
+            environment=SECRETS,
+        )
+    (error,) = said.errors
+    assert error["kind"] == "certificates"
+    assert "CA:TRUE" in error["hint"]
+    assert "subjectAltName" in error["hint"]
+
+
+def test_a_bucket_that_locks_its_objects_is_left_for_that_reason(
+    store_port: int, tmp_path: Path
+) -> None:
+    lock = b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>"
+    held = set[str]()
+
+    def spoil(exchange: Exchange) -> bool:
+        request = exchange.request
+        bucket = request.path.partition("?")[0].strip("/")
+        if request.method == "DELETE" and "/" not in bucket:
+            held.add(bucket)
+            exchange.send_status("409 Conflict", body=error_document("BucketNotEmpty"))
+            return True
+        if request.method == "GET" and request.path.endswith("?object-lock"):
+            exchange.send_status("200 OK", body=lock + b"</ObjectLockConfiguration>")
+            return True
+        return False
+
+    folder = tmp_path / "run"
+    with hostile(store_port, spoil) as server:
+        said = loadstone("bench", "put", server.url, *SMALL, "-o", folder, environment=SECRETS)
+    assert said.code == exit_code.LEFT, said.err
+    left = trials_of(folder)[-1]["summary"]["places_left"]
+    assert {(place["place"], place["kind"]) for place in left} == {
+        (bucket, "locked") for bucket in held
+    }

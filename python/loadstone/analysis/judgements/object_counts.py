@@ -72,6 +72,7 @@ class Place:
     own: Bounds = field(default_factory=Bounds)
     copies: Bounds = field(default_factory=Bounds)
     beyond: Bounds = field(default_factory=Bounds)
+    objects: int | None = None
     is_known: bool = True
 
     @property
@@ -82,12 +83,16 @@ class Place:
     def note(self, document: TrialDocument, requests: Mapping[str, Requests]) -> None:
         """Take note of a trial that ran to its end."""
         operations = operations_of(document)
-        if document.get("script") or not operations:
+        objects = dataset_of(document).get("objects") or 0
+        # Datasets of several sizes in one place have objects in common.
+        is_another = self.objects not in (None, objects)
+        self.objects = objects
+        if document.get("script") or not operations or is_another:
             self.is_known = False
         elif len(operations) > 1:
             self._note_mix(requests)
         else:
-            self._note_phase(document, operations[0], requests.get(operations[0], Requests()))
+            self._note_phase(document, requests.get(operations[0], Requests()))
 
     def _note_mix(self, requests: Mapping[str, Requests]) -> None:
         """Each put of a mix is of a new object, and each delete of one that was put well."""
@@ -96,7 +101,8 @@ class Place:
         if requests.keys() - _CHANGES_NOTHING - {"put", "delete"}:
             self.is_known = False
 
-    def _note_phase(self, document: TrialDocument, operation: str, requests: Requests) -> None:
+    def _note_phase(self, document: TrialDocument, requests: Requests) -> None:
+        (operation,) = operations_of(document)
         objects = dataset_of(document).get("objects") or 0
         # Each request takes another object, until all had their turn.
         goes_over = order_of(document) == "sequential" and _runs_once(document)

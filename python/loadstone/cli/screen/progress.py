@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from loadstone import units
+from loadstone._loadgen import plain
 from loadstone.campaign.parameters import describe_parameters
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
@@ -285,7 +286,7 @@ class _PlainView:
                 if is_problem or not self._is_quiet:
                     self._say(text)
             case RequestRetried(document=document, text=text) if self._is_due(PLAIN_EVERY_S):
-                self._say(f"{describe(document)}: {_one_line(text)}")
+                self._say(f"{describe(document)}: {_one_line(plain(text))}")
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
                 is_wrong = bool(
@@ -375,7 +376,7 @@ class _TerminalView:
             case HostNews(text=text, is_problem=is_problem):
                 self._keep("!" if is_problem else "-", text)
             case RequestRetried(document=document, text=text):
-                self._screen.tell(self._numbered(describe(document)), _one_line(text))
+                self._screen.tell(self._numbered(describe(document)), _one_line(plain(text)))
             case TrialEnded(document=document, summary=summary):
                 is_whole = summary.get("state") == "finished" and not _lost_hosts(summary)
                 is_good = is_whole and not summary.get("failed")
