@@ -212,7 +212,9 @@ def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> N
     file = tmp_path / "keys.yaml"
     for secret, lacks in (
         ("", "no access_key"),
-        ("access_key: k, secret_key: {env: ABSENT}", "ABSENT"),
+        ("access_key: k, secret_key: {env: STORE_SECRET}", '"STORE_SECRET"'),
+        # What stands in the place of the name may be the secret.
+        ("access_key: k, secret_key: {env: hunter2}", "secret_key"),
     ):
         file.write_text(
             "name: keys\n"
@@ -227,6 +229,7 @@ def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> N
         assert said.code == 1
         assert lacks in said.err
         assert "hint: " in said.err
+        assert "hunter2" not in shown.out + shown.err + said.out + said.err
         assert not (tmp_path / "run").exists()
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.analysis.judgements.object_counts import Bounds, Place, Requests
+from loadstone.analysis.judgements.object_counts import Bounds, Place, RequestCounts
 
 
 def document(*operations: str, **changes: Any) -> Any:
@@ -18,8 +18,8 @@ def document(*operations: str, **changes: Any) -> Any:
     }
 
 
-def done(good: int, failed: int = 0, good_objects: int = 0) -> Requests:
-    return Requests(good=good, failed=failed, good_objects=good_objects)
+def done(good: int, failed: int = 0, good_objects: int = 0) -> RequestCounts:
+    return RequestCounts(good=good, failed=failed, good_objects=good_objects)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def done(good: int, failed: int = 0, good_objects: int = 0) -> Requests:
     ],
 )
 def test_bounds_hold_what_may_be_there(
-    trials: list[tuple[str, Requests]], expected: tuple[int, int]
+    trials: list[tuple[str, RequestCounts]], expected: tuple[int, int]
 ) -> None:
     place = Place()
     for operation, requests in trials:

@@ -41,7 +41,7 @@ pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
 use crate::schedule::Schedule;
-use crate::transport::retries::Retries;
+use crate::transport::retries::{Made, Retries};
 use crate::trial::Trial;
 
 /// How often finished seconds are looked for.
@@ -94,15 +94,8 @@ pub(crate) fn run<D: Driver>(
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
     let retries = Arc::new(Retries::new(trial.timeout_ns));
-    let opened = Trial {
-        open_script: trial.open_script()?,
-        retries: Some(Arc::clone(&retries)),
-        ..trial.clone()
-    };
-    let trial = &opened;
-    let driver = telling_of_retries(trial, &control.stop, sink, || D::open(trial))?;
-    let driver = Arc::new(driver);
-    let mut buckets = ready_buckets(&driver, trial, &control.stop, sink)?;
+    let (trial, driver) = &open::<D>(trial, &retries, control, sink)?;
+    let mut buckets = ready_buckets(driver, trial, &control.stop, sink)?;
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let mut start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
@@ -117,7 +110,7 @@ pub(crate) fn run<D: Driver>(
             .map(|(thread, recorder)| {
                 let load = LoadThread {
                     trial,
-                    driver: &driver,
+                    driver,
                     shared: &shared,
                     times: &times,
                     hold: (!D::ON_VIRTUAL_CLOCK && control.hold.is_wanted())
@@ -149,10 +142,9 @@ pub(crate) fn run<D: Driver>(
         handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
     })?;
     if trial.is_clean_up() && !control.stop.load(Ordering::Relaxed) {
-        buckets = sweep_buckets(&driver, trial, &control.stop, sink)?;
+        buckets = sweep_buckets(driver, trial, &control.stop, sink)?;
     }
     let times = std::mem::take(&mut *times.lock().expect("all threads have ended"));
-    let log_ins = driver.log_ins();
     let summary = summary(
         trial,
         control,
@@ -165,13 +157,25 @@ pub(crate) fn run<D: Driver>(
         &driver.features(),
         buckets,
     );
-    let retried = retries.made();
-    Ok(Summary {
-        log_ins,
-        retries: retried.counts,
-        retries_paused_ns: retried.paused_ns,
-        ..summary
-    })
+    let Made { counts, paused_ns, .. } = retries.made();
+    let log_ins = driver.log_ins();
+    Ok(Summary { log_ins, retries: counts, retries_paused_ns: paused_ns, ..summary })
+}
+
+/// Opens the driver of a trial, and the trial's script.
+fn open<D: Driver>(
+    trial: &Trial,
+    retries: &Arc<Retries>,
+    control: &Control,
+    sink: &mut OutputSink<'_>,
+) -> Result<(Trial, Arc<D>), Error> {
+    let opened = Trial {
+        open_script: trial.open_script()?,
+        retries: Some(Arc::clone(retries)),
+        ..trial.clone()
+    };
+    let driver = telling_of_retries(&opened, &control.stop, sink, || D::open(&opened))?;
+    Ok((opened, Arc::new(driver)))
 }
 
 #[derive(Debug, Clone, Copy)]

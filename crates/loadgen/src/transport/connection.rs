@@ -186,7 +186,11 @@ impl Connection {
         let retries = Arc::clone(retries);
         let code = self.refused_code();
         let answer = Answer {
-            outcome: reply.outcome,
+            is_broken: matches!(
+                reply.outcome,
+                Outcome::RESET | Outcome::CLOSED | Outcome::TRUNCATED
+            ),
+            is_throttled: reply.outcome == Outcome::THROTTLED,
             status: reply.status,
             code: &code,
             is_idempotent: sending.method.is_idempotent(),
@@ -196,7 +200,7 @@ impl Connection {
             return false;
         };
         let text = self.last_error(sending.head).unwrap_or_default();
-        retries.note(reply.outcome, pause_ns, &text);
+        retries.note(&reply.outcome.name(), pause_ns, &text);
         self.attempts.count += 1;
         self.attempts.paused_ns += pause_ns;
         self.attempts.is_in_doubt |= answer.leaves_doubt();

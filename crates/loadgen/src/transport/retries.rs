@@ -8,7 +8,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::monotonic_ns;
-use crate::outcome::Outcome;
 
 /// How often a request is sent again at most.
 const RETRIES_MAX: u32 = 6;
@@ -36,7 +35,10 @@ const TEMPORARY_CODES: [&str; 7] = [
 /// What is known of an answer that may be temporary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
-    pub(crate) outcome: Outcome,
+    /// Whether the connection broke off before the answer was over.
+    pub(crate) is_broken: bool,
+    /// Whether it asks for fewer requests.
+    pub(crate) is_throttled: bool,
     /// Zero when no head came.
     pub(crate) status: u16,
     /// The code of S3's error, if it was one.
@@ -46,16 +48,11 @@ pub(crate) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Tells whether the connection broke off before the answer was over.
-    fn is_broken(&self) -> bool {
-        matches!(self.outcome, Outcome::RESET | Outcome::CLOSED | Outcome::TRUNCATED)
-    }
-
     /// Tells whether the same request may succeed a moment later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self.status {
-            _ if self.is_broken() => self.is_idempotent,
-            _ if self.outcome == Outcome::THROTTLED => true,
+            _ if self.is_broken => self.is_idempotent,
+            _ if self.is_throttled => true,
             408 | 425 | 429 | 498 | 500 | 502 | 503 | 504 => true,
             400.. => TEMPORARY_CODES.contains(&self.code),
             _ => false,
@@ -64,7 +61,7 @@ impl Answer<'_> {
 
     /// Tells whether the request may have been carried out all the same.
     pub(crate) fn leaves_doubt(&self) -> bool {
-        self.is_broken() || self.status >= 500
+        self.is_broken || self.status >= 500
     }
 }
 
@@ -123,7 +120,7 @@ impl Retries {
         if is_first && now_ns < self.given_up_ns.load(Ordering::Relaxed) {
             return None;
         }
-        let most = if answer.is_broken() { RETRIES_BROKEN_MAX } else { RETRIES_MAX };
+        let most = if answer.is_broken { RETRIES_BROKEN_MAX } else { RETRIES_MAX };
         let asked_ns = asked_s.unwrap_or(0).saturating_mul(1_000_000_000);
         let pause_ns = (PAUSE_NS << attempts.count.min(RETRIES_MAX)).max(asked_ns);
         if attempts.count >= most || attempts.paused_ns.saturating_add(pause_ns) > PAUSES_NS_MAX {
@@ -134,9 +131,9 @@ impl Retries {
     }
 
     /// Notes that a request is sent again after a pause; `text` says of which failure.
-    pub(crate) fn note(&self, outcome: Outcome, pause_ns: u64, text: &str) {
+    pub(crate) fn note(&self, outcome: &str, pause_ns: u64, text: &str) {
         let mut made = self.made.lock().expect("no holder of this lock panics");
-        *made.counts.entry(outcome.name().into_owned()).or_default() += 1;
+        *made.counts.entry(outcome.to_owned()).or_default() += 1;
         made.paused_ns += pause_ns;
         let seconds = pause_ns as f64 / 1e9;
         made.latest = format!("{text}: tried again in {seconds} s");
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, code: &str) -> Answer<'_> {
-        Answer { outcome: Outcome::http(status), status, code, is_idempotent: true }
+        Answer { is_broken: false, is_throttled: false, status, code, is_idempotent: true }
     }
 
     #[test]
@@ -173,14 +170,11 @@ mod tests {
 
     #[test]
     fn a_broken_connection_is_retried_only_where_twice_does_no_harm() {
-        for outcome in [Outcome::RESET, Outcome::CLOSED, Outcome::TRUNCATED] {
-            let answer = |is_idempotent| Answer { outcome, status: 0, code: "", is_idempotent };
-            assert!(answer(true).is_temporary() && !answer(false).is_temporary());
-        }
-        for outcome in [Outcome::REFUSED, Outcome::TIMEOUT, Outcome::DNS, Outcome::TLS] {
-            let answer = Answer { outcome, status: 0, code: "", is_idempotent: true };
-            assert!(!answer.is_temporary(), "{}", outcome.name());
-        }
+        let broken = Answer { is_broken: true, ..answer(0, "") };
+        assert!(broken.is_temporary());
+        assert!(!Answer { is_idempotent: false, ..broken }.is_temporary());
+        // Whom nothing reaches is not there.
+        assert!(!answer(0, "").is_temporary());
     }
 
     #[test]

@@ -52,7 +52,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
+class RequestCounts:
     """What the requests of one operation in one trial came to, over all of its stages."""
 
     good: int = 0
@@ -80,7 +80,7 @@ class Place:
         """How many objects there are in all."""
         return self.own + self.copies + self.beyond
 
-    def note(self, document: TrialDocument, requests: Mapping[str, Requests]) -> None:
+    def note(self, document: TrialDocument, requests: Mapping[str, RequestCounts]) -> None:
         """Take note of a trial that ran to its end."""
         operations = operations_of(document)
         objects = dataset_of(document).get("objects") or 0
@@ -92,16 +92,19 @@ class Place:
         elif len(operations) > 1:
             self._note_mix(requests)
         else:
-            self._note_phase(document, requests.get(operations[0], Requests()))
+            self._note_phase(document, requests.get(operations[0], RequestCounts()))
 
-    def _note_mix(self, requests: Mapping[str, Requests]) -> None:
+    def _note_mix(self, requests: Mapping[str, RequestCounts]) -> None:
         """Each put of a mix is of a new object, and each delete of one that was put well."""
-        puts, deletes = requests.get("put", Requests()), requests.get("delete", Requests())
+        puts, deletes = (
+            requests.get("put", RequestCounts()),
+            requests.get("delete", RequestCounts()),
+        )
         self.beyond += Bounds(puts.good - deletes.all, puts.all - deletes.good)
         if requests.keys() - _CHANGES_NOTHING - {"put", "delete"}:
             self.is_known = False
 
-    def _note_phase(self, document: TrialDocument, requests: Requests) -> None:
+    def _note_phase(self, document: TrialDocument, requests: RequestCounts) -> None:
         (operation,) = operations_of(document)
         objects = dataset_of(document).get("objects") or 0
         # Each request takes another object, until all had their turn.
@@ -245,15 +248,15 @@ def _span(bounds: Bounds) -> str:
     return f"{bounds.least:,} to {bounds.most:,}"
 
 
-def _requests(intervals: Rows) -> dict[str, Requests]:
+def _requests(intervals: Rows) -> dict[str, RequestCounts]:
     """Return what became of a trial's requests, by their operation."""
-    found: dict[str, Requests] = {}
+    found: dict[str, RequestCounts] = {}
     names = dict.fromkeys(intervals["operation"].tolist())
     for name in names:
         rows = intervals.where("operation", name)
         good = rows.where("outcome", _OK)
         every = rows.sum("requests")
-        found[str(name)] = Requests(
+        found[str(name)] = RequestCounts(
             good=good.sum("requests"),
             failed=every - good.sum("requests"),
             good_objects=good.sum("objects"),

@@ -386,6 +386,12 @@ impl S3Client {
                     self.thread.s3.region
                 ));
             }
+            ("AuthorizationHeaderMalformed" | "InvalidRegion", _) => {
+                return error.with_hint(format!(
+                    "set region to the store's own: requests are signed for \"{}\"",
+                    self.thread.s3.region
+                ));
+            }
             (_, 401) => {
                 "check access_key and secret_key, and the region that requests are signed for"
             }
