@@ -24,6 +24,9 @@ FailIf = Annotated[
     ),
 ]
 
+MISCOUNTED = "clean-up-miscounted"
+"""The rule by which a store contradicts what it acknowledged."""
+
 
 def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
     """Return what was typed as thresholds, before anything is measured."""
@@ -75,6 +78,11 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     from loadstone.analysis.answers.answer import no_result
     from loadstone.analysis.judgements.standing import reason_words
 
+    miscounted = [one for one in findings.findings if one.rule == MISCOUNTED]
+    for one in miscounted:
+        _say(f"error: {one.statement}")
+    if miscounted:
+        return exit_code.FAILED
     others = findings.queries or findings.searches or findings.actions
     results = [one for one in findings.results if one.requests]
     if not results and not others and any(one.is_measured for one in findings.trials):

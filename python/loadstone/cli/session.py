@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from loadstone.analysis.judgements.thresholds import Threshold
 
 REMAINS_SHOWN = 8
-MISCOUNTED = "clean-up-miscounted"
-"""The rule by which a store contradicts what it acknowledged: such a run is no success."""
 
 
 def default_folder(name: str) -> Path:
@@ -235,8 +233,6 @@ def _exit_code(
     if not code and end.failed_requests and not is_judged:
         return exit_code.FAILED
     if findings is not None:
-        if not code and any(one.rule == MISCOUNTED for one in findings.findings):
-            return exit_code.FAILED
         code = code or fail_if.judge_standing(findings, are_failures_expected=is_judged)
     return code or (exit_code.LEFT if left or is_left else 0)
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from loadstone import units
-from loadstone._loadgen import plain
 from loadstone.campaign.parameters import describe_parameters
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
