@@ -79,8 +79,8 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     from loadstone.analysis.judgements.standing import reason_words
 
     miscounted = [one for one in findings.findings if one.rule == MISCOUNTED]
-    for one in miscounted:
-        _say(f"error: {one.statement}")
+    for finding in miscounted:
+        _say(f"error: {finding.statement}")
     if miscounted:
         return exit_code.FAILED
     others = findings.queries or findings.searches or findings.actions

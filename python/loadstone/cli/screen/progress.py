@@ -289,10 +289,7 @@ class _PlainView:
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
                 is_wrong = bool(
-                    summary.get("failed")
-                    or summary.get("retries")
-                    or holes
-                    or _lost_hosts(summary)
+                    summary.get("failed") or summary.get("retries") or holes or _lost_hosts(summary)
                 )
                 if did_something(document, summary) and (is_wrong or not self._is_quiet):
                     self._say(f"{describe(document)}: {ending(summary)}{holes}")
