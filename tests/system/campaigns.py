@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from loadstone.cli import exit_code
 from tests.system.command import HANGS_AFTER_S, Process
+
+WENT_WELL = (0, exit_code.VOID)
+"""How a load ends that nothing kept from its end; on a busy machine its requests may leave late."""
 
 # Eight trials of a fifth of a second on two targets that are none.
 QUICK = """\

@@ -53,7 +53,7 @@ WAIT_S = 120.0
 def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN + "log_requests: true\n")
     said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     assert ": local1, local2" in said.err
     run = read_run(tmp_path / "run")
     assert [host["name"] for host in run.manifest["hosts"]] == ["local1", "local2"]
@@ -165,7 +165,7 @@ def test_a_lost_host_is_launched_again_for_the_next_trial(tmp_path: Path) -> Non
             campaigns.wait_for(process, "%")
         os.kill(agents_of(process.pid)[1], signal.SIGKILL)
         _, err = campaigns.end(process)
-    assert process.returncode == 0, err
+    assert process.returncode in campaigns.WENT_WELL, err
     first, second = (
         [host["state"] for host in record.summary["hosts"]]
         for record in read_run(tmp_path / "run").records
@@ -190,7 +190,7 @@ def test_a_host_that_cannot_be_launched_again_is_named_and_the_others_go_on(
         (tmp_path / "broken").touch()
         os.kill(agents_of(process.pid)[1], signal.SIGKILL)
         _, err = campaigns.end(process)
-    assert process.returncode == 0, err
+    assert process.returncode in campaigns.WENT_WELL, err
     # Once: it is not tried again at each trial.
     assert err.count("exit code 7") == 1
     for record in read_run(tmp_path / "run").records:
@@ -254,7 +254,7 @@ def test_a_host_whose_launcher_goes_away_is_lost_and_the_others_go_on(
         agents[1].stdin.close()
         _, err = campaigns.end(process)
         assert [agent.wait(WAIT_S) for agent in agents] == [0, 1, 0]
-    assert process.returncode == 0, err
+    assert process.returncode in campaigns.WENT_WELL, err
     record, host = lost_host(tmp_path)
     assert (record.summary["state"], host["name"]) == ("finished", "b")
     assert agent.LAUNCHER_GONE in host["reason"] or "ended" in host["reason"]
@@ -303,7 +303,7 @@ def test_a_host_lost_in_a_put_of_the_dataset_ends_the_run_and_resume_repeats_it(
     assert run.state in ("failed", "interrupted")
     # What is planned must stay the same; the rest of it takes no time.
     said = loadstone("run", file, "-o", tmp_path / "run", "--set", slow, "--resume")
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     phases = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
     assert [one.trial["phase"] for one in phases] == ["put", "get"]
     assert [(one.summary["requests"], one.summary["failed"]) for one in phases] == [(1000, 0)] * 2
@@ -480,7 +480,7 @@ def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
         out, err = campaigns.end(process)
     finally:
         store.stop()
-    assert process.returncode == 0, err
+    assert process.returncode in campaigns.WENT_WELL, err
     assert len(agents) == 2
     assert b"agent" in told
     assert b"CANARY_SECRET" not in told

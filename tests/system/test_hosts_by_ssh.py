@@ -50,7 +50,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshNetwork]:
 def test_hosts_that_are_logged_in_to_make_one_load(network: SshNetwork, tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
     said = network.loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     run = read_run(tmp_path / "run")
     assert [host["name"] for host in run.manifest["hosts"]] == ["client1", "client2"]
     (record,) = run.records
@@ -66,7 +66,7 @@ def test_a_bench_of_hosts_needs_their_names_alone(network: SshNetwork, tmp_path:
         "--hosts", "client1,client2", "--set", f"hosts.command={sys.executable} -m loadstone",
         "--set", "load.cores=1", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     (record,) = read_run(tmp_path / "run").records
     assert [host["name"] for host in record.summary["hosts"]] == ["client1", "client2"]
     assert record.trial["load"]["clients"] == 2
@@ -98,7 +98,7 @@ def test_a_host_that_is_cut_off_is_lost_and_ends_its_load_by_itself(
     try:
         network.cut_off("client2")
         _, err = campaigns.end(process)
-        assert process.returncode == 0, err
+        assert process.returncode in campaigns.WENT_WELL, err
         # No word of the controller reaches it any more.
         end = time.monotonic() + WAIT_S
         while network.processes("client2"):
@@ -206,7 +206,7 @@ def test_the_address_to_listen_on_is_that_from_which_ssh_reaches_the_hosts(
     """Its configuration says where: the names resolve nowhere."""
     file = campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
     said = network.loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     (record,) = read_run(tmp_path / "run").records
     assert [host["state"] for host in record.summary["hosts"]] == ["finished"] * 2
 
@@ -219,7 +219,7 @@ def test_a_host_behind_another_is_reached_as_ssh_is_set_up(
     with holding(config, jump + config.read_text()):
         file = campaigns.write(tmp_path, CAMPAIGN)
         said = network.loadstone("hosts", "check", file, "-f", "json")
-        assert said.code == 0, said.err
+        assert said.code in campaigns.WENT_WELL, said.err
         assert [host["name"] for host in said.json()] == ["client1", "client2"]
         # Where this machine's address is not known from there, it has to be named.
         campaigns.write(tmp_path, CAMPAIGN.replace(f"  listen: {CONTROLLER}\n", ""))
@@ -235,7 +235,7 @@ def test_a_new_host_is_accepted_where_ssh_is_set_up_so(network: SshNetwork, tmp_
     with holding(config, accept + config.read_text()), holding(known, ""):
         file = campaigns.write(tmp_path, CAMPAIGN)
         said = network.loadstone("hosts", "check", file, "-f", "json")
-    assert said.code == 0, said.err
+    assert said.code in campaigns.WENT_WELL, said.err
     accepted = network.folder / "known_hosts"
     assert "client1" in accepted.read_text() or "10.231.9.11" in accepted.read_text()
     accepted.unlink()
