@@ -22,7 +22,7 @@ def _build(folder: Path) -> Path:
     """
     bin_folder = Path(sys.executable).parent
     subprocess.run(
-        [bin_folder / "maturin", "build", "--release", "--quiet", "--out", folder],
+        [bin_folder / "maturin", "build", "--release", "--strip", "--quiet", "--out", folder],
         cwd=ROOT,
         env={**os.environ, "VIRTUAL_ENV": str(bin_folder.parent)},
         check=True,

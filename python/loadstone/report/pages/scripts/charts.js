@@ -5,6 +5,8 @@ import { CHARACTER } from "./lettering.js";
 import { data, unique } from "./selection.js";
 
 export const AXIS = { labelArrow: "none", tickSize: 4 };
+// Of whole bases d3 labels a few marks of many; where the base is none, each mark that is asked for.
+export const LOG_AXIS = { ...AXIS, type: "log", base: 10.5 };
 export const COLOURS = 8;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -141,8 +143,8 @@ function fill(figure, chart) {
 export function fileOf(chart, width, theme) {
   const root = element("svg", { xmlns: SVG, width, role: "img", "aria-label": chart.words, fill: "currentColor", color: "var(--text)",
     "font-family": "Inter, system-ui, sans-serif", "font-size": 12 });
-  root.append(element("defs", {}, element("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-    element("line", { y2: 6, stroke: "var(--page)", "stroke-width": 3.5 }))));
+  const pattern = (id, width, stroke) => element("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, element("line", { y2: 6, stroke, "stroke-width": width }));
+  root.append(element("defs", {}, pattern("hatch", 3.5, "var(--page)"), pattern("lines", 1.4, "var(--quiet)")));
   const back = root.appendChild(element("rect", { width: "100%", fill: "var(--page)" }));
   const margin = 16;
   const inner = width - 2 * margin;

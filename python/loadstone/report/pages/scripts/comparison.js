@@ -1,6 +1,6 @@
 // Every case's ratio with its interval, on one logarithmic axis.
 
-import { AXIS, isNarrow, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, isNarrow, tip } from "./charts.js";
 import { data, unique } from "./selection.js";
 
 const CASES_DRAWN = 80;
@@ -39,7 +39,7 @@ export function ratios() {
         const place = { y: "name" };
         return {
           height: 70 + rows.length * (narrow ? 34 : 24), marginLeft: narrow ? 12 : Math.min(0.45 * width, 20 + 6.6 * longest), marginRight: 28, marginBottom: 40, marginTop: 12,
-          x: { ...AXIS, type: "log", domain: [1 / edge, edge], label: "ratio", labelAnchor: "center", grid: true, ticks: ticksWithin(edge), tickFormat: (value) => `${+value.toPrecision(3)}×` },
+          x: { ...LOG_AXIS, domain: [1 / edge, edge], label: "ratio", labelAnchor: "center", grid: true, ticks: ticksWithin(edge), tickFormat: (value) => `${+value.toPrecision(3)}×` },
           y: { ...AXIS, type: "point", label: null, domain: rows.map((row) => row.name), tickSize: 0, padding: 0.7, ...(narrow ? { ticks: [] } : {}) },
           color: { type: "ordinal", domain: Object.keys(KINDS), range: Object.values(KINDS) },
           marks: [

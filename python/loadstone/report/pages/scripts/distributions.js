@@ -1,6 +1,6 @@
 // Latency distributions: one line for each result, the rarer the farther to the right.
 
-import { AXIS, COLOURS, colorScale, legendOf, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, COLOURS, colorScale, legendOf, tip } from "./charts.js";
 import { data, namesOf, results, unique } from "./selection.js";
 import { axisDuration, duration, logTicks, share } from "./words.js";
 
@@ -29,8 +29,8 @@ export function distribution() {
       const ticks = [2, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= most);
       return {
         height: operations.length > 1 ? 230 : 300, marginLeft: 66, marginBottom: 40, marginTop: 12, marginRight: 34, color: colorScale(names),
-        x: { ...AXIS, type: "log", label: `share of the ${data.counted}s`, labelAnchor: "center", grid: true, ticks: ticks.length * 70 > width ? ticks.filter((_, at) => at % 2 === 1) : ticks, tickFormat: share },
-        y: { ...AXIS, type: "log", label: null, tickFormat: axisDuration, ticks: logTicks(own.map((row) => row.value)), grid: true },
+        x: { ...LOG_AXIS, label: `share of the ${data.counted}s`, labelAnchor: "center", grid: true, ticks: ticks.length * 70 > width ? ticks.filter((_, at) => at % 2 === 1) : ticks, tickFormat: share },
+        y: { ...LOG_AXIS, label: null, tickFormat: axisDuration, ticks: logTicks(own.map((row) => row.value)), grid: true },
         marks: [
           ...[false, true].map((isVoid) => Plot.line(own.filter((row) => row.is_void === isVoid), { ...place, z: "line", stroke: "series", strokeWidth: 1.8, strokeOpacity: isVoid ? 0.35 : 1 })),
           Plot.dot(voids.filter((row) => row.operation === operation), { ...place, symbol: "times", r: 6, stroke: "var(--bad)", strokeWidth: 2 }),

@@ -1,6 +1,6 @@
 // Along the load: rates, data and times of each operation, a panel for each, with a scale of its own.
 
-import { AXIS, COLOURS, colorScale, legendOf, standingMarks, standingOf, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, COLOURS, colorScale, legendOf, standingMarks, standingOf, tip } from "./charts.js";
 import { findRoom, lineBoxes, pointBox } from "./lettering.js";
 import { operationCharts } from "./operations.js";
 import { latencyBars, rateBars, ringWords, spreadWords, tipOf, trialsOf } from "./overview.js";
@@ -70,7 +70,7 @@ export function loadAxis(points, width, suffix = "") {
   for (const load of [loads.at(-1), ...loads]) {
     if (ticks.every((other) => Math.abs(scale.apply(load) - scale.apply(other)) >= 7 * `${load}`.length + 7)) ticks.push(load);
   }
-  return { ...AXIS, type, domain, ticks, label: `${parameterName(data.load)}${suffix}${type === "log" ? " (logarithmic)" : ""}`, labelAnchor: "center", tickFormat: (value) => `${+value.toPrecision(4)}` };
+  return { ...AXIS, type, ...(type === "log" ? { base: LOG_AXIS.base } : {}), domain, ticks, label: `${parameterName(data.load)}${suffix}${type === "log" ? " (logarithmic)" : ""}`, labelAnchor: "center", tickFormat: (value) => `${+value.toPrecision(4)}` };
 }
 
 // Names the client's own limit where a line first meets it: from there on it shows the client.
@@ -149,13 +149,13 @@ function latencyAlongLoad(all) {
       const usable = (found) => found.filter((point) => !point.is_void);
       return { title, options: (width) => ({
         ...LOAD_MARGINS, height: panels.length > 2 ? 220 : 270, x: loadAxis(rows, width), color: colorScale(names),
-        y: { ...AXIS, type: "log", label: null, tickFormat: axisDuration, ticks: logTicks([...rows.map((point) => point.p50), ...late.map((point) => point.p99)]), grid: true },
+        y: { ...LOG_AXIS, label: null, tickFormat: axisDuration, ticks: logTicks([...rows.map((point) => point.p50), ...late.map((point) => point.p99)]), grid: true },
         marks: [
           Plot.line(usable(rows), { x: "load", y: "p50", stroke: "line", strokeWidth: 2, z: "line" }),
           Plot.line(usable(late), { x: "load", y: "p99", stroke: "line", strokeWidth: 2, strokeDasharray: "5 3", z: "line" }),
           Plot.dot(rows, { x: "load", y: "p50", fill: "line", r: 3 }),
           Plot.dot(late, { x: "load", y: "p99", fill: "line", r: 3 }),
-          ...standingMarks(late, { x: "load", y: "p99" }),
+          ...standingMarks(rows, { x: "load", y: (point) => point.p99 ?? point.p50 }),
           tip(rows, { x: "load", y: (point) => point.p99 ?? point.p50, title: tipOf }),
         ],
       }) };
@@ -236,7 +236,7 @@ export function rateLatency() {
       return {
         ...LOAD_MARGINS, height: panels.length > 2 ? 230 : 300, marginTop: 28, insetTop: 18, insetBottom: 8, color: colorScale(names),
         x: { ...AXIS, label: `good ${data.counted}s per second`, labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true, ticks: 6 },
-        y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: logTicks(rows.map((point) => point.p99)), grid: true },
+        y: { ...LOG_AXIS, label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: logTicks(rows.map((point) => point.p99)), grid: true },
         marks: [
           Plot.line(usable, { ...place, stroke: "line", strokeWidth: 1.6, z: "line" }),
           Plot.dot(rows, { ...place, fill: "line", r: 4, fillOpacity: (point) => (point.is_void ? 0.25 : 1) }),
@@ -279,7 +279,7 @@ export function heatmap() {
         y: { ...AXIS, type: "band", domain: sizes, label: null, padding: 0.06, tickSize: 0 },
         marks: [
           Plot.cell(rows, { ...place, fill: "var(--series-0)", fillOpacity: (cell) => (cell.is_void ? 0.05 : 0.08 + 0.62 * (cell[key] / (best?.[key] || 1))) }),
-          Plot.cell(rows.filter((cell) => cell.is_bound), { ...place, fill: "url(#hatch)", fillOpacity: 0.5 }),
+          Plot.cell(rows.filter((cell) => cell.is_bound), { ...place, fill: "url(#lines)" }),
           Plot.dot(rows.filter((cell) => cell.is_void), { ...place, symbol: "times", r: 7, stroke: "var(--bad)", strokeWidth: 2 }),
           ...(best ? [Plot.cell([best], { ...place, stroke: "currentColor", strokeWidth: 2, fill: "none" })] : []),
           ...(width / loads.length > 62 ? [Plot.text(rows, { ...place, text: words, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, fontSize: 11 })] : []),

@@ -2,7 +2,7 @@
 // of magnitude, and so do sizes. Loads are categories here, one group after another, and no line runs from
 // group to group: nothing was measured between them.
 
-import { AXIS, COLOURS, colorScale, colors, legendOf, standingMarks, standingOf, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, COLOURS, colorScale, colors, legendOf, standingMarks, standingOf, tip } from "./charts.js";
 import { findRoom, pointBox } from "./lettering.js";
 import { ringWords, spreadWords, tipOf } from "./overview.js";
 import { data, sortedBy, unique } from "./selection.js";
@@ -110,7 +110,7 @@ export function categoryChart({ name, title, caption, rows, categories, series, 
           ...margins, height, color: colorScale(names),
           x: { ...AXIS, type: "point", domain: categories, label, labelAnchor: "center", labelOffset: margins.marginBottom - 6, tickRotate: isAslant ? -30 : 0,
             tickFormat: (category) => { const [load, group] = category.split("|"); return group && middle.has(category) ? `${load}\n${group}` : load; } },
-          y: { ...AXIS, type: "log", domain, label: null, tickFormat, grid: true, ticks: logTicks(domain) },
+          y: { ...LOG_AXIS, domain, label: null, tickFormat, grid: true, ticks: logTicks(domain) },
           marks: [
             Plot.ruleX(own.filter((row) => row.low), { x: "x", y1: "low", y2: "high", stroke: "series", strokeWidth: 1.5, strokeOpacity: 0.5 }),
             ...variants.flatMap((variant) => {

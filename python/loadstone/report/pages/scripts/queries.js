@@ -1,6 +1,6 @@
 // Queries, or other repeated times: what each took on each system, and what it read.
 
-import { AXIS, colorScale, legendOf, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, colorScale, legendOf, tip } from "./charts.js";
 import { data, unique } from "./selection.js";
 import { axisBytes, axisDuration, byteRate, duration, logTicks } from "./words.js";
 
@@ -25,7 +25,7 @@ export function querySeconds() {
       return {
         height: 340, marginBottom: isAslant ? 70 : 32, marginTop: 16, marginLeft: 70, color: colorScale(arms),
         x: { ...AXIS, type: "point", label: null, domain: names, tickRotate: isAslant ? -40 : 0 },
-        y: { ...AXIS, type: "log", label: "time (logarithmic)", tickFormat: axisDuration, ticks: logTicks(times.map((row) => row.time)), grid: true },
+        y: { ...LOG_AXIS, label: "time (logarithmic)", tickFormat: axisDuration, ticks: logTicks(times.map((row) => row.time)), grid: true },
         marks: [
           ...arms.flatMap((arm) => {
             const own = (rows) => rows.filter((row) => row.arm === arm);

@@ -1,6 +1,6 @@
 // Searches for a capacity: which loads were tried, in turn, and what they took.
 
-import { AXIS, tip } from "./charts.js";
+import { AXIS, LOG_AXIS, tip } from "./charts.js";
 import { data, unique } from "./selection.js";
 import { axisDuration, duration, logTicks, rate, shortRate } from "./words.js";
 
@@ -31,7 +31,7 @@ export function searchSteps() {
     panels: data.searches.map((search) => ({ title: search.name, options: () => ({
       ...SEARCH_MARGINS,
       x: { ...AXIS, label: "trial of the search", labelAnchor: "center", domain: [0.5, search.steps.length + 0.5], ticks: Math.min(10, search.steps.length), tickFormat: (value) => (Number.isInteger(value) ? `${value}` : "") },
-      y: { ...AXIS, type: "log", label: "load offered", tickFormat: shortRate, ticks: logTicks(search.steps.map((row) => row.load)), grid: true, insetTop: 8, insetBottom: 8 },
+      y: { ...LOG_AXIS, label: "load offered", tickFormat: shortRate, ticks: logTicks(search.steps.map((row) => row.load)), grid: true, insetTop: 8, insetBottom: 8 },
       marks: [
         Plot.line(search.steps, { x: "step", y: "load", stroke: "var(--quiet)", strokeOpacity: 0.6 }),
         ...(search.found === null ? [] : [Plot.ruleY([search.found], { stroke: "var(--good)", strokeDasharray: "4 3", strokeWidth: 1.6 })]),
@@ -53,8 +53,8 @@ export function searchLatency() {
       const own = search.steps.filter((row) => row.latency_ns !== null);
       return { title: search.name, options: () => ({
         ...SEARCH_MARGINS,
-        x: { ...AXIS, type: "log", label: "load offered", labelAnchor: "center", tickFormat: shortRate, ticks: logTicks(own.map((row) => row.load)), inset: 8 },
-        y: { ...AXIS, type: "log", label: null, tickFormat: axisDuration, ticks: logTicks([search.limit_ns, ...own.map((row) => row.latency_ns)]), grid: true, inset: 8 },
+        x: { ...LOG_AXIS, label: "load offered", labelAnchor: "center", tickFormat: shortRate, ticks: logTicks(own.map((row) => row.load)), inset: 8 },
+        y: { ...LOG_AXIS, label: null, tickFormat: axisDuration, ticks: logTicks([search.limit_ns, ...own.map((row) => row.latency_ns)]), grid: true, inset: 8 },
         marks: [
           Plot.ruleY([search.limit_ns], { stroke: "currentColor", strokeDasharray: "4 3" }),
           ...dots(own, { x: "load", y: "latency_ns" }),

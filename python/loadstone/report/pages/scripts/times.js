@@ -1,6 +1,6 @@
 // Charts against time: all share one clock, the trial's own, and one zoom.
 
-import { AXIS, COLOURS, colorScale, legendOf, tip } from "./charts.js";
+import { AXIS, COLOURS, LOG_AXIS, colorScale, legendOf, tip } from "./charts.js";
 import { ceilingLegend, ceilingsOf, farWords, mebibytes, mebibyteTicks } from "./load.js";
 import { data, isShown, namesOf, trialsShown, unique } from "./selection.js";
 import { axisDuration, duration, logTicks, number, rate, seconds, shortRate } from "./words.js";
@@ -99,7 +99,7 @@ function lineChart(name, title, caption, rows, trials, { y, tip: words, isDotted
     name, title, rows, caption: caption + hooks, words: `${title}, ${unique(rows.map((row) => row.key)).length} lines`, placed: linkZoom,
     legend: [...(names.length > 1 || voids ? legendOf(names, { voids }) : names.map((label) => ({ label, color: colorScale(names).range[0] }))), ...legend],
     panels: (panels ?? [{ title: "", rows: shown, ceilings: [] }]).map((panel) => ({ title: panel.title, options: () => ({
-      ...TIME_MARGINS, height: 220, x: timeAxis(), y: { ...AXIS, grid: true, ticks: 5, ...y }, color: colorScale(names),
+      ...TIME_MARGINS, height: 220, x: timeAxis(), y: { ...AXIS, grid: true, ticks: 5, ...y, ...panel.y }, color: colorScale(names),
       marks: [
         ...panel.ceilings.map((one) => Plot.ruleY([one], { y: "limit", stroke: "currentColor", strokeWidth: 1.6, strokeDasharray: one.dash })),
         ...lines(clipped(panel.rows)), ...hookMarks(new Set(panel.rows.map((row) => row.trial))),
@@ -138,9 +138,12 @@ function dataOverTime(lines) {
   });
   const drawn = new Set(panels.flatMap((panel) => panel.found.near.map((one) => one.name)));
   const chart = lineChart("data-over-time", "Data rate over time, and the ceilings", `Each line is one trial, from its own start. Dashed: what was measured apart from the load.${farWords(panels.flatMap((panel) => panel.found.far))}`, rows, trialsOfLines(lines), {
-    y: { label: null, zero: true, tickFormat: mebibytes, ticks: mebibyteTicks(Math.max(...rows.map((row) => row.value), ...panels.flatMap((panel) => panel.found.near.map((one) => one.limit)))) },
+    y: { label: null, tickFormat: mebibytes },
     tip: (row) => `${row.series}, trial ${row.trial}\n${mebibytes(row.value)} at ${seconds(row.elapsed)}`,
-    panels: panels.map(({ title, rows: own, found }) => ({ title, rows: own, ceilings: found.near })), legend: ceilingLegend(names, drawn),
+    panels: panels.map(({ title, rows: own, found }) => {
+      const top = 1.08 * Math.max(...own.map((row) => row.value), ...found.near.map((one) => one.limit));
+      return { title, rows: own, ceilings: found.near, y: { domain: [0, top], ticks: mebibyteTicks(top) } };
+    }), legend: ceilingLegend(names, drawn),
   });
   return chart && { ...chart, ceilings: panels.map(({ title, found }) => ({ title, ...found })) };
 }
@@ -150,7 +153,7 @@ function latenciesOverTime(lines) {
     .filter(([, value]) => value !== null)
     .map(([quantile, value]) => ({ ...line, key: keyed(line, ` ${quantile}`), quantile, elapsed, value }))));
   return lineChart("latency-over-time", "Latency over time", `${stepWords(lines, "latency_step_s")} Full lines are medians, dashed ones p99, of each step's own requests; a step with too few has no point.`, rows, trialsOfLines(lines), {
-    y: { label: "time of a request (logarithmic)", type: "log", tickFormat: axisDuration, ticks: logTicks(rows.map((row) => row.value)) },
+    y: { label: "time of a request (logarithmic)", ...LOG_AXIS, tickFormat: axisDuration, ticks: logTicks(rows.map((row) => row.value)) },
     tip: (row) => `${row.series}, trial ${row.trial}\n${row.quantile} ${duration(row.value)} at ${seconds(row.elapsed)}`,
   });
 }

@@ -32,7 +32,7 @@ export function logTicks(values) {
   const least = Math.min(...values), most = Math.max(...values);
   if (!(least > 0) || most === least) return 5;
   if (most / least >= 3) {
-    const steps = most / least > 2000 ? [1] : [1, 2, 5];
+    const steps = most / least > 2000 ? [1] : most / least > 12 ? [1, 2, 5] : [1, 2, 3, 5, 7];
     const powers = Array.from({ length: Math.ceil(Math.log10(most / least)) + 2 }, (_, at) => 10 ** (Math.floor(Math.log10(least)) + at));
     return powers.flatMap((power) => steps.map((one) => one * power)).filter((tick) => tick >= least && tick <= most);
   }
