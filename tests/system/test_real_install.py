@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.cli import exit_code
+
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.real
@@ -40,7 +42,7 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> No
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     bare = {"PATH": str(tmp_path / "no-programs"), "XDG_STATE_HOME": str(tmp_path), "NO_COLOR": "1"}
 
-    def run(program: str, *words: str) -> str:
+    def run(program: str, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
             [tmp_path / "venv" / "bin" / program, *words],
             cwd=tmp_path,
@@ -50,7 +52,7 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> No
             stderr=subprocess.STDOUT,
             text=True,
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode in codes, done.stdout
         return done.stdout
 
     def size_mib() -> float:
@@ -68,7 +70,8 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> No
     assert "Limited by" in said
     for form in ("terminal", "json", "csv", "md"):
         assert "null" in run("loadstone", "report", "load", "-f", form)
-    run("loadstone", "compare", "load", "load")
+    # Of bounds, which the null driver has, nothing is claimed.
+    assert "load" in run("loadstone", "compare", "load", "load", codes=(0, exit_code.VOID))
     said = run("loadstone", "demo", "--objects", "500", "-o", "first")
     assert "loadstone[report]" in said
 
