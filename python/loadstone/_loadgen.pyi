@@ -327,6 +327,12 @@ def operations() -> list[dict[str, Any]]:
 def blot(text: str, secrets: list[str]) -> str:
     """Return a text with secrets, and parts of eight bytes and more of them, blotted out."""
 
+def volume_of(path: PathLike[str]) -> str:
+    """Return the file system that a directory lies on, in the words of `on_volume`."""
+
+def is_in_kernel_folder(path: PathLike[str]) -> bool:
+    """Tell whether what is made at a path would be below /dev, /proc or /sys, but for /dev/shm."""
+
 def plain(text: str) -> str:
     """Return a text without characters that could steer a terminal; line breaks stay."""
 
@@ -353,6 +359,7 @@ def run_trial(
     on_actions: Callable[[Table], object] | None = None,
     on_turn_end: Callable[[int, bytes | None], object] | None = None,
     on_retry: Callable[[str], object] | None = None,
+    on_volume: Callable[[str], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
@@ -365,5 +372,6 @@ def run_trial(
     is ready, `on_ready()` is called, and `control.start` tells when it begins. Where several hosts
     run a script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended:
     `doubts` are the subjects in doubt that other hosts do not know of, four bytes each, or None for
-    all. The next turn begins with `control.begin_turn`.
+    all. The next turn begins with `control.begin_turn`. `on_volume(text)` gets the device or file
+    system that places are claimed on, if `ownership.volumes` lacks it.
     """

@@ -28,10 +28,24 @@ def row(kind: str, path: str) -> str:
 
 
 @contextlib.contextmanager
-def loop_device() -> Iterator[Path]:
+def mounted(path: Path) -> Iterator[None]:
+    """Mount an empty file system of its own over a directory."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", path]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"nothing can be mounted here: {getattr(error, 'stderr', '') or error}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@contextlib.contextmanager
+def loop_device(size_bytes: int = LOOP_BYTES) -> Iterator[Path]:
     """Make a file a block device."""
     with tempfile.NamedTemporaryFile(prefix="loadstone-") as file:
-        file.truncate(LOOP_BYTES)
+        file.truncate(size_bytes)
         command = ["losetup", "--find", "--show", "--direct-io=off", file.name]
         try:
             made = subprocess.run(command, capture_output=True, text=True, check=True)

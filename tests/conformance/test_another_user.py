@@ -2,7 +2,8 @@
 
 Each history is a seeded sequence of loadstone's own phases and of what another user does between
 them and during them: copies marks, makes links, second names and pipes, swaps directories,
-repartitions, formats and resizes. Everything that the other user wrote is known, and compared after
+repartitions, formats and resizes, mounts over what loadstone uses and unmounts it, and gives its
+names to other devices. Everything that the other user wrote is known, and compared after
 each step. A phase of loadstone's succeeds, counts failures, or is refused with a target's error.
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import pytest
 
 from loadstone import _loadgen
-from tests.conformance import trials
+from tests.conformance import devices, trials
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -48,6 +49,47 @@ class Neighbour:
             (self.home / f"object-{number}").write_bytes(self._words())
         # Whatever stands in their own home, and the files that they put into shared places.
         self.put: dict[Path, bytes] = {}
+        self.mounts = contextlib.ExitStack()
+        # While another file system is there, nearly all is refused.
+        self.mounts_at_all = os.geteuid() == 0 and chance.random() < 0.3
+        # The directory below what is mounted over it.
+        self._below: list[int] = []
+        self._covered: dict[Path, bytes] = {}
+
+    def mounts_over(self) -> None:
+        """An empty file system, over all that is there; what they put there is out of sight."""
+        if self._below:
+            return
+        self._below.append(os.open(self.shared, os.O_PATH | os.O_DIRECTORY))
+        self.mounts.enter_context(devices.mounted(self.shared))
+        self.shared.chmod(0o1777)
+        self._covered, self.put = self.put, {}
+
+    def unmounts(self) -> None:
+        """What is on it then is gone, loadstone's too."""
+        if not self._below:
+            return
+        self.mounts.close()
+        os.close(self._below.pop())
+        self.put, self._covered = self._covered, {}
+
+    close = unmounts
+
+    def has_marks_of(self, run: str) -> bool:
+        """Tell whether a directory of that run's is there, in sight or below what is mounted."""
+        folders = [self.shared, *(Path(f"/proc/self/fd/{number}") for number in self._below)]
+        marks = [
+            folder / name / ".loadstone-mark"
+            for folder in folders
+            for name in self.data.bucket_names
+        ]
+        return any(
+            mark.is_file()
+            and not mark.is_symlink()
+            and mark.stat().st_uid == os.geteuid()
+            and run in mark.read_text()
+            for mark in marks
+        )
 
     def _words(self) -> bytes:
         return f"precious {self.chance.random()}\n".encode() * self.chance.randint(1, 300)
@@ -128,7 +170,7 @@ class Neighbour:
         match kind:
             case "link":
                 there.symlink_to(theirs)
-            case "hard link":
+            case "hard link" if not self._below:
                 there.hardlink_to(theirs)
             case "pipe":
                 os.mkfifo(there)
@@ -154,7 +196,9 @@ class Neighbour:
 
     def deeds(self) -> list[Callable[[], None]]:
         """All that they do."""
+        mounting = [self.mounts_over, self.unmounts, self.unmounts] if self.mounts_at_all else []
         return [
+            *mounting,
             self.makes_a_bucket,
             self.forges_a_bucket,
             self.links_a_bucket,
@@ -183,13 +227,15 @@ def meanwhile(deed: Callable[[], None]) -> Iterator[None]:
 
 
 def phase(place: Place, data: Dataset, operation: str, **changes: object) -> str:
-    """Carry out a phase; it ends, or is refused as targets are."""
+    """Carry out a phase; it ends, is refused as targets are, or leaves what it should clean up."""
     try:
         match operation:
             case "prepare":
                 trials.prepare(place, data, **changes)
             case "clean-up":
-                trials.clean_up(place, data, **changes)
+                summary = trials.clean_up(place, data, **changes).summary
+                if summary["places_left"] or summary["failed"]:
+                    return "left"
             case _:
                 trials.run(trials.document(place, data, operation, **changes))
     except _loadgen.TargetError as error:
@@ -220,28 +266,82 @@ def beside_files(folder: Path, seed: int) -> list[str]:
         return Path(path).parent == neighbour.home
 
     told: list[str] = []
-    for _ in range(STEPS):
-        chance.choice(neighbour.deeds())()
-        before = neighbour.snapshot()
-        operation = chance.choice(operations)
-        if chance.random() < 0.3:
-            # What they do to their own files meanwhile is no change of loadstone's.
-            with meanwhile(neighbour.swaps_a_bucket):
+    with contextlib.closing(neighbour):
+        for _ in range(STEPS):
+            chance.choice(neighbour.deeds())()
+            before = neighbour.snapshot()
+            operation = chance.choice(operations)
+            if chance.random() < 0.3:
+                # What they do to their own files meanwhile is no change of loadstone's.
+                with meanwhile(neighbour.swaps_a_bucket):
+                    told.append(f"{operation}: {phase(place, data, operation)}")
+                before = {path: words for path, words in before.items() if is_home(path)}
+            else:
                 told.append(f"{operation}: {phase(place, data, operation)}")
-            before = {path: words for path, words in before.items() if is_home(path)}
-        else:
-            told.append(f"{operation}: {phase(place, data, operation)}")
-        after = neighbour.snapshot()
-        changed = {path for path in before if after.get(path) != before[path]}
-        assert not changed, (seed, told, changed)
-        assert not (neighbour.home / "not-there").exists(), (seed, told)
-        assert {path.name for path in neighbour.home.iterdir()} == {
-            f"object-{number}" for number in range(4)
-        }, (seed, told)
+            if told[-1] == "clean-up: done":
+                # Where nothing is left, nothing is: they take no mark of ours away by themselves.
+                assert not neighbour.has_marks_of(data.run), (seed, told)
+            after = neighbour.snapshot()
+            changed = {path for path in before if after.get(path) != before[path]}
+            assert not changed, (seed, told, changed)
+            assert not (neighbour.home / "not-there").exists(), (seed, told)
+            assert {path.name for path in neighbour.home.iterdir()} == {
+                f"object-{number}" for number in range(4)
+            }, (seed, told)
     return told
 
 
 IMAGE_OBJECTS = 3
+DEVICE_BYTES = 8 * MIB
+
+
+def beside_devices(folder: Path, seed: int) -> list[str]:
+    """One history of driver `block`, on devices of which somebody gives the name to another."""
+    chance = random.Random(seed)
+    data = Dataset(
+        objects=IMAGE_OBJECTS,
+        buckets=1,
+        size_bytes=256 << 10,
+        run=uuid.UUID(int=chance.getrandbits(128)).hex,
+    )
+    name = folder / "disk"
+    is_foreign = chance.random() < 0.7
+    settings = {"path": str(name), "direct": False}
+    place = Place(
+        "block", settings, None, fill="write", read="read", range_bytes=4096, is_foreign=is_foreign
+    )
+    told: list[str] = []
+    with contextlib.ExitStack() as stack:
+        disks = [stack.enter_context(devices.loop_device(DEVICE_BYTES)) for _ in range(2)]
+        taken: Path | None = None
+        marked: Path | None = None
+        for _ in range(STEPS):
+            if chance.random() < 0.5:
+                name.unlink(missing_ok=True)
+                if chance.random() < 0.8:
+                    name.symlink_to(chance.choice(disks))
+            if chance.random() < 0.4:
+                disk = chance.choice(disks)
+                disk.write_bytes(chance.randbytes(4096) * (DEVICE_BYTES // 4096))
+                # What they write over is theirs, a mark of loadstone's too.
+                marked = None if marked == disk else marked
+            disk_now = name.resolve() if name.exists() else None
+            before = {disk: disk.read_bytes() for disk in disks}
+            operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
+            ended = phase(place, data, operation)
+            told.append(f"{operation}: {ended}")
+            changed = {disk for disk in disks if disk.read_bytes() != before[disk]}
+            if changed and is_foreign and taken is None:
+                taken = disk_now
+            # They allowed one: that which the name led to when the run first wrote there.
+            assert changed <= {taken}, (seed, told)
+            if operation in ("prepare", "write") and ended == "done":
+                # Where no device was, it has made a file, which goes with the name.
+                marked = disk_now if disk_now in disks else None
+            if operation == "clean-up" and ended == "done" and marked is not None:
+                assert disk_now == marked, (seed, told)
+                marked = None
+    return told
 
 
 def beside_blocks(folder: Path, seed: int) -> list[str]:
@@ -432,7 +532,7 @@ IMAGE_DEEDS = [
     copies_the_first_mib,
 ]
 
-HISTORIES = {"file": beside_files, "block": beside_blocks}
+HISTORIES = {"file": beside_files, "block": beside_blocks, "devices": beside_devices}
 
 
 # They take 4 s of CPU time, and wait much longer for the disk.

@@ -16,7 +16,7 @@ import pytest
 from loadstone import _loadgen
 from loadstone.errors import Kind
 from tests.conformance import trials
-from tests.conformance.devices import loop_device
+from tests.conformance.devices import loop_device, mounted
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -97,6 +97,72 @@ def shorter(path: Path) -> None:
 
 def another_name(path: Path) -> None:
     os.link(path, path.with_name("theirs"))
+
+
+def filled(path: Path) -> bytes:
+    """Fill a device with what somebody needs, and return it."""
+    path.write_bytes(os.urandom(MIB) * (path.stat().st_size // MIB or 64))
+    return path.read_bytes()
+
+
+def test_a_name_that_went_to_another_device_is_refused_though_foreign_ones_are_allowed(
+    tmp_path: Path, device: Path
+) -> None:
+    data, name = dataset(), tmp_path / "disk"
+    place = place_at(name, is_foreign=True)
+    filled(device)
+    name.symlink_to(device)
+    for _ in range(2):
+        trials.prepare(place, data)
+        assert trials.clean_up(place, data).summary["places_left"] == []
+    with loop_device() as other:
+        theirs = filled(other)
+        name.unlink()
+        name.symlink_to(other)
+        refused(name, data, is_foreign=True)
+        trials.clean_up(place, data)
+        assert other.read_bytes() == theirs
+        # Another run begins with what is there now.
+        trials.prepare(place, dataset())
+        assert other.read_bytes() != theirs
+    name.unlink()
+    name.symlink_to(device)
+    trials.prepare(place, data)
+
+
+def test_a_device_that_is_away_is_left_and_not_gone(tmp_path: Path, device: Path) -> None:
+    data, name = dataset(), tmp_path / "disk"
+    place = place_at(name, is_foreign=True)
+    name.symlink_to(device)
+    trials.prepare(place, data)
+    name.unlink()
+    lefts = trials.clean_up(place, data).summary["places_left"]
+    assert [left["kind"] for left in lefts] == ["not_there"]
+    name.symlink_to(device)
+    assert trials.clean_up(place, data).summary["places_left"] == []
+
+
+def test_an_image_on_a_file_system_that_is_away_is_left_and_not_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "mount"
+    folder.mkdir()
+    data, place = dataset(), place_at(folder / "blocks")
+    trials.prepare(place, data)
+    with mounted(folder):
+        lefts = trials.clean_up(place, data).summary["places_left"]
+        assert [left["kind"] for left in lefts] == ["not_there"]
+        with pytest.raises(_loadgen.TargetError):
+            trials.prepare(place, data)
+        assert not list(folder.iterdir())
+    assert trials.clean_up(place, data).summary["places_left"] == []
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["/dev/absent-of-loadstone", "/dev/absent/deep", "/proc/absent"])
+def test_a_mistyped_device_is_not_made(name: str) -> None:
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place_at(Path(name), is_foreign=True), dataset())
+    assert caught.value.kind == "target-absent"
+    assert not Path(name).exists()
 
 
 CHANGES: list[Callable[[Path], None]] = [

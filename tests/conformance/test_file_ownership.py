@@ -12,6 +12,7 @@ import pytest
 from loadstone import _loadgen
 from loadstone.errors import Kind
 from tests.conformance import trials
+from tests.conformance.devices import mounted
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -202,6 +203,33 @@ def test_only_a_directory_that_the_journal_holds_and_that_is_empty_is_adopted(fo
     trials.prepare(place_at(folder), data, **adopting)
     trials.clean_up(place_at(folder), data)
     assert not bucket.exists()
+
+
+def test_what_is_on_a_file_system_that_is_away_is_left_and_not_gone(folder: Path) -> None:
+    for is_foreign in (False, True):
+        data, place = Dataset(), place_at(folder, is_foreign=is_foreign)
+        (folder / data.bucket_names[0]).mkdir(mode=0o700) if is_foreign else None
+        trials.prepare(place, data)
+        with mounted(folder):
+            for _ in range(2):
+                lefts = trials.clean_up(place, data).summary["places_left"]
+                assert [left["kind"] for left in lefts] == ["not_there"] * data.buckets
+            with pytest.raises(_loadgen.TargetError) as caught:
+                trials.prepare(place, data)
+            assert caught.value.kind == "target-absent"
+            assert not list(folder.iterdir())
+        summary = trials.clean_up(place, data).summary
+        assert (summary["places_left"], summary["objects_swept"]) == ([], data.objects)
+        # What is not there on the file system that the run has used is gone.
+        assert trials.clean_up(place, data).summary["places_left"] == []
+
+
+@pytest.mark.parametrize("path", ["/dev", "/proc", "/sys"])
+def test_no_directory_is_made_among_the_kernels(path: str) -> None:
+    data = Dataset()
+    with pytest.raises(_loadgen.TargetError):
+        trials.prepare(place_at(Path(path)), data)
+    assert not [name for name in data.bucket_names if Path(path, name).exists()]
 
 
 @pytest.mark.parametrize("operation", ["put", "create_bucket"])

@@ -42,6 +42,10 @@ class Dataset:
         return self.bucket_names[number % self.buckets], f"object-{number}"
 
 
+VOLUMES: dict[tuple[str, str], list[str]] = {}
+"""On what each run has claimed places, by the prefix of their names: a run's journal in short."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a trial gave back."""
@@ -119,7 +123,9 @@ def run(
     then.
     """
     control = control or _loadgen.Control()
-    text = json.dumps(trial)
+    volumes = VOLUMES.setdefault((trial["run"], trial["dataset"]["bucket_prefix"]), [])
+    ownership = {"volumes": volumes} | trial.get("ownership", {})
+    text = json.dumps({**trial, "ownership": ownership})
     _loadgen.check(text)
     rows: list[dict[str, Any]] = []
 
@@ -131,7 +137,8 @@ def run(
         if stops_once_begun and live["requests"]:
             control.stop()
 
-    summary = json.loads(_loadgen.run_trial(text, on_interval, control))
+    told = _loadgen.run_trial(text, on_interval, control, on_volume=volumes.append)
+    summary = json.loads(told)
     return Result(summary, rows)
 
 

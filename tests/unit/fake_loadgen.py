@@ -66,6 +66,7 @@ class FakeLoadgen:
         *,
         on_retry: Any = None,
         on_actions: Any = None,
+        on_volume: Any = None,
     ) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)

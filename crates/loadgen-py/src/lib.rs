@@ -37,11 +37,13 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::absent_secret, module)?)?;
     module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;
     module.add_function(wrap_pyfunction!(tables::from_environment, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::is_in_kernel_folder, module)?)?;
     module.add_function(wrap_pyfunction!(tables::longest_sealed, module)?)?;
     module.add_function(wrap_pyfunction!(tables::operations, module)?)?;
     module.add_function(wrap_pyfunction!(tables::profile_commands, module)?)?;
     module.add_function(wrap_pyfunction!(tables::read_target, module)?)?;
     module.add_function(wrap_pyfunction!(tables::sealed_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::volume_of, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::blot, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::variable_named, module)?)?;

@@ -99,6 +99,20 @@ pub(crate) fn longest_sealed(
 }
 
 /// Returns dicts, lists, texts and numbers.
+/// Returns the file system that a directory lies on, in the words of `on_volume`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's path becomes one of ours")]
+pub(crate) fn volume_of(path: std::path::PathBuf) -> PyResult<String> {
+    Ok(loadstone_loadgen::volume_of(&path)?)
+}
+
+/// Tells whether what is made at a path would be in a folder of the kernel's, where it takes memory.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's path becomes one of ours")]
+pub(crate) fn is_in_kernel_folder(path: std::path::PathBuf) -> bool {
+    loadstone_loadgen::is_in_kernel_folder(&path)
+}
+
 fn plain_values<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).expect("numbers and texts");
     py.import("json")?.call_method1("loads", (text,))

@@ -92,7 +92,8 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// rows of complete seconds; `on_actions(batch)` gets those of a script's actions. `on_requests(batch)` gets requests one by one when the trial logs
 /// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
-/// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
+/// again at its end; when `on_intent` raises, nothing has been made. `on_volume(text)` gets the device
+/// or file system that places are claimed on, if `ownership.volumes` does not have it. `on_unmade(names)` gets those of
 /// these places that are not there after all. `on_retry(text)` is called about a request outside the
 /// measurement that is sent again after a temporary answer. With `on_ready()` the load waits when everything is
 /// ready, and that is called; it starts when `control.start` tells a time. Where several hosts run a
@@ -101,7 +102,8 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None, on_retry = None
+    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None, on_retry = None,
+    on_volume = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "one for each callback, all optional")]
 pub(crate) fn run_trial(
@@ -116,6 +118,7 @@ pub(crate) fn run_trial(
     on_actions: Option<Py<PyAny>>,
     on_turn_end: Option<Py<PyAny>>,
     on_retry: Option<Py<PyAny>>,
+    on_volume: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -138,6 +141,9 @@ pub(crate) fn run_trial(
                         tell_turn(py, on_turn_end.as_ref(), turn, doubts)
                     }
                     Output::Requests(rows) => tell_rows(py, on_requests.as_ref(), rows),
+                    Output::Volume(volume) => on_volume
+                        .as_ref()
+                        .map_or(Ok(()), |told| told.call1(py, (volume,)).map(drop)),
                     Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
                     Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
                     Output::Retry(text) => match &on_retry {

@@ -59,6 +59,12 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Returns what the trial's places lie on, a device or a file system, where the same name may
+    /// lead to another one later.
+    fn volume(&self) -> Option<&str> {
+        None
+    }
+
     /// Makes what one load thread has, on that thread. Its reactor decides what the thread waits at.
     ///
     /// # Errors

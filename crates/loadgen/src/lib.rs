@@ -36,3 +36,5 @@ pub use clock::thread_cpu_ns;
 pub use credentials::{Sent, keep_sent, profile_commands};
 pub use recorder::{encode, histogram};
 pub use script::ACTION_KINDS_MAX;
+pub use transport::disk::is_in_kernel_folder;
+pub use transport::identity::volume_of;

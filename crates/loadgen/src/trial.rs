@@ -192,6 +192,16 @@ pub struct Ownership {
     /// Numbers of objects of the dataset, as ranges too, that are not there because their put
     /// failed: that they are not found is no further failure.
     pub unwritten: Vec<(u64, u64)>,
+    /// Devices and file systems on which the run has claimed its places, as its drivers told of them:
+    /// a name that leads to another by now is not used, and a place absent there is not gone.
+    pub volumes: Vec<String>,
+}
+
+impl Ownership {
+    /// Tells whether the run has claimed its places on other volumes than this one.
+    pub(crate) fn is_elsewhere(&self, volume: &str) -> bool {
+        !self.volumes.is_empty() && self.volumes.iter().all(|claimed| claimed != volume)
+    }
 }
 
 /// One operation of a mix and its share.

@@ -44,7 +44,8 @@ fn run(trial: &Trial) -> Ran {
             | Output::TurnEnded(..)
             | Output::Intent(_)
             | Output::Unmade(_)
-            | Output::Retry(_) => {}
+            | Output::Retry(_)
+            | Output::Volume(_) => {}
         }
         true
     })

@@ -153,6 +153,7 @@ class OwnershipDocument(TypedDict, total=False):
     runs: list[str]
     written: list[list[Whole]]
     unwritten: list[list[Whole]]
+    volumes: list[str]
 
 
 class PortionDocument(TypedDict, total=False):

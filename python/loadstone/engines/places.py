@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from loadstone import _loadgen
 from loadstone.engines.engine import Bucket
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
 from loadstone.errors import Kind, TargetError
@@ -83,6 +84,10 @@ class TablePlace(ABC):
         """Return the type of the file system that really holds it, where it is one."""
         return None
 
+    def volume(self) -> str | None:
+        """Return what a place of the same name may lie on no more later; None for a bucket."""
+        return None
+
 
 class DirectoryPlace(TablePlace):
     """A directory below the path of a target."""
@@ -113,6 +118,13 @@ class DirectoryPlace(TablePlace):
             raise self._refused(f"it has no {MARK} ({error.strerror})") from error
         with os.fdopen(descriptor, encoding="utf-8") as file:
             return read_mark(file.read(), self.name)
+
+    def volume(self) -> str | None:
+        """Return the file system of the target's path."""
+        try:
+            return _loadgen.volume_of(self._parent)
+        except OSError as error:
+            return f"{self._parent}: {error.strerror}"
 
     def _refused(self, why: str) -> TargetError:
         return TargetError(

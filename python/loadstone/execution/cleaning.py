@@ -42,11 +42,11 @@ def remove(found: Remains, folder: Path, interrupt: Interrupt, *, with_versions:
 
     `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
     """
-    if kind_of(found.clean_up) == QUERIES:
+    document = Intents(folder).adopted(found.clean_up)
+    if kind_of(document) == QUERIES:
         from loadstone.execution.queries.trials import remove_tables
 
-        return remove_tables(found.clean_up)
-    document = Intents(folder).adopted(found.clean_up)
+        return remove_tables(document)
     if with_versions and read_drivers(None)[found.driver].setting(VERSIONS) is not None:
         target = document["target"]
         document["target"] = {**target, "settings": {**target["settings"], VERSIONS: True}}

@@ -15,7 +15,7 @@ from loadstone.execution.events import Event, HostNews, RequestRetried, TrialPro
 from loadstone.execution.host.own_host import is_on_own_host
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
-from loadstone.results.intents import note_intent, note_unmade
+from loadstone.results.intents import note_intent, note_unmade, note_volume
 from loadstone.results.record import STOPPED, STOPPED_ON_LOSS
 from loadstone.results.writer import RunWriter, TrialWriter
 
@@ -36,6 +36,7 @@ class Output:
         self.collector = Collector({}) if document.get("hosts") else Collector()
         self._document = document
         self._folder = writer.path
+        self._intents = writer.intents
         self._trial = writer.begin_trial(document)
         self._listen = listen
         self._interrupt = interrupt
@@ -85,6 +86,12 @@ class Output:
         """Note places that are about to be made, before they are."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_intent(self._folder, self._document, names, time)
+
+    def volume(self, volume: str) -> None:
+        """Note on which device or file system the trial claims places."""
+        time = datetime.datetime.now(datetime.UTC).isoformat()
+        note_volume(self._folder, self._document, volume, time)
+        self._intents.take_volume(self._document, volume)
 
     def unmade(self, names: Sequence[str]) -> None:
         """Note which of these places are not there after all."""

@@ -49,6 +49,7 @@ class Operations:
                 observer.on_unmade,
                 on_actions=observer.on_actions,
                 on_retry=output.retry,
+                on_volume=observer.on_volume,
             )
         except Raised as error:
             if observer.error is not None:
@@ -94,6 +95,13 @@ class _Observer:
     def on_intent(self, names: list[str]) -> None:
         try:
             self._output.intent(names)
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def on_volume(self, volume: str) -> None:
+        try:
+            self._output.volume(volume)
         except BaseException as error:
             self.error = self.error or error
             raise

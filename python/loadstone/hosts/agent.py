@@ -289,6 +289,7 @@ class _Work:
             on_actions=self._on_actions,
             on_turn_end=self._on_turn_end,
             on_retry=self._on_retry,
+            on_volume=self._on_volume,
         )
 
     def _with_files(self) -> str:
@@ -339,6 +340,9 @@ class _Work:
         self.noted.wait()
         if self._is_stopped:
             raise InterruptedError("the trial was stopped before anything was made")
+
+    def _on_volume(self, volume: str) -> None:
+        self._say(messages.Volume(attempt=self._attempt, volume=volume))
 
     def _on_unmade(self, names: list[str]) -> None:
         self._say(messages.Unmade(attempt=self._attempt, names=names))

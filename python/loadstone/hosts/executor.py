@@ -349,6 +349,8 @@ class _TrialOnHosts:
             case messages.Intent():
                 self._output.intent(said.names)
                 self._carrier.ask((host.name,), messages.Noted())
+            case messages.Volume():
+                self._output.volume(said.volume)
             case messages.Unmade():
                 self._output.unmade(said.names)
             case messages.Retry():

@@ -207,6 +207,13 @@ class Intent(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume(OfTrial):
+    """The device or file system on which a host claims places."""
+
+    volume: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unmade(OfTrial):
     """Places of an intent that the target refused to make."""
 
@@ -336,6 +343,7 @@ Said = (
     | Turn
     | Want
     | Intent
+    | Volume
     | Unmade
     | Retry
     | End

@@ -1,4 +1,6 @@
-"""The journal of the places that a run was about to make, in `intents.jsonl`.
+"""The journal of the places that a run was about to make, and of what they lie on.
+
+It stands in `intents.jsonl`.
 
 To make a bucket and to mark it are two steps of most stores, and a kill can come between them. What
 stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
@@ -19,7 +21,10 @@ INTENTS = "intents.jsonl"
 
 
 class IntentEntry(TypedDict, total=False):
-    """One line: places that a trial was about to make, or that its target refused to make."""
+    """One line: places that a trial was about to make, or that its target refused to make.
+
+    Or the device or file system on which it has claimed places.
+    """
 
     target: str
     bucket_prefix: str
@@ -27,6 +32,7 @@ class IntentEntry(TypedDict, total=False):
     time: str
     names: list[str]
     unmade: list[str]
+    volume: str
 
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
@@ -37,6 +43,11 @@ def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], tim
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places the target refused to make, and make the note durable."""
     line_log.append_line(folder, INTENTS, {**_entry(document, time), "unmade": list(names)})
+
+
+def note_volume(folder: Path, document: TrialDocument, volume: str, time: str) -> None:
+    """Note on what a trial claims places, and make the note durable."""
+    line_log.append_line(folder, INTENTS, {**_entry(document, time), "volume": volume})
 
 
 def intended(folder: Path, trials: Iterable[str]) -> set[str]:
@@ -70,9 +81,21 @@ class Intents:
     def __init__(self, folder: Path) -> None:
         """Read the journal."""
         self._entries = _lines(folder).entries
+        self._volumes: dict[tuple[str, str], list[str]] = {}
+        for entry in self._entries:
+            if "volume" in entry:
+                place = (entry.get("target", ""), entry.get("bucket_prefix", ""))
+                self._volumes.setdefault(place, []).append(entry["volume"])
+
+    def take_volume(self, document: TrialDocument, volume: str) -> None:
+        """Take note of what a trial of this session has claimed places on."""
+        self._volumes.setdefault(place_of(document), []).append(volume)
 
     def adopted(self, document: TrialDocument) -> TrialDocument:
-        """Return a trial's document with the places that it may take for the run's own."""
+        """Return a trial's document with the places that it may take for the run's own.
+
+        And with what the run has claimed them on, in this session too.
+        """
         place = place_of(document)
         mine = [
             name
@@ -80,11 +103,16 @@ class Intents:
             if (entry.get("target"), entry.get("bucket_prefix")) == place
             for name in entry.get("names", ())
         ]
-        if not mine:
+        volumes = self._volumes.get(place, [])
+        if not (mine or volumes):
             return document.copy()
-        ownership: OwnershipDocument = document.get("ownership") or {}
-        adopt = list(dict.fromkeys([*ownership.get("adopt", ()), *mine]))
-        return {**document, "ownership": {**ownership, "adopt": adopt}}
+        before: OwnershipDocument = document.get("ownership") or {}
+        ownership: OwnershipDocument = {**before}
+        if mine:
+            ownership["adopt"] = list(dict.fromkeys([*before.get("adopt", ()), *mine]))
+        if volumes:
+            ownership["volumes"] = list(dict.fromkeys(volumes))
+        return {**document, "ownership": ownership}
 
 
 def _entry(document: TrialDocument, time: str) -> IntentEntry:

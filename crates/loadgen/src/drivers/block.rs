@@ -29,7 +29,6 @@ use crate::trial::Trial;
 
 mod engine;
 mod facts;
-mod identity;
 mod mark;
 mod names;
 mod place;
@@ -151,6 +150,10 @@ impl Driver for Block {
 
     fn is_blocking(&self) -> bool {
         self.is_blocking
+    }
+
+    fn volume(&self) -> Option<&str> {
+        self.place.volume()
     }
 
     fn thread(self: &Arc<Self>) -> Result<BlockThread, Error> {

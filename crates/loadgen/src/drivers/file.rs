@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::clock::Clock;
 use crate::dataset::{Dataset, Object};
 use crate::driver::{Client, Driver};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
@@ -23,7 +23,7 @@ use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::disk::{self, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns};
-use crate::transport::limits;
+use crate::transport::{identity, limits};
 use crate::trial::{Options, Ownership, Trial};
 
 mod blocks;
@@ -66,6 +66,7 @@ pub(super) struct FileTree {
     run: String,
     target: String,
     ownership: Ownership,
+    volume: String,
     /// The directories that the dataset's prefix names, and where the rest of it begins.
     parents: String,
     leaf_start: usize,
@@ -168,6 +169,10 @@ impl Driver for FileTree {
         let settings = &trial.target.settings;
         let root = PathBuf::from(settings::text(settings, "path").unwrap_or_default());
         let directory = open_root(&root, &trial.target.name)?;
+        let volume = identity::of_file_system(&root, directory.as_fd());
+        if !trial.is_clean_up() {
+            check_root(trial, &root, &volume)?;
+        }
         let layout = match settings::text(settings, "layout") {
             Some("rename") => Layout::Rename,
             _ => Layout::InPlace,
@@ -191,6 +196,7 @@ impl Driver for FileTree {
             run: trial.run.clone(),
             target: trial.target.name.clone(),
             ownership: trial.ownership.clone(),
+            volume,
             parents: prefix[..leaf_start].to_owned(),
             leaf_start,
             changes: trial.changes_objects() || trial.is_clean_up(),
@@ -206,6 +212,10 @@ impl Driver for FileTree {
 
     fn is_blocking(&self) -> bool {
         true
+    }
+
+    fn volume(&self) -> Option<&str> {
+        Some(&self.volume)
     }
 
     fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
@@ -265,8 +275,25 @@ fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
         let absolute = std::path::absolute(root).map_err(refused)?;
         CString::new(absolute.as_os_str().as_bytes()).map_err(|error| refused(error.into()))?
     };
-    use std::os::fd::AsFd;
     disk::open_at(directory.as_fd(), &path, libc::O_RDONLY | libc::O_DIRECTORY).map_err(refused)
+}
+
+/// Refuses a directory that is the kernel's, or that is on another file system than before.
+fn check_root(trial: &Trial, root: &Path, volume: &str) -> Result<(), Error> {
+    let what = format!("use directory \"{}\" of target \"{}\"", root.display(), trial.target.name);
+    if trial.changes_objects() && disk::is_in_kernel_folder(root) {
+        return Err(Error::target(what, "it is one of the kernel's, and holds no files of others")
+            .of(Kind::Unsupported)
+            .with_hint("correct path; /dev/shm is for files in memory"));
+    }
+    if trial.ownership.is_elsewhere(volume) {
+        let claimed = trial.ownership.volumes.join(", or ");
+        let why = format!("the run has used {claimed}; found was {volume}");
+        return Err(Error::target(what, why)
+            .of(Kind::TargetAbsent)
+            .with_hint("mount again what the run has used, or begin a new run"));
+    }
+    Ok(())
 }
 
 /// Returns the bytes of one `read` or `write`.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Claim, Look, Mark, Page, Places, Removed, Scope, TRIES, Title, claim_in, hash, wait};
 use crate::error::Error;
 use crate::secrecy::foreign_text;
+use crate::trial::Ownership;
 
 /// Keys deleted with one request.
 const KEYS_AT_ONCE: usize = 1000;
@@ -39,6 +40,8 @@ pub enum LeftKind {
     Locked,
     /// The store says that it is not empty, and lists nothing: old versions, uploads.
     Hidden,
+    /// It is absent, but so is the device or file system that it was on.
+    NotThere,
     /// The target did not answer as it must.
     Error,
     /// The clean-up gave up before it reached this place.
@@ -89,6 +92,17 @@ impl Swept {
     /// What a clean-up does to a place that is not there.
     pub(crate) fn absent() -> Self {
         Self { is_absent: true, ..Self::default() }
+    }
+
+    /// Says of a place in which nothing was found that it is left: it was on other volumes than this.
+    pub(crate) fn or_not_there(self, place: &str, volume: &str, ownership: &Ownership) -> Self {
+        let is_nothing = self.objects == 0 && self.left.is_none();
+        if !is_nothing || !(self.is_absent || self.is_foreign) || !ownership.is_elsewhere(volume) {
+            return self;
+        }
+        let claimed = ownership.volumes.join(", or ");
+        let reason = format!("not there to clean: it was on {claimed}; found was {volume}");
+        Self::leaving(0, Some(Left::new(place, LeftKind::NotThere, reason)))
     }
 
     /// What it did where a place is left.

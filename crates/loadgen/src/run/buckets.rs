@@ -45,8 +45,15 @@ pub(crate) fn ready_buckets<D: Driver>(
     sink: &mut OutputSink<'_>,
 ) -> Result<Buckets, Error> {
     let makes_as_load = trial.mix[0].operation == Operation::CreateBucket;
+    let is_new = |volume: &&str| !trial.ownership.volumes.iter().any(|claimed| claimed == volume);
+    let makes = makes_as_load || trial.changes_objects();
+    if let Some(volume) = driver.volume().filter(|_| makes).filter(is_new)
+        && !sink(Output::Volume(volume))
+    {
+        stop.store(true, Ordering::Relaxed);
+    }
     // The first host of several readies the places for all of them.
-    if trial.portion().index > 0 || (!makes_as_load && !trial.changes_objects()) {
+    if trial.portion().index > 0 || !makes {
         return Ok(Buckets::default());
     }
     // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
@@ -215,6 +222,7 @@ fn work_on_buckets<D: Driver>(
     for index in 0..clients {
         let mut client = driver.client(&thread, index)?;
         let (state, inner, timeout_ns) = (Rc::clone(&state), Rc::clone(reactor), trial.timeout_ns);
+        let (driver, ownership) = (Arc::clone(driver), trial.ownership.clone());
         let allow_foreign = trial.allow_foreign;
         reactor.spawn(async move {
             loop {
@@ -237,6 +245,9 @@ fn work_on_buckets<D: Driver>(
                     }
                     Job::Sweep => {
                         let swept = client.sweep_bucket(&bucket.1).await;
+                        let volume = driver.volume().unwrap_or_default();
+                        let swept =
+                            swept.map(|one| one.or_not_there(&bucket.1, volume, &ownership));
                         state.borrow_mut().note_sweep(bucket.1, swept);
                     }
                 }

@@ -76,6 +76,9 @@ pub enum Output<'a> {
     TurnEnded(u32, Option<&'a [u32]>),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
+    /// The device or file system that places are claimed on, which the run has claimed none on so far:
+    /// later trials and clean-ups of the run are to be told of it.
+    Volume(&'a str),
     /// Places that do not exist and are made as soon as this returns: a caller with a journal writes
     /// them there first. Sent at most once in a trial; `false` ends it before any is made.
     Intent(&'a [String]),

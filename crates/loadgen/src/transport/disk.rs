@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
@@ -288,6 +289,18 @@ pub(crate) fn make_directory_at(directory: BorrowedFd<'_>, path: &CStr) -> io::R
 /// Gives a file another name, under which nothing else is left.
 pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     Ok(fs::renameat(directory, from, directory, to)?)
+}
+
+/// Tells whether what is made at a path would be in a folder of the kernel's, where a device with a
+/// mistyped name would become a file in memory. Shared memory is for files.
+#[must_use]
+pub fn is_in_kernel_folder(path: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.ancestors().find_map(|folder| folder.canonicalize().ok());
+    folder.is_some_and(|folder| {
+        ["/dev", "/proc", "/sys"].iter().any(|kernels| folder.starts_with(kernels))
+            && !folder.starts_with("/dev/shm")
+    })
 }
 
 /// Tells whether a file with this owner is ours: that of this process, or whom a server that maps

@@ -7,6 +7,7 @@ pub(crate) mod endpoint;
 pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod huge;
+pub(crate) mod identity;
 pub(crate) mod inbox;
 pub(crate) mod limits;
 pub(crate) mod options;

@@ -83,13 +83,17 @@ class QueryTrials:
 def remove_tables(document: TrialDocument) -> Summary:
     """Remove the tables that a run loaded, and return what a clean-up's summary says of that."""
     summary: Summary = {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0}
-    summary.update(_removed(table_place(document), document["run"]))
+    summary.update(_removed(table_place(document), document))
     return summary
 
 
-def _removed(place: TablePlace, run: str) -> Summary:
+def _removed(place: TablePlace, document: TrialDocument) -> Summary:
     mark = place.mark()
-    if mark is None or mark.run != run:
+    claimed = (document.get("ownership") or {}).get("volumes", [])
+    if mark is None and claimed and (found := place.volume()) not in claimed:
+        why = f"not there to clean: it was on {', or '.join(claimed)}; found was {found}"
+        return {"places_left": [{"place": place.name, "kind": "not_there", "reason": why}]}
+    if mark is None or mark.run != document["run"]:
         return {"buckets_absent": [place.name], "places_left": []}
     left = place.remove(mark)
     return {
@@ -166,6 +170,8 @@ class _Trial:
             )
         kept = self._kept(files) if there == mark else ()
         self._output.intent([self._place.name])
+        if volume := self._place.volume():
+            self._output.volume(volume)
         self._place.begin(mark)
         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
         rows = SecondRows("load")
@@ -414,7 +420,7 @@ class _Trial:
 
     def clean_up(self) -> Summary:
         """Remove what this run loaded."""
-        removed = _removed(self._place, self._document["run"])
+        removed = _removed(self._place, self._document)
         summary = self._summary(SecondRows("delete"))
         summary.update(removed)
         return summary

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
 
-use super::identity;
 use super::mark::{self, Ends, MARK_BYTES, Owner};
 use super::names::{open_when_free, rename_new};
 use super::refusal::{Refusal, stranger};
@@ -20,7 +19,7 @@ use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::ownership::{BucketState, Left, LeftKind, Swept};
 use crate::settings;
-use crate::transport::disk;
+use crate::transport::{disk, identity};
 use crate::trial::Trial;
 
 /// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
@@ -42,6 +41,8 @@ pub(super) struct Place {
     is_device: bool,
     only_discards: bool,
     state: BucketState,
+    /// What the place is on; what it is itself, where another made it.
+    volume: String,
 }
 
 impl Place {
@@ -63,7 +64,9 @@ impl Place {
             is_device: false,
             only_discards: false,
             state: BucketState::Ours,
+            volume: String::new(),
         };
+        place.volume = place.file_system();
         let is_there = place.look()?;
         if trial.is_clean_up() {
             place.file = is_there.then(|| place.open_file(false, 0)).transpose()?;
@@ -128,6 +131,12 @@ impl Place {
         flags: libc::c_int,
     ) -> Result<(), Error> {
         if !is_there {
+            if disk::is_in_kernel_folder(&self.path) {
+                return Err(Error::target(self.what("open"), "there is no such device")
+                    .of(Kind::TargetAbsent)
+                    .with_hint("correct path; no file is made in a folder of the kernel's"));
+            }
+            self.check_volume(trial)?;
             self.file = Some(self.make(bytes, flags)?);
             self.state = BucketState::Created;
             return Ok(());
@@ -136,6 +145,13 @@ impl Place {
         let judged = self.judge(&file, trial.allow_foreign)?;
         self.state = judged.map_err(|refusal| refusal.into_error(self.what("write to")))?;
         let is_ours = self.state == BucketState::Ours;
+        if self.is_device || !is_ours {
+            let bytes = self.length(&file)?;
+            self.volume = identity::of_itself(&self.path, file.as_fd(), self.is_device, bytes);
+        }
+        if !is_ours {
+            self.check_volume(trial)?;
+        }
         if is_ours && !self.is_device && self.is_growing(&file)? {
             // Marked at the length that it has: another kill must not find two growths begun.
             self.write_mark(&file)?;
@@ -155,6 +171,28 @@ impl Place {
         self.only_discards = deletes && self.is_device && uses::only_discards(&file);
         self.file = Some(file);
         Ok(())
+    }
+
+    /// Refuses a place without our mark if the run has used another under this name.
+    fn check_volume(&self, trial: &Trial) -> Result<(), Error> {
+        if !trial.ownership.is_elsewhere(&self.volume) {
+            return Ok(());
+        }
+        let claimed = trial.ownership.volumes.join(", or ");
+        let why = format!("the run has used {claimed}; found was {}", self.volume);
+        Err(Error::target(self.what("write to"), why).of(Kind::NotOurs).with_hint(
+            "the name leads to another by now: give it back to the one that the run has used, or \
+             begin a new run",
+        ))
+    }
+
+    /// Returns the file system on which the place is, or would be.
+    fn file_system(&self) -> String {
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new("."))).map_or_else(
+            |error| format!("{}: {error}", self.path.display()),
+            |parent| identity::of_file_system(&self.path, parent.as_fd()),
+        )
     }
 
     /// Makes a file with its mark: under its name it is never seen without.
@@ -424,6 +462,10 @@ impl Place {
 
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_ref()
+    }
+
+    pub(super) fn volume(&self) -> Option<&str> {
+        Some(&self.volume)
     }
 
     pub(super) fn state(&self) -> BucketState {

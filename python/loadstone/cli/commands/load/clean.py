@@ -41,6 +41,8 @@ HINTS = {
     "hidden": "remove old versions with: loadstone clean {folder} --versions; uploads that were "
     "never completed, with the target's own tools",
     "error": "once the target answers: loadstone clean {folder}",
+    "not_there": "mount the file system, or attach the device, and try again with: loadstone clean "
+    "{folder}",
     "not_tried": "go on with: loadstone clean {folder}",
 }
 

@@ -1,10 +1,13 @@
-//! The identity of a file or device that survives a reboot: a byte-for-byte copy of a marked device
-//! has the same mark, and must not be taken for the original.
+//! The identity of a file, a device or a file system that survives a reboot: a byte-for-byte copy of a
+//! marked device has the same mark, and must not be taken for the original.
 //!
-//! Names, device numbers and `diskseq` change from boot to boot and are not used. Where no property
-//! survives, there is no identity, and the mark is bound to the length alone.
+//! Names, device numbers and `diskseq` change from boot to boot and are not used for marks. Where no
+//! property survives, there is no identity, and the mark is bound to the length alone.
+//!
+//! A *volume* is what places lie on, a file system or a device, with the path that leads there. Where
+//! nothing better is known, it is told by its number, which only another boot gives to another.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, major, minor};
@@ -41,10 +44,71 @@ const OF_DISKS: [&str; 6] =
 const OF_IMAGES: [&str; 5] = ["cluster_fsid", "pool_id", "pool_ns", "image_id", "snap_id"];
 
 /// Returns a digest of the identity of a file or device; `None` where no property survives.
-pub(super) fn of(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
+pub(crate) fn of(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
+    let crc =
+        |known: String| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, known.as_bytes());
+    known(file, is_device).map(|known| format!("{:016x}", crc(known)))
+}
+
+/// Returns the volume that a device is, or a file that others made, as text for people.
+pub(crate) fn of_itself(path: &Path, file: BorrowedFd<'_>, is_device: bool, bytes: u64) -> String {
+    let known = known(file, is_device).or_else(|| {
+        let status = rustix::fs::fstat(file).ok()?;
+        Some(number_of(if is_device { status.st_rdev } else { status.st_dev }))
+    });
+    let mut known = known.unwrap_or_default();
+    if is_device {
+        // A load makes a file longer.
+        known.push_str(&format!(", {bytes} bytes"));
+    }
+    volume(path, &known)
+}
+
+/// Returns the volume that a directory lies on, as text for people.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn volume_of(directory: &Path) -> std::io::Result<String> {
+    Ok(of_file_system(directory, std::fs::File::open(directory)?.as_fd()))
+}
+
+/// Returns the volume of the file system that a file or directory lies on, as text for people.
+pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
+    let known = || {
+        let number = rustix::fs::fstat(file).ok()?.st_dev;
+        let disk = of_device(&Path::new("/sys/dev/block").join(number_of(number)));
+        let kind = rustix::fs::fstatfs(file).ok()?.f_type as u32;
+        // That of XFS is its device's number, and so no better than a disk's serial number.
+        let told = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
+        let id = || told().filter(|id| *id != 0).map(|id| format!("file system {id:x}"));
+        let named = disk.or_else(id).or_else(|| source_of(number));
+        Some(format!("{} (type {kind:x})", named.unwrap_or_else(|| number_of(number))))
+    };
+    volume(path, &known().unwrap_or_default())
+}
+
+fn volume(path: &Path, known: &str) -> String {
+    // The same relative path means another one elsewhere.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    format!("{}: {known}", path.display())
+}
+
+fn number_of(device: u64) -> String {
+    format!("{}:{}", major(device), minor(device))
+}
+
+/// Returns what is mounted where the kernel only numbers file systems: a server's path, as of NFS.
+fn source_of(device: u64) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let number = number_of(device);
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+    line.split_once(" - ")?.1.split(' ').nth(1).map(|source| format!("mount of {source}"))
+}
+
+fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
     let status = rustix::fs::fstat(file).ok()?;
-    let known = if is_device {
-        let number = format!("{}:{}", major(status.st_rdev), minor(status.st_rdev));
+    if is_device {
+        let number = number_of(status.st_rdev);
         of_device(&Path::new("/sys/dev/block").join(number)).or_else(|| of_loop(file))
     } else {
         let system = rustix::fs::fstatfs(file).ok()?;
@@ -55,10 +119,7 @@ pub(super) fn of(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
         let born = (kind != NFS).then(|| born(file)).flatten().unwrap_or_default();
         let number = status.st_ino;
         NUMBERED.contains(&kind).then(|| format!("inode {number} of {own:x}, born {born}"))
-    };
-    let crc =
-        |known: String| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, known.as_bytes());
-    known.map(|known| format!("{:016x}", crc(known)))
+    }
 }
 
 /// Returns the birth time of a file: inode numbers are used again after a delete.
