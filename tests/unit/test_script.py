@@ -91,7 +91,7 @@ def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_a_script_reads_back_as_it_was_written(tmp_path: Path, name: str) -> None:
     actions = list(users.make(Users(copies=1, size=5, actions=50), 1))
-    with table.writing(tmp_path / name) as writer:
+    with table.writing(tmp_path / name, may_overwrite=False) as writer:
         for one in actions:
             writer.add(one)
     assert list(table.read_actions(tmp_path / name, Mistakes(name))) == actions

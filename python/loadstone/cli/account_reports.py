@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loadstone import importers, published
 from loadstone.analysis.accounts.account import Account
-from loadstone.cli.screen.output import write_file
+from loadstone.cli.screen.output import write_files
 from loadstone.errors import InputError
 from loadstone.report.formats.account_page import Source
 
@@ -40,7 +40,9 @@ def refuse_file_of_requests(name: str) -> None:
         )
 
 
-def print_accounts(names: Sequence[str], form: str, output: Path | None) -> None:
+def print_accounts(
+    names: Sequence[str], form: str, output: Path | None, *, may_overwrite: bool = False
+) -> None:
     """Print accounts in the layout of their own report, or write them as a page or as charts."""
     if form not in FORMS:
         raise InputError(
@@ -49,7 +51,7 @@ def print_accounts(names: Sequence[str], form: str, output: Path | None) -> None
         )
     found = _read(names)
     if form in ("svg", "png"):
-        _write_charts(found, form, output)
+        _write_charts(found, form, output, may_overwrite=may_overwrite)
         return
     if form in ONE_PAGE and len(found) > 1:
         raise InputError("several published reports are no one page", "name one of them")
@@ -59,7 +61,7 @@ def print_accounts(names: Sequence[str], form: str, output: Path | None) -> None
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    write_file(output, content)
+    write_files({output: content}, may_overwrite=may_overwrite)
 
 
 def account_json(account: Account) -> dict[str, object]:
@@ -134,7 +136,9 @@ def _page(one: Shown, form: str) -> bytes:
     return render(one.account, one.source, judge(one.account))
 
 
-def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> None:
+def _write_charts(
+    found: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
+) -> None:
     from loadstone.analysis.standards.plausibility import judge
     from loadstone.report.charts.account_rows import account_data
     from loadstone.report.charts.headless import draw
@@ -152,5 +156,7 @@ def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> Non
                 f"{one.name} has nothing to draw: no rates along a load, and no repeated times",
                 "without -f its tables are printed",
             )
-        for name, content in (svg_files if form == "svg" else png_files)(drawn).items():
-            write_file(output / (name if len(found) == 1 else f"{one.name}-{name}"), content)
+        begin = "" if len(found) == 1 else f"{one.name}-"
+        charts = (svg_files if form == "svg" else png_files)(drawn).items()
+        contents = {output / (begin + name): content for name, content in charts}
+        write_files(contents, may_overwrite=may_overwrite)

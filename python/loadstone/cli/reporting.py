@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from loadstone import _loadgen
 from loadstone.cli import extras
+from loadstone.cli.screen.output import write_files
 from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
@@ -113,24 +114,24 @@ def write(
     findings: "Findings",
     options: Options,
     output: Path | None,
+    *,
+    may_overwrite: bool = False,
 ) -> None:
     """Render a report and write it to a file, a folder, or the screen."""
-    try:
-        if output is None:
-            content = report.render(run, findings, options)
-            sys.stdout.flush()
-            sys.stdout.buffer.write(for_screen(content) if sys.stdout.isatty() else content)
-            sys.stdout.buffer.flush()
-        elif report.is_folder:
-            output.mkdir(parents=True, exist_ok=True)
-            for name, content in report.render_files(run, findings, options).items():
-                (output / name).write_bytes(content)
+    if output is not None:
+        if report.is_folder:
+            files = report.render_files(run, findings, options)
+            contents = {output / name: content for name, content in files.items()}
         else:
-            content = report.render(run, findings, options)
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_bytes(content)
+            contents = {output: report.render(run, findings, options)}
+        write_files(contents, may_overwrite=may_overwrite)
+        return
+    try:
+        content = report.render(run, findings, options)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(for_screen(content) if sys.stdout.isatty() else content)
+        sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        place = output if output is not None else "the screen"
-        raise ResultError(f'cannot write the report to "{place}": {error.strerror}') from error
+        raise ResultError(f"cannot write the report to the screen: {error.strerror}") from error

@@ -32,6 +32,7 @@ from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.memory_group import MemoryGroup, limited
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
+from loadstone.results.files import durable
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.node_outputs import NodeOutputs
 from loadstone.results.record import Record
@@ -439,7 +440,7 @@ def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findi
     findings = analyse(run, courses=report.draws or with_page)
     if with_page:
         options = report_options(run, page, Options(), is_terminal=False)
-        write(page, run, findings, options, folder / "report.html")
+        durable.write_file(folder, "report.html", page.render(run, findings, options))
     options = report_options(run, report, Options(), is_terminal=sys.stdout.isatty())
     write(report, run, findings, options, None)
     return findings

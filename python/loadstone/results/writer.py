@@ -16,6 +16,7 @@ from loadstone.errors import ResultError
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
 from loadstone.results.files import durable, integrity, tables
+from loadstone.results.files.output import check_outside_runs
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents
 from loadstone.results.layout import (
@@ -65,6 +66,7 @@ class RunWriter:
         may still be wanted is ever written over.
         """
         folder = Path(path)
+        check_outside_runs(folder)
         _refuse_what_is_there(folder)
         absent = [one for one in (folder, *folder.parents) if not one.exists()]
         try:

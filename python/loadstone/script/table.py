@@ -20,7 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from loadstone import regular_file
 from loadstone.documents.script import ScriptOrigin
-from loadstone.errors import InputError, ResultError
+from loadstone.errors import InputError
+from loadstone.results.files.output import writing_output
 from loadstone.script.mistakes import Mistakes
 
 BATCH_ROWS = 65_536
@@ -161,22 +162,14 @@ class ScriptWriter:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[ScriptWriter]:
+def writing(path: Path, *, may_overwrite: bool) -> Iterator[ScriptWriter]:
     """Write a script beside its place, and put it there once it is whole."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as stream:
-            writer = ScriptWriter(stream, is_csv=path.suffix == ".csv")
-            try:
-                yield writer
-            finally:
-                writer.close()
-        partial.replace(path)
-    except OSError as error:
-        raise ResultError(f'cannot write the script to "{path}": {error.strerror}') from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with writing_output(path, may_overwrite=may_overwrite) as stream:
+        writer = ScriptWriter(stream, is_csv=path.suffix == ".csv")
+        try:
+            yield writer
+        finally:
+            writer.close()
 
 
 def read_origin(path: Path) -> ScriptOrigin | None:

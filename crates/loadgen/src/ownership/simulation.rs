@@ -35,9 +35,6 @@ struct History {
     world: Arc<Mutex<World>>,
     trial: serde_json::Value,
     journal: Vec<String>,
-    /// What the name of the target leads to, and on what the journal says that places were claimed.
-    volume: &'static str,
-    volumes: Vec<String>,
     /// Whether anything was in the way of an undisturbed run.
     is_disturbed: bool,
 }
@@ -59,15 +56,8 @@ impl History {
             "stop": {"requests": 1}, "timeout_ns": 1_000_000_000,
             "ownership": {"adopt": [], "runs": [], "written": []},
         });
-        let mut history = Self {
-            chance: mix64(seed),
-            world,
-            trial,
-            journal: Vec::new(),
-            volume: "first",
-            volumes: Vec::new(),
-            is_disturbed: false,
-        };
+        let mut history =
+            Self { chance: mix64(seed), world, trial, journal: Vec::new(), is_disturbed: false };
         history.trial["dataset"]["buckets"] = json!(1 + history.draw(3));
         history.trial["dataset"]["objects"] = json!(history.draw(9));
         if history.draw(3) == 0 {
@@ -93,7 +83,6 @@ impl History {
         let mut document = self.trial.clone();
         document["phase"] = json!(phase);
         document["ownership"]["adopt"] = json!(self.journal);
-        document["ownership"]["volumes"] = json!(self.volumes);
         // As planned: what mixes may have put is known only to what deletes it.
         if document["phase"] == "clean-up" {
             document["ownership"]["written"] = json!([WRITTEN]);
@@ -145,8 +134,7 @@ impl History {
         let title = Arc::new(Title::of(trial, plain_key));
         let stop = Arc::new(AtomicBool::new(false));
         let (world, dataset) = (Arc::clone(&self.world), Dataset::new(trial));
-        let (beside, volume) = (Beside::of_trial(trial), self.volume);
-        Arc::new(Target { world, title, stop, beside, dataset, volume })
+        Arc::new(Target { world, title, stop, beside: Beside::of_trial(trial), dataset })
     }
 
     fn ready(&mut self) -> Result<bool, Error> {
@@ -157,12 +145,9 @@ impl History {
     fn begin(&mut self) -> Result<(Vec<String>, bool), Error> {
         let trial = self.parsed();
         let target = self.target(&trial);
-        let (mut told, mut volumes) = (Vec::new(), Vec::new());
+        let mut told = Vec::new();
         let world = Arc::clone(&self.world);
         let ready = ready_buckets(&target, &trial, &target.stop, &mut |output| {
-            if let Output::Volume(volume) = output {
-                volumes.push(volume.to_owned());
-            }
             if let Output::Intent(names) = output {
                 let world = world.lock().expect("one thread");
                 assert!(told.is_empty(), "told once");
@@ -173,7 +158,6 @@ impl History {
             true
         });
         self.journal.extend(told.iter().cloned());
-        self.volumes.extend(volumes);
         let is_stopped = target.stop.load(Ordering::Relaxed);
         ready.map(|_| (told, !is_stopped))
     }
@@ -211,32 +195,6 @@ impl History {
         let swept = sweep_buckets(&target, &trial, &target.stop, &mut |_| true)?;
         let is_stopped = target.stop.load(Ordering::Relaxed);
         Ok((!is_stopped).then_some(swept))
-    }
-
-    /// Another volume takes the target's name, empty or with what others have on it, and the run is
-    /// cleaned up there. Nothing of theirs changes, and what the run has on the first is not gone.
-    fn clean_up_elsewhere(&mut self) {
-        let mut other = World::new();
-        for place in self.names() {
-            if self.draw(2) == 0 {
-                other.write_theirs(&place, "notes");
-                let prefix = self.trial["dataset"]["object_prefix"].as_str().expect("a text");
-                other.write_theirs(&place, &format!("{prefix}0"));
-            }
-        }
-        let mut first = std::mem::replace(&mut *self.world.lock().expect("one thread"), other);
-        self.volume = "second";
-        let swept = self.clean_up();
-        self.expect_theirs();
-        if let Ok(Some(swept)) = swept {
-            let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
-            for (place, objects) in &first.places {
-                let has_ours = objects.values().any(|object| object.writer == RUN);
-                assert!(!has_ours || left.contains(place.as_str()), "{place} is away, not gone");
-            }
-        }
-        self.volume = "first";
-        std::mem::swap(&mut *self.world.lock().expect("one thread"), &mut first);
     }
 
     fn break_at(&self, fault: Option<(u64, Fault)>, listing: Listing) {
@@ -332,9 +290,6 @@ fn live(
             }
         }
         history.replace_claimed();
-    }
-    if history.draw(4) == 0 {
-        history.clean_up_elsewhere();
     }
     history.break_at(end, listing);
     let first = history.clean_up();

@@ -1,12 +1,15 @@
-"""Plain tables that line up, for lists and previews; and files that could not be written."""
+"""Plain tables that line up, for lists and previews; and the files that users name."""
 
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from loadstone.errors import ResultError
+import typer
+
+from loadstone.results.files.output import check_output, writing_output
 
 GAP = "  "
 LAST_MIN = 16
@@ -59,10 +62,16 @@ def _wrapped(text: str, width: int) -> list[str]:
     return lines or [""]
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file, and the folders it lies in."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise ResultError(f'cannot write the report to "{path}": {error.strerror}') from error
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Also replace a file that loadstone did not write."),
+]
+
+
+def write_files(contents: Mapping[Path, bytes], *, may_overwrite: bool) -> None:
+    """Write files that the user named, and the folders they lie in: all, or none if one may not."""
+    for path in contents:
+        check_output(path, may_overwrite=may_overwrite)
+    for path, content in contents.items():
+        with writing_output(path, may_overwrite=may_overwrite) as stream:
+            stream.write(content)

@@ -8,6 +8,7 @@ there is opened to be written anew, and drafts have names that nobody knows befo
 import contextlib
 import errno
 import fcntl
+import io
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from loadstone.errors import ResultError
 
@@ -122,10 +123,12 @@ def _open_folder(name: str, parent: int) -> int:
         raise OSError(errno.ELOOP, f'"{name}" is a symbolic link, or no folder') from error
 
 
-def _open(name: str, parent: int, flags: int) -> int:
+def _open(name: str, parent: int, flags: int, mode: int | None = None) -> int:
     # Without O_NONBLOCK the open itself would wait for the other end of a pipe.
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    return os.open(name, flags, 0o666 if _is_shared() else 0o600, dir_fd=parent)
+    if mode is None:
+        mode = 0o666 if _is_shared() else 0o600
+    return os.open(name, flags, mode, dir_fd=parent)
 
 
 def _is_shared() -> bool:
@@ -148,7 +151,7 @@ def writing(path: Path) -> Iterator[None]:
         message = f'cannot write "{path}": {reason}'
         if error.errno not in _OUT_OF_SPACE:
             raise ResultError(message) from error
-        hint = "make room for it, then go on with: loadstone run CAMPAIGN --resume -o RUN"
+        hint = "make room for it; a run goes on with: loadstone run CAMPAIGN --resume -o RUN"
         raise ResultError(message, hint, kind="no-space") from error
 
 
@@ -168,12 +171,16 @@ def write_file(folder: Path, name: str, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def replacing(folder: Path, name: str) -> Iterator[IO[bytes]]:
-    """Yield a stream whose content takes the place of the file once the block has ended well."""
+def replacing(folder: Path, name: str, mode: int | None = None) -> Iterator[io.BufferedRandom]:
+    """Yield a stream whose content takes the place of the file once the block has ended well.
+
+    A new file has the `mode` that the umask leaves of this one, or that of a run's files.
+    """
     with writing(folder / name), _holding(folder, name) as (parent, last):
         draft = f"{last}.{secrets.token_hex(8)}.tmp"
         try:
-            with open(_open(draft, parent, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            with open(_open(draft, parent, flags, mode), "w+b") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -155,7 +155,6 @@ pub(super) struct Target {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) beside: Option<Arc<Beside>>,
     pub(super) dataset: Dataset,
-    pub(super) volume: &'static str,
 }
 
 pub(super) struct TargetClient {
@@ -178,10 +177,6 @@ impl Driver for Target {
 
     fn open(_: &Trial) -> Result<Self, Error> {
         unreachable!("the simulation makes its own")
-    }
-
-    fn volume(&self) -> Option<&str> {
-        Some(self.volume)
     }
 
     fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {

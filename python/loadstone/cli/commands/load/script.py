@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone import units
+from loadstone.cli.screen.output import Overwrite
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="make, convert: the file to write.")
     ] = None,
+    overwrite: Overwrite = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="make: one setting of the generator.", metavar="KEY=VALUE"),
@@ -104,7 +106,7 @@ def command(
 ) -> int:
     match verb:
         case Verb.MAKE:
-            return _make(names, _needed(output, verb), settings or (), seed, size)
+            return _make(names, _needed(output, verb), overwrite, settings or (), seed, size)
         case Verb.CONVERT:
             from loadstone.script.trace import TraceOptions
 
@@ -117,7 +119,7 @@ def command(
                 copies=copies,
             )
             may_skip = malformed is Malformed.SKIP
-            return _convert(names, _needed(output, verb), options, may_skip=may_skip)
+            return _convert(names, _needed(output, verb), overwrite, options, may_skip=may_skip)
         case Verb.SHOW | Verb.CHECK:
             return _show(names, rows, as_json=as_json, is_check=verb is Verb.CHECK)
 
@@ -129,7 +131,12 @@ def _needed(output: Path | None, verb: Verb) -> Path:
 
 
 def _make(
-    names: Sequence[str], output: Path, settings: Sequence[str], seed: int, size: str | None
+    names: Sequence[str],
+    output: Path,
+    may_overwrite: bool,
+    settings: Sequence[str],
+    seed: int,
+    size: str | None,
 ) -> int:
     from loadstone.cli.settings import parse_settings
     from loadstone.script.generators import find_generator, read_settings
@@ -140,7 +147,7 @@ def _make(
     generator = find_generator(names[0])
     given = {"size": size or SIZE, "copies": 1, **parse_settings(settings)}
     read = read_settings(generator, given)
-    with writing(output) as writer:
+    with writing(output, may_overwrite=may_overwrite) as writer:
         for action in generator.make(read, seed):
             writer.add(action)
     print(f"{output}: {units.counted(writer.count, 'action')} by {generator.name}, seed {seed}")
@@ -148,7 +155,9 @@ def _make(
     return 0
 
 
-def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool) -> int:
+def _convert(
+    names: Sequence[str], output: Path, may_overwrite: bool, options: Any, *, may_skip: bool
+) -> int:
     from loadstone.script.converters import find_converter
     from loadstone.script.table import writing
     from loadstone.script.trace import Losses, Written, origin_of
@@ -160,7 +169,7 @@ def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool
         )
     losses = Losses(may_skip=may_skip)
     paths = [Path(name) for name in names[1:]]
-    with writing(output) as writer:
+    with writing(output, may_overwrite=may_overwrite) as writer:
         written = Written()
         for action in converter.script(paths, options, losses):
             writer.add(action)

@@ -43,6 +43,7 @@ from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import exit_code
+from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
 
@@ -86,6 +87,7 @@ def command(
     insist: Annotated[
         bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
     ] = False,
+    overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
     full: Annotated[
         bool,
@@ -118,14 +120,16 @@ def command(
     if form == "json":
         documents = [claims.to_json(one) for one in found]
         shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
-        _give(json.dumps(shown, indent=2, ensure_ascii=False) + "\n", output)
+        _give(
+            json.dumps(shown, indent=2, ensure_ascii=False) + "\n", output, may_overwrite=overwrite
+        )
     elif form == "html":
         # A page of what may not stand in one ratio would be taken for a comparison.
         if refused:
             raise _refusal(refused[0])
         from loadstone.report.formats.comparison_page import render_comparisons
 
-        _give(render_comparisons(found, twins).decode(), output)
+        _give(render_comparisons(found, twins).decode(), output, may_overwrite=overwrite)
     else:
         for one in found:
             _print(one, is_control=(one.a, one.b) in twins, is_full=full)
@@ -149,13 +153,11 @@ def _print_next(runs: Sequence[str]) -> None:
         print(f"   {shlex.join(['loadstone', *command])}")
 
 
-def _give(text: str, output: Path | None) -> None:
+def _give(text: str, output: Path | None, *, may_overwrite: bool) -> None:
     if output is None:
         print(text, end="")
         return
-    from loadstone.cli.screen.output import write_file
-
-    write_file(output, text.encode())
+    write_files({output: text.encode()}, may_overwrite=may_overwrite)
     print(f"written: {output}", file=sys.stderr)
 
 

@@ -29,6 +29,7 @@ from loadstone import units
 from loadstone.analysis.naming import metric_value, metric_words
 from loadstone.analysis.rules import label_words
 from loadstone.cli import exit_code
+from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def command(
             "--output", "-o", help="A file; its ending names the format: .html, .json, .csv."
         ),
     ] = None,
+    overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of the permutations.")] = 1,
 ) -> None:
     from loadstone.analysis.accounts import history
@@ -90,9 +92,7 @@ def command(
         text = shown.decode()
         print(plain(text) if form == "terminal" else text, end="")
     else:
-        from loadstone.cli.screen.output import write_file
-
-        write_file(output, shown)
+        write_files({output: shown}, may_overwrite=overwrite)
         print(f"written: {output}", file=sys.stderr)
     if check and any(trend.is_regressed(recent) for trend in found.trends):
         raise typer.Exit(exit_code.WORSE)

@@ -28,6 +28,7 @@ import typer
 
 from loadstone.cli import exit_code, fail_if
 from loadstone.cli.fail_if import FailIf
+from loadstone.cli.screen.output import Overwrite
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File, or folder for several files.")
     ] = None,
+    overwrite: Overwrite = False,
     table: Annotated[
         str | None, typer.Option(help="Layout of the table, or none; see: loadstone list tables.")
     ] = None,
@@ -73,7 +75,9 @@ def command(
     thresholds = fail_if.read_thresholds(conditions)
     form = ALIASES.get(form, form) if form is not None else _form_of(output)
     # Importers and charts take longer to import than a small run takes to report on.
-    if any(":" in name for name in runs) and _print_accounts(runs, form, output, conditions):
+    if any(":" in name for name in runs) and _print_accounts(
+        runs, form, output, overwrite, conditions
+    ):
         return
     from loadstone.analysis import analyse
     from loadstone.cli.reporting import find_report, report_options, write
@@ -94,7 +98,7 @@ def command(
     is_terminal = output is None and sys.stdout.isatty()
     options = report_options(run, report, chosen, is_terminal=is_terminal)
     findings = analyse(run, courses=report.draws)
-    write(report, run, findings, options, output)
+    write(report, run, findings, options, output, may_overwrite=overwrite)
     code = fail_if.judge_all(thresholds, findings)
     for one in run.members or (run,):
         for file in one.altered:
@@ -119,7 +123,11 @@ def _read(name: str) -> tuple[str, "Run"]:
 
 
 def _print_accounts(
-    runs: Sequence[str], form: str, output: Path | None, conditions: Sequence[str] | None
+    runs: Sequence[str],
+    form: str,
+    output: Path | None,
+    may_overwrite: bool,
+    conditions: Sequence[str] | None,
 ) -> bool:
     """Print published reports and files of other tools, and tell whether it was these."""
     from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
@@ -137,7 +145,7 @@ def _print_accounts(
         raise InputError(
             "--fail-if is for runs: published reports and logs have no requests to judge"
         )
-    print_accounts(runs, form, output)
+    print_accounts(runs, form, output, may_overwrite=may_overwrite)
     return True
 
 

@@ -1,0 +1,100 @@
+"""Files that users name for what they asked for: reports, pages, charts, scripts.
+
+One that is there is replaced if loadstone wrote it and nobody has changed it since: an attribute of
+the file holds the SHA-256 of what was written. Where a file system keeps no attributes, the user
+has to allow it.
+"""
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from loadstone import _loadgen
+from loadstone.errors import InputError
+from loadstone.results.files import durable
+from loadstone.results.layout import LOCK, MANIFEST, TRIALS
+
+ATTRIBUTE = "user.loadstone.sha256"
+
+
+@contextlib.contextmanager
+def writing_output(path: Path, *, may_overwrite: bool) -> Iterator[BinaryIO]:
+    """Yield a stream to a file that the user named; raise InputError where it may not be written.
+
+    The file takes its place once the block has ended well. A pipe or terminal is written to as it
+    is.
+    """
+    check_output(path, may_overwrite=may_overwrite)
+    mode = path.stat().st_mode if path.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
+        with durable.writing(path), open(path, "wb") as stream:
+            yield stream
+        return
+    # A link of the user's stays one: what it leads to is replaced.
+    place = Path(os.path.realpath(path))
+    with durable.writing(path):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with durable.replacing(place.parent, place.name, 0o666) as stream:
+        yield stream
+        stream.flush()
+        if mode is not None:
+            os.fchmod(stream.fileno(), stat.S_IMODE(mode))
+        stream.seek(0)
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        with contextlib.suppress(OSError):
+            os.setxattr(stream.fileno(), ATTRIBUTE, digest.encode())
+
+
+def check_output(path: Path, *, may_overwrite: bool) -> None:
+    """Refuse a file that is not loadstone's to write: InputError says why, and what to do."""
+    check_outside_runs(path)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(path, str(error.strerror)) from error
+    if stat.S_ISDIR(mode):
+        raise _refused(path, "it is a folder", "name a file in it")
+    if stat.S_ISBLK(mode):
+        raise _refused(path, "it is a disk", "name a file")
+    if stat.S_ISREG(mode) and not may_overwrite and not is_as_written(path):
+        raise _refused(
+            path,
+            "it is there, and loadstone did not write it, or somebody has changed it since",
+            "name another file, or replace it with --overwrite",
+        )
+
+
+def check_outside_runs(path: Path) -> None:
+    """Refuse a path inside a run folder, or one that would be made in a folder of the kernel's."""
+    place = Path(os.path.realpath(path))
+    for folder in place.parents:
+        if (folder / MANIFEST).is_file() and any((folder / one).exists() for one in (LOCK, TRIALS)):
+            raise _refused(
+                path,
+                f'it is inside the run "{folder}"',
+                "a run folder holds what was measured, and nothing else; name another place",
+            )
+    if not path.exists() and _loadgen.is_in_kernel_folder(place):
+        raise _refused(path, "there is no such device", "correct the path")
+
+
+def is_as_written(path: Path) -> bool:
+    """Tell whether loadstone wrote a file, and nobody has changed it since, or nothing is in it."""
+    try:
+        with path.open("rb") as stream:
+            if not stream.peek(1):
+                return True
+            noted = os.getxattr(stream.fileno(), ATTRIBUTE)
+            return noted == hashlib.file_digest(stream, "sha256").hexdigest().encode()
+    except OSError:
+        return False
+
+
+def _refused(path: Path, why: str, hint: str | None = None) -> InputError:
+    return InputError(f'cannot write "{path}": {why}', hint, kind="not-ours")
