@@ -74,14 +74,14 @@ def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = No
         process.kill()
         raise
     assert process.returncode is not None
-    return Said(_without_stalls(process.returncode, err), out, err)
+    return Said(settled(process.returncode, err), out, err)
 
 
-def _without_stalls(code: int, err: str) -> int:
-    """Return an exit code, but for results that are void since a busy host stalled the client."""
+def settled(code: int, err: str) -> int:
+    """Return an exit code, but for results that are void since a busy host held the client up."""
     void = [line for line in err.splitlines() if line.startswith("void: ")]
-    is_stalled = all(line.endswith(f": {find_rule('STALLED').short}") for line in void)
-    return 0 if code == exit_code.VOID and void and is_stalled else code
+    busy = tuple(f": {find_rule(rule).short}" for rule in ("STALLED", "LAG"))
+    return 0 if code == exit_code.VOID and void and all(v.endswith(busy) for v in void) else code
 
 
 def start(

@@ -56,6 +56,8 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
         for place, rate in enumerate(one.trial_rates):
             rates = [each.trial_rates[place].requests_per_s for each in own]
             assert rate.requests_per_s == pytest.approx(sum(rates))
+    if any(one.is_void for one in scripts.whole.results):
+        pytest.skip("this host held the client up")
     found = headline_of(findings, scripts.whole)
     # Of two blocks nothing is claimed.
     assert re.search(r"\baction: .* [\d,.]+ actions/s, .* [\d,.]+ actions/s", found.sentence)

@@ -17,13 +17,14 @@ VIEWS: tuple[tuple[View, str, str], ...] = (
     (
         "label",
         "Labels",
-        "A label stands beside a number; one that is *invalid* makes it void.",
+        "A label stands beside a number; one that is *invalid* makes its result void, one that is"
+        " *bound* a lower bound. Screens show it in words, files by its id.",
     ),
     (
         "limit",
         "Limits",
         "What kept a result from being higher: the first answer that holds, in the order of"
-        " [the verdict](../verdict.md).",
+        " [the verdict](../verdict.md). Screens show it in words, files by its id.",
     ),
     (
         "finding",
@@ -57,7 +58,7 @@ def render_reference() -> str:
 def _rows(rules: Iterable[Rule], kind: View) -> Iterator[str]:
     is_judged = kind in ("label", "finding", "limit")
     kinds = ["Severity", "Effect"] if is_judged else []
-    words = ["In words"] if kind == "limit" else []
+    words = ["In words"] if kind in ("label", "limit") else []
     yield _row(["Id", *words, *kinds, "Looks at", "Says", "Means", "Do"])
     yield _row(["---"] * (5 + len(kinds) + len(words)))
     for rule in rules:

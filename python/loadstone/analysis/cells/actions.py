@@ -262,7 +262,6 @@ def _by_spans(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
     ]
     return replace(
         cell,
-        duration_s=sum(spans_s.values()),
         trial_rates=tuple(rates),
         spread_of_seconds=None,
     )
