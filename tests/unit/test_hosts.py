@@ -226,12 +226,17 @@ def test_summaries_of_hosts_become_one() -> None:
 
 
 def test_an_iteration_lasts_from_its_first_host_to_its_last() -> None:
+    edge = {"requests": -1.5, "objects": -1.5, "bytes": -150.0, "failed": 0.0}
     first = {"iteration": 1, "start_ns": 5, "measure_start_ns": 6, "measure_end_ns": 50,
-             "end_ns": 60, "first_done_ns": None, "in_flight_ns": 1}  # fmt: skip
-    second = first | {"start_ns": 2, "measure_end_ns": 70, "end_ns": 71, "first_done_ns": 40}
+             "end_ns": 60, "first_done_ns": None, "in_flight_ns": 1, "first_answer_ns": None,
+             "edges": {"get": edge}}  # fmt: skip
+    second = first | {"start_ns": 2, "measure_end_ns": 70, "end_ns": 71, "first_done_ns": 40,
+                      "first_answer_ns": 9, "edges": {"get": edge, "put": edge}}  # fmt: skip
     (merged,) = merge_iterations([[first], [second]])
+    both = {"requests": -3.0, "objects": -3.0, "bytes": -300.0, "failed": 0.0}
     assert merged == {"iteration": 1, "start_ns": 2, "measure_start_ns": 6, "measure_end_ns": 70,
-                      "end_ns": 71, "first_done_ns": 40, "in_flight_ns": 2}  # fmt: skip
+                      "end_ns": 71, "first_done_ns": 40, "in_flight_ns": 2, "first_answer_ns": 9,
+                      "edges": {"get": both, "put": edge}}  # fmt: skip
 
 
 def test_live_figures_keep_what_lost_hosts_had_done() -> None:

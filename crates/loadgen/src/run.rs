@@ -1,6 +1,7 @@
 //! One trial from its start to its summary: threads, collector, and what is given out meanwhile.
 
 pub(crate) mod buckets;
+mod edges;
 mod hiccup;
 mod hold;
 mod live;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::buckets::{Buckets, Told, ready_buckets, sweep_buckets, telling_of_retries};
+pub use self::edges::{EdgeWork, Edges};
 use self::hiccup::{Hiccup, Jitter};
 use self::hold::Hold;
 pub use self::live::Live;
@@ -440,6 +442,10 @@ impl<D: Driver> LoadThread<'_, D> {
         times.first_done_ns = (!self.shared.is_open).then(|| since(first_done_ns));
         times.end_ns = times.end_ns.max(since(now_ns));
         times.in_flight_ns += std::mem::take(&mut tally.in_flight_ns);
+        times.edges.absorb(&std::mem::take(&mut tally.edges));
+        let first_answer_ns = tally.first_answer_ns.take().map(since);
+        times.first_answer_ns =
+            [times.first_answer_ns, first_answer_ns].into_iter().flatten().min();
     }
 }
 

@@ -11,8 +11,17 @@ from typing_extensions import TypedDict
 from loadstone.documents.trial import Number, Object, Whole
 
 
+class EdgeWork(TypedDict):
+    """What has to be added to the rows of one operation to have the work of its window."""
+
+    requests: Number
+    objects: Number
+    bytes: Number
+    failed: Number
+
+
 class Iteration(TypedDict, total=False):
-    """When one iteration began, was measured and ended."""
+    """When one iteration began, was measured and ended, and the work at the edges of its window."""
 
     iteration: Whole
     start_ns: Whole
@@ -21,6 +30,8 @@ class Iteration(TypedDict, total=False):
     end_ns: Whole
     first_done_ns: Whole | None
     in_flight_ns: Whole | None
+    first_answer_ns: Whole | None
+    edges: dict[str, EdgeWork]
 
 
 class Stalls(TypedDict, total=False):

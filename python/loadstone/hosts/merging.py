@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from loadstone._loadgen import Histogram
-from loadstone.documents.summary import Iteration, Live, LoadHost, Summary
+from loadstone.documents.summary import EdgeWork, Iteration, Live, LoadHost, Summary
 from loadstone.hosts.messages import STATES
 
 SUMS = (
@@ -87,8 +87,30 @@ def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
                 "end_ns": max(one["end_ns"] for one in entries),
                 "first_done_ns": min((one for one in done if one is not None), default=None),
                 "in_flight_ns": _sum(one.get("in_flight_ns") for one in entries),
+                "first_answer_ns": min(
+                    (time for entry in entries if (time := entry.get("first_answer_ns"))),
+                    default=None,
+                ),
+                "edges": _merged_edges([entry.get("edges") or {} for entry in entries]),
             }
         )
+    return merged
+
+
+def _merged_edges(edges: Sequence[Mapping[str, EdgeWork]]) -> dict[str, EdgeWork]:
+    """Return the sums over all hosts, by operation."""
+    merged: dict[str, EdgeWork] = {}
+    for operation, edge in (item for of_host in edges for item in of_host.items()):
+        total = merged.get(operation)
+        if total is None:
+            merged[operation] = edge
+            continue
+        merged[operation] = {
+            "requests": total["requests"] + edge["requests"],
+            "objects": total["objects"] + edge["objects"],
+            "bytes": total["bytes"] + edge["bytes"],
+            "failed": total["failed"] + edge["failed"],
+        }
     return merged
 
 

@@ -11,12 +11,13 @@ use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
+use crate::run::edges::Edges;
 use crate::run::unwritten::Unwritten;
 use crate::secrecy::foreign_text;
 use crate::trial::{Load, Order, Trial};
 
 /// The times of one iteration, in nanoseconds since the trial's start.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IterationTimes {
     /// From 1.
@@ -35,6 +36,11 @@ pub struct IterationTimes {
     /// The integral of the requests in flight over the measured part. Whatever stage a request
     /// counts in, its overlap with that part is in here: so Little's law can be checked.
     pub in_flight_ns: u64,
+    /// When the first request had ended.
+    pub first_answer_ns: Option<u64>,
+    /// What has to be added to the rows of the measured part to have the work of its time, by
+    /// operation: see [`Edges`].
+    pub edges: Edges,
 }
 
 /// When the stages of an iteration begin and end.

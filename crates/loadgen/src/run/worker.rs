@@ -11,6 +11,7 @@ use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
+use crate::run::edges::Edges;
 use crate::run::shared::{Shared, Window};
 use crate::schedule::Schedule;
 
@@ -54,6 +55,10 @@ pub(crate) struct Tally {
     pub(crate) last_measured_ns: u64,
     /// As [`IterationTimes::in_flight_ns`](crate::run::IterationTimes), of this iteration.
     pub(crate) in_flight_ns: u64,
+    /// Likewise.
+    pub(crate) edges: Edges,
+    /// When the first request of this iteration had ended.
+    pub(crate) first_answer_ns: Option<u64>,
     pub(crate) client_requests: Vec<u64>,
     pub(crate) traffic: Traffic,
 }
@@ -233,7 +238,9 @@ impl<C: Client> Worker<C> {
         }
         if stage != Stage::CoolDown || !window.is_counted {
             tally.in_flight_ns += window.measured_ns(completion.sent_ns, completion.ended_ns);
+            tally.edges.note(&window, stage, is_open, operation, completion);
         }
+        tally.first_answer_ns.get_or_insert(completion.ended_ns);
         if completion.verified_bytes > 0 {
             tally.verified_requests += 1;
             tally.verified_bytes += completion.verified_bytes;

@@ -27,7 +27,7 @@ def little_of(parts: Sequence[Part]) -> float | None:
     window_s = sum(part.duration_s for part in parts)
     if not count or any(is_lost_meanwhile(part.record) for part in parts):
         return None
-    rate = count / window_s
+    rate = sum(part.mix.answered for part in parts) / window_s
     service_s = sum(part.mix.service_sum_ns for part in parts) / count / SECOND_NS
     trial, summary = parts[0].record.trial, parts[0].record.summary
     load = trial.get("load")

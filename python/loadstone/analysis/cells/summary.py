@@ -16,7 +16,7 @@ from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.judgements.labels import label_cell
-from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part
+from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part, Work
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.trial import LoadDocument
@@ -87,6 +87,11 @@ def _added_up(parts: Sequence[Part]) -> Part:
         good=sum(part.good for part in parts),
         objects=sum(part.objects for part in parts),
         bytes=sum(part.bytes for part in parts),
+        work=Work(
+            requests=sum(part.work.requests for part in parts),
+            objects=sum(part.work.objects for part in parts),
+            bytes=sum(part.work.bytes for part in parts),
+        ),
         errors=errors,
         histograms={name: _sum_of(parts, name) for name in parts[0].histograms},
         rates=np.sum([part.rates for part in parts], axis=0),
@@ -213,8 +218,8 @@ def _trial_rate(name: str, own: list[Part]) -> TrialRate:
         round=own[0].record.trial["round"],
         block=own[0].record.trial["block"],
         requests=sum(part.good + sum(part.errors.values()) for part in own),
-        requests_per_s=sum(part.good for part in own) / duration_s,
-        bytes_per_s=sum(part.bytes for part in own) / duration_s,
+        requests_per_s=sum(part.work.requests for part in own) / duration_s,
+        bytes_per_s=sum(part.work.bytes for part in own) / duration_s,
         duration_s=duration_s,
         started_unix_ns=own[0].record.summary.get("started_unix_ns"),
     )

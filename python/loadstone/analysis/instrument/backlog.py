@@ -1,9 +1,8 @@
 """An open load that outran its target: what was due in the window was answered long after it.
 
-Requests count for the stage in which they were due. Where the target keeps up, as many are under
-way at the window's end as at its beginning, and work over the window is the rate. Where it does
-not, the backlog is worked off behind the window, and work over the window would be the rate that
-was asked for and never reached.
+Requests count for the stage in which they were due, so that late answers keep their latency. The
+rate is another question: where the target keeps up, what was due over the window is the rate, and
+where it does not, what was answered in the window is.
 """
 
 import math
@@ -16,52 +15,45 @@ SHARE_MAX = 0.01
 """A deficit below it is no overload: 99 % of the rate asked for is enough."""
 
 DEVIATIONS = 3.0
+FILLED_MEDIANS = 3.0
+"""After so many median response times as many requests are under way as later on."""
+
 DRAIN_SHARE, DRAIN_MEDIANS, DRAIN_RATE = 0.1, 1.5, 0.5
 """A window too short to look at its seconds: it lasted on for so much of itself and so many median
 times, and at half its rate or more. A backlog is worked off at full pace; slow answers trickle in.
 """
 
 
-def window_of_work(
+def is_by_answers(
     rows: Rows,
     of_all_stages: Rows,
     window_ns: tuple[int, int],
     entry: Iteration,
     median_ns: float,
-) -> tuple[int, int]:
-    """Return the time in which the work of an open load was done: its window, or beyond it.
+) -> bool:
+    """Tell whether the rate of an open load is that of the answers in its window.
 
+    So it is after a warm-up that filled the target's queue, and where the target fell behind.
+    Otherwise the window begins with no request under way, and its answers are too few.
     `rows` are all operations that were due in the window, by the second they were answered in, and
-    `of_all_stages` those due in the warm-up too; `median_ns` is the median response time.
+    `of_all_stages` those due in other stages, too; `median_ns` is the median response time.
     """
     start_ns, end_ns = window_ns
     answered = rows.unless("outcome", "not_sent")
     if not len(answered) or "end_ns" not in entry:
-        return window_ns
+        return False
+    began_ns = int(entry.get("start_ns", start_ns))
+    if began_ns + FILLED_MEDIANS * median_ns <= start_ns and began_ns < start_ns:
+        return True
     last_ns = min(int(entry["end_ns"]), (max(answered["second"].tolist()) + 1) * SECOND_NS)
     if last_ns <= end_ns:
-        return window_ns
-    filled_ns = int(entry.get("start_ns", start_ns)) + SECOND_NS + median_ns
+        return False
+    # A backlog makes the median as long as it likes: the second half of the window tells as well.
+    filled_ns = min(began_ns + SECOND_NS + median_ns, (start_ns + end_ns) / 2)
     first, last = math.ceil(max(start_ns, filled_ns) / SECOND_NS), end_ns // SECOND_NS
-    is_behind = (
-        _falls_behind(rows, of_all_stages, end_ns - start_ns, (first, last))
-        if last > first
-        else _lasts_on(rows, window_ns, last_ns, median_ns)
-    )
-    if not is_behind:
-        return window_ns
-    # What a warm-up left behind was answered first; the own work began behind that.
-    began_ns = _began_ns(answered)
-    return (began_ns if began_ns > start_ns + SECOND_NS else start_ns), last_ns
-
-
-def _began_ns(answered: Rows) -> int:
-    """Return when answers began, inside their first second: it has as much less than the next."""
-    counts = _by_second(answered)
-    first = min(counts)
-    following = counts.get(first + 1, 0)
-    share = min(1.0, counts[first] / following) if following else 1.0
-    return round((first + 1 - share) * SECOND_NS)
+    if last > first:
+        return _falls_behind(rows, of_all_stages, end_ns - start_ns, (first, last))
+    return _lasts_on(rows, window_ns, last_ns, median_ns)
 
 
 def _by_second(rows: Rows) -> dict[int, int]:

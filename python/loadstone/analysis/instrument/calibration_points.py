@@ -29,7 +29,7 @@ def _point(record: Record, part: Part) -> CalibrationPoint:
         operation=part.operation,
         clients=trial["load"]["clients"],
         bytes_per_request=part.bytes / part.good,
-        requests_per_s=part.good / part.duration_s,
+        requests_per_s=part.requests_per_s,
         # Of the whole trial, its warm-up too: a request costs the same in both.
         cpu_ns_per_request=sum(summary["thread_cpu_ns"]) / requests,
         cores=summary["cores"],

@@ -273,7 +273,7 @@ def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part])
     """Return the rate at which requests were due; fewer than were wanted, only as far as chance
     makes arrivals fewer.
     """
-    window_s = sum(part.window_ns for part in parts) / SECOND_NS
+    window_s = sum(part.duration_s for part in parts)
     wanted, due = wanted_per_s * window_s, sum(part.mix.due for part in parts)
     # Evenly spaced arrivals may miss a window by one.
     chance = CHANCE * math.sqrt(wanted) if is_poisson else len(parts)

@@ -142,7 +142,9 @@ def observe(record: Record, goal: Goal) -> Observation:
     stall = stall_of(record)
     late = stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max))
     # What was answered behind the window was not achieved in it.
-    kept_up = min((part.window_ns / (part.end_ns - part.start_ns) for part in parts), default=1.0)
+    kept_up = min(
+        (part.mix.answered / part.mix.sent for part in parts if part.mix.sent), default=1.0
+    )
     return Observation(
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
@@ -289,7 +291,7 @@ def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: boo
         stage=trial.stage,
         load=trial.load,
         duration_s=parts[0].duration_s if parts else 0.0,
-        rate=sum(part.good / part.duration_s for part in parts),
+        rate=sum(part.requests_per_s for part in parts),
         seen=seen,
         is_good=trial.is_good,
         is_left_out=not is_counted,

@@ -6,18 +6,18 @@ and a trial's table need not be kept in memory once its parts are made.
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.analysis.instrument.backlog import window_of_work
+from loadstone.analysis.instrument.backlog import is_by_answers
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.campaign.planning.lifecycle import operations_of
-from loadstone.documents.summary import Iteration
+from loadstone.documents.summary import EdgeWork, Iteration
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -36,10 +36,12 @@ Encoded = bytes
 class Mix:
     """All operations of one iteration together, good and failed: what the schedule speaks of.
 
-    `due` are all requests of the window, also those of an open load that were never sent.
+    `due` are all requests of the window, also those of an open load that were never sent, and
+    `sent` the others; `answered` are the requests that were answered in it.
     """
 
-    answered: int
+    answered: float
+    sent: int
     due: int
     median_ns: float
     service_count: int
@@ -47,11 +49,24 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The good work that was done in a window, of which rates are made.
+
+    It differs from the requests that count for the window where its edges cut them: under closed
+    load each counts by the share of its time inside, and an open load counts answers.
+    """
+
+    requests: float
+    objects: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """The measured stage of one operation in one iteration of one trial.
 
-    From `start_ns` to `end_ns` its work was done: that is the window in which it was due, of
-    `window_ns`, but where an open load outran its target.
+    From `start_ns` to `end_ns` its `work` was done. `good`, `objects` and `bytes` are those of the
+    requests that count for the window, as their times do.
     `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
     how much of its own ceiling the load generator used; where that is not known, `no_ceiling` says
@@ -63,13 +78,13 @@ class Part:
     iteration: int
     start_ns: int
     end_ns: int
-    window_ns: int
     first_done_ns: int | None
     last_done_ns: int | None
     in_flight_ns: int | None
     good: int
     objects: int
     bytes: int
+    work: Work
     errors: Mapping[str, int]
     parts_failed: int
     histograms: Mapping[str, Encoded | None]
@@ -85,6 +100,11 @@ class Part:
         """How long was measured."""
         return (self.end_ns - self.start_ns) / SECOND_NS
 
+    @property
+    def requests_per_s(self) -> float:
+        """Good requests per second of the window."""
+        return self.work.requests / self.duration_s
+
 
 def read_parts(record: Record, every: Rows) -> Iterable[Part]:
     """Return the parts of one trial, iterations in order and operations as its mix lists them."""
@@ -96,9 +116,58 @@ def read_parts(record: Record, every: Rows) -> Iterable[Part]:
         histograms = {}
         for operation in operations_in(record, rows):
             histograms[operation] = _merged(good.where("operation", operation))
-        mix = _mix(rows, histograms.values())
+        window = _window(record, iteration, rows, of_all_stages, histograms.values())
         for operation, times in histograms.items():
-            yield _part(record, operation, iteration, rows, of_all_stages, _encoded(times), mix)
+            yield _part(record, operation, iteration, rows, _encoded(times), window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """The window of one iteration, and how the work in it is counted.
+
+    `answered` are the rows of all answers in it, by the second they came in; `edges` is the work to
+    be added to the counts of its own requests, by operation.
+    """
+
+    start_ns: int
+    end_ns: int
+    entry: Iteration
+    answered: Rows
+    edges: Mapping[str, EdgeWork]
+    mix: Mix
+
+
+def _window(
+    record: Record,
+    iteration: int,
+    rows: Rows,
+    of_all_stages: Rows,
+    histograms: Collection[Mapping[str, "Histogram | None"]],
+) -> _Window:
+    entry = _entry(record, iteration)
+    # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
+    seconds = rows["second"].tolist()
+    start_ns = entry.get("measure_start_ns", min(seconds) * SECOND_NS)
+    end_ns = max(start_ns + 1, entry.get("measure_end_ns", (max(seconds) + 1) * SECOND_NS))
+    mix = _mix(rows, histograms)
+    edges = entry.get("edges") or {}
+    answered = rows
+    if (record.trial.get("load") or {}).get("kind") == "open":
+        by_answers = is_by_answers(rows, of_all_stages, (start_ns, end_ns), entry, mix.median_ns)
+        if not by_answers:
+            edges = {}
+        elif edges or "edges" in entry:
+            answered = of_all_stages
+            start_ns = min(max(start_ns, entry.get("first_answer_ns") or 0), end_ns - 1)
+    of_edges = sum(edge["requests"] + edge["failed"] for edge in edges.values())
+    return _Window(
+        start_ns=start_ns,
+        end_ns=end_ns,
+        entry=entry,
+        answered=answered,
+        edges=edges,
+        mix=replace(mix, answered=mix.answered + of_edges),
+    )
 
 
 def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
@@ -130,46 +199,50 @@ def _part(
     operation: str,
     iteration: int,
     rows_of_mix: Rows,
-    of_all_stages: Rows,
     histograms: Mapping[str, Encoded | None],
-    mix: Mix,
+    window: _Window,
 ) -> Part:
     rows = rows_of_mix.where("operation", operation)
     good = rows.where("outcome", "ok")
-    entry = _entry(record, iteration)
-    # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
-    seconds = rows_of_mix["second"].tolist()
-    start_ns = entry.get("measure_start_ns", min(seconds) * SECOND_NS)
-    end_ns = max(start_ns + 1, entry.get("measure_end_ns", (max(seconds) + 1) * SECOND_NS))
-    window_ns = end_ns - start_ns
-    if (record.trial.get("load") or {}).get("kind") == "open":
-        start_ns, end_ns = window_of_work(
-            rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
-        )
-    first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
+    answered = window.answered.where("operation", operation).where("outcome", "ok")
+    first, last = math.ceil(window.start_ns / SECOND_NS), window.end_ns // SECOND_NS
     if len(rows_of_mix) and not _has_seconds(rows_of_mix, first, last):
         # A tool that keeps totals has no seconds; zeros would be rates that never were. Of all
         # operations together: a rare one may have no request in a whole second.
         last = first
+    counted = Work(
+        requests=good.sum("requests"), objects=good.sum("objects"), bytes=good.sum("bytes")
+    )
     return Part(
         record=record,
         operation=operation,
         iteration=iteration,
-        start_ns=start_ns,
-        end_ns=end_ns,
-        window_ns=window_ns,
-        first_done_ns=entry.get("first_done_ns"),
-        last_done_ns=entry.get("end_ns"),
-        in_flight_ns=entry.get("in_flight_ns"),
-        good=good.sum("requests"),
-        objects=good.sum("objects"),
-        bytes=good.sum("bytes"),
+        start_ns=window.start_ns,
+        end_ns=window.end_ns,
+        first_done_ns=window.entry.get("first_done_ns"),
+        last_done_ns=window.entry.get("end_ns"),
+        in_flight_ns=window.entry.get("in_flight_ns"),
+        good=int(counted.requests),
+        objects=int(counted.objects),
+        bytes=int(counted.bytes),
+        work=_with_edge(counted, window.edges.get(operation)),
         errors=_errors(rows),
         parts_failed=rows.sum("parts_failed") if "parts_failed" in rows else 0,
         histograms=histograms,
-        rates=_per_second(good, "requests", first, last),
-        byte_rates=_per_second(good, "bytes", first, last),
-        mix=mix,
+        rates=_per_second(answered, "requests", first, last),
+        byte_rates=_per_second(answered, "bytes", first, last),
+        mix=window.mix,
+    )
+
+
+def _with_edge(counted: Work, edge: EdgeWork | None) -> Work:
+    if edge is None:
+        return counted
+    # Sums of shares may end a rounding error below nothing.
+    return Work(
+        requests=max(0.0, counted.requests + edge["requests"]),
+        objects=max(0.0, counted.objects + edge["objects"]),
+        bytes=max(0.0, counted.bytes + edge["bytes"]),
     )
 
 
@@ -189,8 +262,10 @@ def _mix(rows: Rows, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
     failed = merge(values_of(rows.unless("outcome", "ok"), "service"))
     times = combine([*(one["service"] for one in good), failed])
     responses = combine(one["response"] for one in good)
+    sent = rows.unless("outcome", NOT_SENT).sum("requests")
     return Mix(
-        answered=rows.unless("outcome", NOT_SENT).sum("requests"),
+        answered=sent,
+        sent=sent,
         due=rows.sum("requests"),
         median_ns=float(responses.quantile(0.5)) if responses is not None else 0.0,
         service_count=times.count if times is not None else 0,
