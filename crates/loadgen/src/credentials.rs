@@ -231,7 +231,7 @@ mod tests {
     fn a_reference_that_leads_nowhere_says_where_it_led() {
         let settings = map(json!({"a": {"env": "LOADSTONE_NO_SUCH"}, "b": {"file": "/no/such"}}));
         let text = |key| resolve(&settings, key).expect_err("nothing is there").to_string();
-        assert!(text("a").contains("\"LOADSTONE_NO_SUCH\" is not set"), "{}", text("a"));
+        assert!(text("a").contains("LOADSTONE_NO_SUCH"), "{}", text("a"));
         assert!(text("b").contains("/no/such"), "{}", text("b"));
     }
 
