@@ -18,7 +18,9 @@ from loadstone.execution import runner
 from loadstone.results.store import RunWriter, read_run
 
 # What only imports and queries have in their summaries.
-OF_OTHERS = frozenset({"stated_latency", "source", "query", "streams", "data", "filesystem"})
+OF_OTHERS = frozenset(
+    {"stated_latency", "source", "query", "streams", "data", "filesystem", "paced_by"}
+)
 
 # The types of Python, the definitions of the schema that they are, and what others have beside.
 TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
@@ -46,6 +48,7 @@ TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
     summary.LeftPlace: ("Left", frozenset()),
     summary.LoadHost: ("LoadHost", frozenset()),
     summary.Iteration: ("IterationTimes", frozenset()),
+    summary.EdgeWork: ("EdgeWork", frozenset()),
     summary.Stalls: ("Stalls", frozenset()),
     summary.Summary: ("Observed", OF_OTHERS),
 }
