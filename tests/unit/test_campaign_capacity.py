@@ -39,7 +39,7 @@ def mistakes_of(phase: str, load: str = "") -> str:
         ("capacity: {p99: 1s, min: 10, max: 10}", "phases.0.capacity.max: found 10,"),
         ("capacity: {p99: 1s, vary: threads, max: 2.5}", "phases.0.capacity.max: found 2.5,"),
         ("capacity: {p99: 1s, width: 0.1%}", "0.5% to 50%"),
-        ("capacity: {p99: 1s, trial: 5s}", "phases.0.capacity.coarse_trial: "),
+        ("capacity: {p99: 1s, trial: 5s, coarse_trial: 6s}", "phases.0.capacity.coarse_trial: "),
         ("capacity: {p99: 1s}, duration: 5s", "phases.0.duration: "),
         ("capacity: {p99: 1s}, iterations: 2", "phases.0.iterations: "),
         ("capacity: {p99: 1s}, load: {threads: 4}", "phases.0.load: found threads,"),
@@ -104,3 +104,10 @@ def test_a_dry_run_shows_how_long_a_search_may_take(capsys: pytest.CaptureFixtur
     assert "p99 ≤ 50.0 ms" in shown
     # Beside the search, and in the sum of the plan.
     assert shown.count("100 trials") == shown.count("1 h 56 min") == 2
+
+
+def test_a_coarse_trial_is_never_longer_than_a_deciding_one() -> None:
+    for trial, seconds in (("2s", 2), ("60s", 10)):
+        plan = plan_of(f"capacity: {{p99: 1s, trial: {trial}}}")
+        (search,) = [one for one in plan.trials if one.is_search]
+        assert search.document["search"]["goal"]["coarse_trial_s"] == seconds

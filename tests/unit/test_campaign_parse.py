@@ -475,3 +475,16 @@ def test_mistakes_in_one_of_several_workloads_are_told_where_their_keys_stand() 
     ]
     assert told[0].found == "8 KiB"
     assert names(told[1].hint, '"size"')
+
+
+def test_a_list_in_the_place_of_a_value_is_told_with_the_sweep_that_measures_each() -> None:
+    text = GOOD.replace("{threads: 4}", "{threads: [1, 4]}")
+    (mistake,) = mistakes(text)
+    assert mistake.key == "load.threads"
+    assert names(mistake.hint, "sweep: {threads: [1, 4]}")
+
+
+def test_a_driver_that_is_not_below_its_target_is_told_with_the_target() -> None:
+    text = f"name: bad\ntargets:\n  store:\n  driver: s3\n{REST}"
+    hints = {mistake.key: mistake.hint for mistake in mistakes(text)}
+    assert names(hints["targets.driver"], "store:")

@@ -1,5 +1,6 @@
 """One workload from flags, and how mistakes in flags are reported."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -254,3 +255,47 @@ def test_what_is_usual_fits_together() -> None:
     (document,) = measured("multi_range_get")
     several = document["options"]["range_bytes"] * document["options"]["range_count"]
     assert several <= document["dataset"]["size"]["bytes"]
+
+
+def test_several_values_of_a_flag_are_a_sweep_over_all_combinations() -> None:
+    documents = measured("put,get", threads="1,4", size="4KiB,1MiB", buckets="1,2")
+    cases = {
+        (
+            one["phase"],
+            *(one["case"]["parameters"][name] for name in ("threads", "size", "buckets")),
+        )
+        for one in documents
+    }
+    assert cases == set(itertools.product(("put", "get"), (1, 4), (4096, 1 << 20), (1, 2)))
+    # As many as fit into 1 GiB of the largest size.
+    assert {one["dataset"]["objects"] for one in documents} == {1024}
+    assert [one["load"]["rate_per_s"] for one in measured("get", rate="5,7/s")] == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("flags", "key"),
+    [
+        ({"threads": "1,x"}, "--threads"),
+        ({"threads": "1,,2"}, "--threads"),
+        ({"size": "4KiB,4kb"}, "--size"),
+        ({"rate": "5,x"}, "--rate"),
+    ],
+)
+def test_a_mistake_in_a_sweep_is_told_with_the_flag(flags: dict[str, Any], key: str) -> None:
+    assert wrong("get", **flags).key == key
+
+
+@pytest.mark.parametrize(
+    ("operation", "target", "facts"),
+    [
+        ("get", "127.0.0.1:7070", "http://127.0.0.1:7070"),
+        ("http://127.0.0.1:7070", "put,get", "put,get http://127.0.0.1:7070"),
+        ("get", "rgw", None),
+    ],
+)
+def test_a_target_that_is_none_is_told_with_what_was_probably_meant(
+    operation: str, target: str, facts: str | None
+) -> None:
+    mistake = wrong(operation, target)
+    assert (mistake.key, mistake.found) == ("TARGET", f'"{target}"')
+    assert mistake.hint is None if facts is None else names(mistake.hint, facts)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from loadstone import _loadgen
+from loadstone.campaign.reading.mistakes import nearest
 from loadstone.cli import extras
 from loadstone.cli.screen.output import write_files
 from loadstone.documents.manifest import ReportDocument
@@ -32,7 +33,7 @@ def find_report(name: str) -> Report:
     """Return the report of this name, which this installation can make."""
     reports = {report.name: report for report in REPORTS.values()}
     if name not in reports:
-        raise InputError.of_value(name, f"a report: {', '.join(reports)}")
+        raise InputError.of_value(name, f"a report: {', '.join(reports)}", nearest(name, reports))
     report = reports[name]
     if report.extra and not extras.has(report.extra):
         raise extras.refuse(f'report "{name}"', report.extra)

@@ -93,7 +93,7 @@ def notes_below(results: Sequence[Result]) -> Iterable[str]:
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:
     """Say which results are void or bounds, for a layout that has no room for a mark."""
-    for standing, words in (("void", "Must not be used"), ("bound", "At least so much")):
+    for standing, words in (("void", "Must not be used"), ("bound", "Lower limits")):
         own = [one for one in results if one.standing == standing]
         if own:
             reasons = dict.fromkeys(reason_words(name) for one in own for name in one.reasons)

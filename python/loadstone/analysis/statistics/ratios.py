@@ -20,8 +20,8 @@ from loadstone.errors import InputError
 
 Numbers = NDArray[np.float64]
 
-TOGETHER = "geometric mean of the ratios of arithmetic means"
-"""What the ratio of a suite is, beside ratios of cases, which are of geometric means."""
+TOGETHER = "average ratio"
+"""What the ratio of a suite is called: the geometric mean of the ratios of arithmetic means."""
 
 RatioMethod = Literal["paired-t", "welch-t", "bootstrap"]
 """How the interval of a ratio was made."""

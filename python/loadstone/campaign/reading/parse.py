@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def campaign_of(
     if campaign is None:
         # The rest cannot be looked at, but these can: each stands for itself.
         found += [*_wrong_targets(data, table), *wrong_swept_values(data)]
+        found = _with_hints(data, found)
     else:
         campaign = campaign.with_source(source)
         found += check.campaign_mistakes(campaign, table)
@@ -141,6 +143,30 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
             _, wrong = resolve_raw(target["driver"], settings, drivers)
             found += [mistake.below(("targets", name)) for mistake in wrong]
     return found
+
+
+def _with_hints(data: Mapping[str, Any], found: Sequence[KeyMistake]) -> list[KeyMistake]:
+    """Say what was probably meant, where a value of the right kind stands at the wrong place."""
+    return [
+        replace(mistake, hint=_hint_of(data, mistake.path)) if mistake.hint is None else mistake
+        for mistake in found
+    ]
+
+
+def _hint_of(data: Mapping[str, Any], path: mistakes.Path) -> str | None:
+    value: Any = data
+    for step in path:
+        if not isinstance(value, (dict, list)) or (isinstance(value, dict) and step not in value):
+            return None
+        value = value[step]  # type: ignore[index]
+    targets = data.get("targets")
+    if path == ("targets", "driver") and isinstance(targets, dict):
+        name = next((key for key, target in targets.items() if target is None), "NAME")
+        return f"indent driver and its settings by two spaces more, below {name}:"
+    if isinstance(value, list) and path and path[-1] in override.SHORT_KEYS:
+        values = ", ".join(map(str, value))
+        return f"to measure each of them: sweep: {{{path[-1]}: [{values}]}}"
+    return None
 
 
 def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:

@@ -3,12 +3,14 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
 from loadstone.campaign.operations import OPERATIONS, readers_of
+from loadstone.campaign.reading.override import SHORT_KEYS
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
 from loadstone.campaign.schema.campaign import Campaign
@@ -46,6 +48,9 @@ MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
 
 # Users who write, read, list, share and delete: a script instead of operations.
 SESSIONS = "sessions"
+
+SWEPT = ("threads", "rate", "size", "buckets")
+"""Flags that take several values with commas between them; all combinations are measured."""
 
 # Flags are named in mistakes by what was typed, not by the campaign key behind them.
 _FLAGS = {
@@ -151,7 +156,14 @@ def campaign_from_flags(
     "mixed", or a mix of one's own such as "get=3,put=1". `settings` are further settings of the
     target's driver, and `overrides` go last, as `--set` puts them into a campaign file.
     """
+    if _is_operation(target) and not _is_operation(operation):
+        hint = f"the operation comes first: {target} {operation}"
+        raise CampaignError(
+            [Mistake(key="TARGET", found=f'"{target}"', allowed="a target", hint=hint)]
+        )
     driver, target_settings = parse_target(target)
+    sweep = _sweep(flags)
+    flags = {**flags, **{key: values[0] for key, values in sweep.items()}}  # type: ignore[typeddict-item]
     target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
     operations = [name.strip() for name in operation.split(",") if name.strip()]
     is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
@@ -170,10 +182,11 @@ def campaign_from_flags(
             )
         },
         "dataset": {
-            **_dataset(operations, flags, is_by_clock=is_by_clock),
+            **_dataset(operations, flags, sweep.get("size"), is_by_clock=is_by_clock),
             **_given({"prefix": bucket}),
         },
         "load": _load(flags),
+        "sweep": sweep or None,
         "phases": _phases(operations, flags, is_by_clock=is_by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
@@ -197,13 +210,32 @@ def parse_target(text: str) -> tuple[str, dict[str, Any]]:
         driver, setting = read
         return driver, dict([setting]) if setting else {}
     drivers = read_drivers()
-    hint = None
+    hint = _hint_of_address(text)
     if (scheme := text.partition("://")[0]) in drivers and "://" in text:
         place = drivers[scheme].facts.place
         hint = f"{scheme}://NAME is a {place}; a target is the address of the store that holds it"
     words = [word for driver in drivers.values() for word in driver.facts.words]
     allowed = f"one of {', '.join(words)}; a name alone where the environment says the address"
     raise CampaignError([Mistake(key="TARGET", found=f'"{text}"', allowed=allowed, hint=hint)])
+
+
+def _hint_of_address(text: str) -> str | None:
+    """Return the target that a host and a port without a scheme probably mean."""
+    host, _, port = text.partition("/")[0].rpartition(":")
+    if host and port.isdigit():
+        return f"for S3 write http://{text}"
+    return f"for a directory write ./{text}" if Path(text).is_dir() else None
+
+
+def _is_operation(text: str) -> bool:
+    names = {name.partition("=")[0].strip() for name in text.split(",")}
+    return names <= {*OPERATIONS, "mixed", SESSIONS}
+
+
+def _sweep(flags: Flags) -> dict[str, list[str]]:
+    """Return the values of each flag that was given several."""
+    given = {key: str(flags.get(key)) for key in SWEPT if flags.get(key) is not None}
+    return {key: text.split(",") for key, text in given.items() if "," in text}
 
 
 def _bucket_apart(
@@ -245,7 +277,9 @@ def _load(flags: Flags) -> dict[str, Any]:
     return _given({"threads": threads, "rate": rate, **open_keys})
 
 
-def _dataset(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> dict[str, Any]:
+def _dataset(
+    operations: Sequence[str], flags: Flags, sizes: Sequence[str] | None, *, is_by_clock: bool
+) -> dict[str, Any]:
     given = flags.get("size")
     size = SIZE if given is None else given
     names = {
@@ -256,12 +290,16 @@ def _dataset(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> d
         "path_encryption": flags.get("path_encryption"),
     }
     return _given(
-        {"objects": _count(operations, flags, size, is_by_clock=is_by_clock), "size": size, **names}
+        {
+            "objects": _count(operations, flags, sizes or [size], is_by_clock=is_by_clock),
+            "size": size,
+            **names,
+        }
     )
 
 
 def _count(
-    operations: Sequence[str], flags: Flags, size: int | str, *, is_by_clock: bool
+    operations: Sequence[str], flags: Flags, sizes: Sequence[int | str], *, is_by_clock: bool
 ) -> int | str | None:
     """Return how many objects there are: as many as were asked for, or as fit into the space."""
     if list(operations) == [SESSIONS]:
@@ -276,7 +314,7 @@ def _count(
     if not is_by_clock:
         return COUNT
     try:
-        size_bytes = max(1, units.parse_size(str(size)))
+        size_bytes = max(1, *(units.parse_size(str(size)) for size in sizes))
     except InputError:
         # A law of sizes, or a mistake that is reported where the campaign is checked.
         return COUNT
@@ -377,7 +415,7 @@ def _weight(text: str) -> Any:
 
 
 def _with_flag(mistake: Mistake) -> Mistake:
-    key = mistake.key
+    key = re.sub(r"^sweep\.(\w+)\.\d+$", lambda match: SHORT_KEYS[match[1]], mistake.key)
     if match := re.fullmatch(r"phases\.\d+\.(.+)", key):
         inner = match[1]
         key = _PHASE_FLAGS.get(inner) or ("OPERATION" if inner.startswith("mix") else key)

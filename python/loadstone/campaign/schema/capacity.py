@@ -70,9 +70,10 @@ class Capacity(BaseModel):
         default=60_000_000_000, alias="trial", description="Measured length of a deciding trial."
     )
     coarse_trial_ns: PositiveDuration = Field(
-        default=10_000_000_000,
+        default_factory=lambda given: min(10_000_000_000, given.get("trial_ns", 10_000_000_000)),
         alias="coarse_trial",
-        description="Measured length of a trial that only narrows the loads.",
+        description="Measured length of a trial that only narrows the loads; 10s, or that of trial "
+        "if it is shorter, when absent.",
     )
     majority_of: PositiveCount = Field(
         default=3, description="Trials by whose majority a load passes or fails."

@@ -237,7 +237,11 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
         ),
     ]
     rests = f", with rests of {units.format_duration(cost.pauses_ns)}" if cost.pauses_ns else ""
-    least = units.format_duration(cost.time_ns_min) if cost.time_ns_min else "what requests take"
+    least = (
+        units.format_duration(cost.time_ns_min)
+        if cost.time_ns_min
+        else "unknown without a rate (loadstone run --assume-rate)"
+    )
     lines.append(("time, at least", least + rests))
     if cost.time_ns is not None:
         lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))

@@ -11,10 +11,14 @@ There are as many objects as fit into 1 GiB, 16 to 10,000; a put alone writes ne
 16 GiB, and then the same again. Puts before other operations, and deletes, go over the objects
 once.
 
+Several values with commas between them, of -t, -s, -b and --rate, are a sweep: every combination
+is measured, with as many objects as fit of the largest size.
+
 \b
 Examples:
   loadstone bench get http://127.0.0.1:9000 --blocks
   loadstone bench put,get,delete s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000
+  loadstone bench put,get http://127.0.0.1:9000 -t 1,4,16 -s 4KiB,1MiB
   loadstone bench get swift+http://10.0.0.5:5000/v3 -t 250 -s 1MiB -n 10000 -i 3 -b 100
   loadstone bench mixed http://minio{1...4}:9000 -t 32 -d 5m
   loadstone bench sessions s3+http://rgw:7480 -t 8 -s 100KiB
@@ -41,7 +45,7 @@ def command(
     operation: Annotated[str, typer.Argument(help="What to do.")],
     target: Annotated[str, typer.Argument(help="Where to.")],
     threads: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--threads",
             "--concurrent",
@@ -49,12 +53,14 @@ def command(
             "-t",
             "-C",
             "-c",
-            help="Requests in flight; 16 without it and --rate.",
+            help="Requests in flight; 16 without it and --rate. Several sweep: 1,4,16.",
         ),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", "--obj.size", "-s", help="Object size, as 1M; 4KiB without it."),
+        typer.Option(
+            "--size", "--obj.size", "-s", help="Object size, as 1M; 4KiB without it. Several sweep."
+        ),
     ] = None,
     count: Annotated[
         str | None,
