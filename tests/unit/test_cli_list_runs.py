@@ -29,3 +29,12 @@ def test_runs_are_listed_with_what_they_are_and_a_damaged_one_is_named(
 
 def test_a_folder_without_runs_is_an_error(tmp_path: Path) -> None:
     assert cli.main(["list", "runs", str(tmp_path)]) == 1
+
+
+def test_the_newest_run_is_listed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, started in (("old", "2026-01-01T00:00:00Z"), ("new", "2026-02-01T00:00:00Z")):
+        folder = Folder(tmp_path / name, "campaign", 4)
+        folder.close(campaign={"name": "campaign"}, campaign_file="", started=started)
+    assert cli.main(["list", "runs", str(tmp_path)]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split()[0] for row in rows] == ["2026-02-01", "2026-01-01"]

@@ -62,16 +62,23 @@ def test_a_layout_that_a_report_has_not_is_refused_and_not_passed_over(
     assert main(["report", run, "-f", form, "--table", "none", "-o", str(path)]) == 0
 
 
-@pytest.mark.parametrize("suffix", ["html", "md", "json", "csv", "yaml"])
+@pytest.mark.parametrize("suffix", ["html", "htm", "md", "json", "csv", "yaml"])
 def test_the_ending_of_a_file_tells_its_format(run: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{suffix}"
     assert main(["report", run, "-o", str(path)]) == 0
     text = path.read_text()
     if suffix == "json":
         assert json.loads(text)["iterations"]
-    assert text.startswith("<!doctype html>") == (suffix == "html")
+    assert text.startswith("<!doctype html>") == (suffix in ("html", "htm"))
     assert main(["report", "published:cern", "-o", str(tmp_path / "p.html")]) == 0
     assert (tmp_path / "p.html").read_text().startswith("<!doctype html>")
+
+
+def test_an_ending_of_no_report_is_refused(run: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pdf"
+    assert main(["report", run, "-o", str(path)]) == 1
+    assert not path.exists()
+    assert main(["report", run, "-f", "json", "-o", str(path)]) == 0
 
 
 def test_charts_are_no_one_file(run: str, tmp_path: Path) -> None:

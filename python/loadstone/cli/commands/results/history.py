@@ -94,7 +94,10 @@ def command(
     else:
         write_files({output: shown}, may_overwrite=overwrite)
         print(f"written: {output}", file=sys.stderr)
-    if check and any(trend.is_regressed(recent) for trend in found.trends):
+    regressed = [trend for trend in found.trends if trend.is_regressed(recent)]
+    if check and regressed:
+        names = "; ".join(f"{trend.name} {metric_words(trend.metric)}" for trend in regressed)
+        print(plain(f"worse within {recent} runs: {names}"), file=sys.stderr)
         raise typer.Exit(exit_code.WORSE)
 
 

@@ -75,7 +75,7 @@ def _first_line(documented: object) -> str:
 
 
 def _print_runs(folder: Path) -> None:
-    """Print the runs in a folder, the newest last; one that cannot be read is named as such."""
+    """Print the runs in a folder, the newest first; one that cannot be read is named as such."""
     from loadstone.results.layout import MANIFEST, read_manifest
 
     found = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
@@ -93,7 +93,7 @@ def _print_runs(folder: Path) -> None:
         trials = len(manifest.get("plan") or ())
         state = str(manifest.get("state") or "")
         rows.append((started, plain(str(name)), plain(state), f"{trials:,}", plain(str(path))))
-    print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows))
+    print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows, reverse=True))
 
 
 def _print_driver(name: str) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # What most people mean by the name of a report.
 ALIASES = {"text": "terminal", "md": "markdown"}
+SUFFIXES = {".htm": ".html"}
 
 
 def command(
@@ -150,10 +151,11 @@ def _print_accounts(
 
 
 def _form_of(output: Path | None) -> str:
-    """Return the report that a file's ending stands for; the tables of a terminal otherwise."""
+    """Return the report that a file's ending stands for; the tables of a terminal without one."""
     from loadstone.report import REPORTS
 
     suffix = output.suffix.lower() if output is not None else ""
+    suffix = SUFFIXES.get(suffix, suffix)
     for report in REPORTS.values():
         if report.suffix == suffix:
             if report.is_folder:
@@ -162,4 +164,8 @@ def _form_of(output: Path | None) -> str:
                     f"name a folder to put them in: -f {report.name} -o DIR",
                 )
             return report.name
+    if suffix:
+        known = dict.fromkeys(one.suffix for one in REPORTS.values() if one.suffix)
+        allowed = f"an ending of a report: {', '.join(known)}; or another with -f"
+        raise InputError.of_value(str(output), allowed)
     return "terminal"
