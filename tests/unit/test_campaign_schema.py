@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from loadstone.campaign.schema.dataset import Dataset, read_size_law
 from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
 from loadstone.campaign.schema.phase import Load, Phase
 from loadstone.errors import InputError
+from loadstone.report.tables.published.templates import TABLES
 from tests.unit.campaign_mistakes import is_told, names
 
 ROOT = Path(__file__).parents[2]
@@ -214,6 +216,7 @@ def test_two_phases_with_one_name_are_refused() -> None:
         ({"schedule": {"times": ["8:00"]}}, ("schedule.times.0", '"8:00" ->', '"08:00"')),
         ({"workloads": [{"name": "a"}, {"name": "a"}]}, ("workloads.1.name", '"a" ->', "differ")),
         ({"report": {"labels": {"x": "X"}}}, ("report.labels.x", '"x" ->', "target", ": s")),
+        ({"report": {"table": "cern", "labels": {"m5": "GP"}}}, ("report.labels.m5",)),
         ({"on_error": "retry"}, ("on_error", '"retry" ->', "continue, stop")),
         ({"sweep": {"size": []}}, ("sweep.size", "no values ->")),
     ],
@@ -222,6 +225,18 @@ def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
     change: dict[str, Any], told: tuple[str, ...]
 ) -> None:
     assert is_told(refused(Campaign, {**WHOLE, **change}), *told)
+
+
+def test_labels_of_the_table_of_clients_may_name_their_kinds() -> None:
+    report = {"table": "datasafe", "labels": {"m5": "GP", "c5n": "CO"}}
+    campaign = Campaign.model_validate({**WHOLE, "report": report})
+    assert campaign.report.labels == {"m5": "GP", "c5n": "CO"}
+
+
+def test_the_reference_names_every_layout_that_a_report_can_have() -> None:
+    lines = (REFERENCE / "campaign.md").read_text(encoding="utf-8").splitlines()
+    (row,) = [line for line in lines if line.startswith("| `table` |")]
+    assert set(re.findall(r"`(\w+)`", row)) == {"table", *TABLES}
 
 
 def test_the_published_schema_is_the_one_of_this_code() -> None:

@@ -44,6 +44,10 @@ from loadstone.errors import InputError, shown
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+TABLE_OF_CLIENTS = "datasafe"
+"""The layout whose labels may also name kinds of clients, such as m5 of m5.large."""
+
+
 def _is_size(text: str) -> bool:
     try:
         units.parse_size(text)
@@ -197,7 +201,9 @@ class ReportOptions(BaseModel):
         default=None, description="The table's head cell; {NAME} stands for a parameter."
     )
     labels: dict[str, str] = Field(
-        default={}, description="Other words in tables for targets, sizes and what facts say."
+        default={},
+        description="Other words in tables for targets, sizes and what facts say; with the table"
+        " datasafe, for kinds of clients too.",
     )
     decimal_comma: Flag = Field(default=False, description="Write means with a decimal comma.")
     spread: Literal["seconds", "trials"] = Field(
@@ -325,7 +331,8 @@ class Campaign(WorkloadKeys):
                 allowed=f"a target, a size, or what a fact of one says: {listed(sorted(titled))}",
             )
             for name in self.report.labels
-            if name not in titled and not _is_size(name)
+            # The kinds of clients that this table names too come with the report's command line.
+            if self.report.table != TABLE_OF_CLIENTS and name not in titled and not _is_size(name)
         ]
         names = [workload.name for workload in self.workloads]
         mistakes += [
