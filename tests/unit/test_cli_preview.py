@@ -70,3 +70,22 @@ def test_values_that_do_not_fit_are_left_out_in_the_middle(
     assert len(threads) <= 80
     assert threads.startswith("threads  50 × 101, 102,")
     assert threads.endswith(", …, 150")
+
+
+def test_loads_and_ends_span_from_the_least_to_the_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(
+        """\
+name: spans
+targets: {a: {driver: "null"}}
+dataset: {objects: 12, size: 1KiB}
+phases:
+  - {name: get, op: get, requests: 100}
+sweep: {threads: [2, 9, 10], phases.get.requests: [2664, 10536, 900, 21032]}
+"""
+    )
+    assert cli.main(["run", str(file), "--dry-run"]) == 0
+    (row,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("get ")]
+    assert re.findall(r"([\d,]+) (?:requests )?… ([\d,]+)", row) == [("2", "10"), ("900", "21,032")]

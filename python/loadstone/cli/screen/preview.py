@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import re
 import sys
 import textwrap
 from collections import Counter
@@ -113,11 +112,12 @@ def _print_phases(measured: Sequence[PlannedTrial]) -> None:
         phases.setdefault(planned.phase, []).append(planned)
     rows = []
     for name, trials in list(phases.items())[:PHASES_SHOWN]:
-        loads = dict.fromkeys(_load(planned) for planned in trials)
-        ends = dict.fromkeys(_end(one.document, is_search=one.is_search) for one in trials)
         does = dict.fromkeys(_does(planned.document) for planned in trials)
-        ordered = sorted(loads, key=_leading_number)
-        rows.append((name, *map(_span, (does, ordered, ends)), units.format_count(len(trials))))
+        # By number: a plan shuffles its cases, and "10,536" comes before "2,664" as text.
+        loads = sorted({(_load_number(planned), _load(planned)) for planned in trials})
+        ends = sorted({(_end_numbers(planned), _end(planned)) for planned in trials})
+        columns = (does, [load for _, load in loads], [end for _, end in ends])
+        rows.append((name, *map(_span, columns), units.format_count(len(trials))))
     print_table(("phase", "does", "load", "ends", "trials"), rows)
     if len(phases) > len(rows):
         print(f"and {units.counted(len(phases) - len(rows), 'phase')} more")
@@ -125,13 +125,8 @@ def _print_phases(measured: Sequence[PlannedTrial]) -> None:
 
 def _span(values: Iterable[str]) -> str:
     """Return a value, or what several are between."""
-    found = list(values)
-    return found[0] if len(found) == 1 else f"{found[0]} … {found[-1]}"
-
-
-def _leading_number(text: str) -> float:
-    found = re.match(r"[\d.]+", text)
-    return float(found[0]) if found else 0.0
+    ordered = list(values)
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} … {ordered[-1]}"
 
 
 def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
@@ -206,7 +201,7 @@ def _print_trials(trials: Sequence[PlannedTrial], varied: Mapping[str, Sequence[
                 str(document["round"]),
                 str(document["block"]),
                 _load(planned),
-                _end(document, is_search=planned.is_search),
+                _end(planned),
                 pause,
             )
         )
@@ -223,6 +218,15 @@ def _load(planned: PlannedTrial) -> str:
         return _search_load(planned.document)
     load = planned.document.get("load") or {}
     return str(load.get("clients") or (f"{load['rate_per_s']:g}/s" if load else ""))
+
+
+def _load_number(planned: PlannedTrial) -> float:
+    """Return the threads or the requests a second of a load, where a search begins."""
+    if planned.is_search:
+        loads = planned.document["search"]["loads"]
+        return loads["low"] or loads["start"] or 0
+    load = planned.document.get("load") or {}
+    return load.get("clients") or load.get("rate_per_s") or 0
 
 
 def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
@@ -293,8 +297,16 @@ def _search_load(document: TrialDocument) -> str:
     return f"{ends[0]} to {ends[1]}{per}"
 
 
-def _end(document: TrialDocument, *, is_search: bool) -> str:
-    if is_search:
+def _end_numbers(planned: PlannedTrial) -> tuple[int, int]:
+    """Return the requests and the nanoseconds that end a trial, 0 for an end that it lacks."""
+    stop, iterations = planned.document["stop"], planned.document.get("iterations", 1)
+    requests, duration_ns = stop.get("requests") or 0, stop.get("duration_ns") or 0
+    return requests * iterations, duration_ns * iterations
+
+
+def _end(planned: PlannedTrial) -> str:
+    document = planned.document
+    if planned.is_search:
         return _search_end(document)
     stop = document["stop"]
     parts = []
