@@ -282,12 +282,16 @@ def test_a_fill_that_is_stopped_is_cleaned(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def recorded(tmp_path: Path, rates: Mapping[int, int], found: Mapping[int, float]) -> Any:
+def recorded(
+    tmp_path: Path, rates: Mapping[int, int], found: Mapping[int, float], *, blocks: int = 1
+) -> Any:
     folder = Folder(tmp_path / "run", "filled", seconds=3)
-    for number, (level, rate) in enumerate(rates.items(), start=1):
-        document = trial(number, "a", "get")
+    levels = [(block, *level) for block in range(1, blocks + 1) for level in rates.items()]
+    for number, (block, level, rate) in enumerate(levels, start=1):
+        document = trial(number, "a", "get", block=block)
         document["case"]["parameters"] |= {"fill_percent": level}
-        folder.add(document, rate)
+        # Blocks differ by a few percent, as repeated trials do.
+        folder.add(document, round(rate * (1 + number % 3 / 50)))
     run = read_run(folder.close(campaign={"name": "f", "targets": {"a": {}}}, campaign_file=""))
     for record in run.records:
         level = record.trial["case"]["parameters"]["fill_percent"]
@@ -299,16 +303,27 @@ def recorded(tmp_path: Path, rates: Mapping[int, int], found: Mapping[int, float
 def test_a_store_that_declines_is_a_finding_and_a_steady_one_a_note(tmp_path: Path) -> None:
     levels = {0: 0.01, 30: 0.3, 60: 0.61}
     (tmp_path / "falls").mkdir()
-    falls = recorded(tmp_path / "falls", {0: 500, 30: 450, 60: 300}, levels).findings
+    rates = {0: 500, 30: 450, 60: 300}
+    falls = recorded(tmp_path / "falls", rates, levels, blocks=5).findings
     (share,) = falls["slower-when-fuller"].evidence
     assert share.value == pytest.approx(0.6, rel=0.05)
-    for fact in ("60 %", "0 %", "0.60"):
+    for fact in ("60 %", "0 %", "95 % CI", "5 trials"):
         assert fact in falls["slower-when-fuller"].statement
+    assert "fill-and-rate" not in falls
     assert "fill-missed" not in falls
     (tmp_path / "holds").mkdir()
-    holds = recorded(tmp_path / "holds", {0: 500, 30: 500, 60: 499}, levels).findings
+    holds = recorded(tmp_path / "holds", {0: 500, 30: 500, 60: 499}, levels, blocks=5).findings
     assert "slower-when-fuller" not in holds
     assert "fill-and-rate" in holds
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_no_decline_is_claimed_of_too_few_trials(tmp_path: Path, blocks: int) -> None:
+    levels = {0: 0.01, 60: 0.6}
+    findings = recorded(tmp_path, {0: 500, 60: 300}, levels, blocks=blocks).findings
+    assert "slower-when-fuller" not in findings
+    (share,) = findings["fill-and-rate"].evidence
+    assert share.value == pytest.approx(0.6, rel=0.05)
 
 
 def test_a_store_that_is_not_as_full_as_it_is_said_to_be_is_a_finding(tmp_path: Path) -> None:

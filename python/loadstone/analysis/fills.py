@@ -1,19 +1,25 @@
 """How full a store was: whether it was as full as it was to be, and what it does when fuller."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from loadstone import units
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
+from loadstone.analysis.accounts.comparison import ALPHA, TRIALS_MIN
+from loadstone.analysis.accounts.in_turns import ratio_of
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
 from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, t_p
+from loadstone.analysis.statistics.significance import holm
 
 MISSED = 0.02
 """A share of the store by which a level may be missed: what is measured takes room, too."""
 
 DECLINES = 0.95
+"""A ratio of rates from which a store is not called slower, however sure it is."""
 
 
 def find_missed(seen: Seen) -> Iterator[Finding]:
@@ -39,51 +45,116 @@ def find_missed(seen: Seen) -> Iterator[Finding]:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decline:
+    """The trials of one case at its least level and at its greatest, and the ratio of the two."""
+
+    emptiest: Sequence[Measurement]
+    fullest: Sequence[Measurement]
+    ratio: Ratio
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """The geometric mean of either, in requests per second."""
+        first, last = ([one.value for one in own] for own in (self.emptiest, self.fullest))
+        return geometric_mean(first), geometric_mean(last)
+
+    @property
+    def trials(self) -> int:
+        """The trials of the level that has fewer."""
+        return min(self.ratio.n_a, self.ratio.n_b)
+
+    @property
+    def is_testable(self) -> bool:
+        """Tell whether the case was repeated often enough, and all of it is valid."""
+        standings = {one.standing for one in (*self.emptiest, *self.fullest)}
+        return self.trials >= TRIALS_MIN and standings == {"valid"}
+
+
 def declines(account: Account) -> Iterator[Finding]:
-    """State what the fullest store did, over the emptiest, of each target."""
+    """State the rate of the fullest store over that of the emptiest, of each target.
+
+    A decline is claimed of cases with `TRIALS_MIN` trials or more at both levels, by the p of their
+    ratio's interval after Holm's correction; of others the ratio is noted only.
+    """
     for name in (PERCENT, BYTES):
-        by_target: dict[str, list[tuple[Measurement, Measurement]]] = {}
-        for cells in _by_level(account, name):
-            if _level(cells[0], name) < _level(cells[-1], name) and cells[0].value > 0:
-                by_target.setdefault(cells[0].target, []).append((cells[0], cells[-1]))
-        for target, pairs in by_target.items():
-            ratios = [last.value / first.value for first, last in pairs]
-            first, last = min(pairs, key=lambda pair: pair[1].value / pair[0].value)
-            ends = [describe_parameter(name, one.parameters[name]) for one in (first, last)]
-            mean = math.exp(sum(math.log(one) for one in ratios if one) / len(ratios))
-            least = min(ratios)
-            several = f" ({least:.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
-            yield Finding(
-                rule="slower-when-fuller" if least < DECLINES else "fill-and-rate",
-                statement=f"{target}, {ends[1]} over {ends[0]}: {mean:.2f} of the rate{several}"
-                f" in {len(ratios)} cases, least {describe_case(last, (name, 'round'))}:"
-                f" {first.value:g} to {last.value:g}",
-                evidence=tuple(
-                    Evidence(
-                        metric=f"rate, {ends[1]} / {ends[0]}",
-                        value=one.value / other.value,
-                        threshold=DECLINES,
-                        place=f"{other.place}; {one.place}",
-                    )
-                    for other, one in pairs
-                ),
-                cases=tuple(describe_case(one) for _, one in pairs),
+        by_target: dict[str, list[_Decline]] = {}
+        for one in _of_ends(account, name):
+            by_target.setdefault(one.emptiest[0].target, []).append(one)
+        for target, cases in by_target.items():
+            tested = [one for one in cases if one.is_testable]
+            p_values = holm([_p(one.ratio) for one in tested])
+            slower = [
+                one
+                for one, p in zip(tested, p_values, strict=True)
+                if p < ALPHA and one.ratio.ratio < DECLINES
+            ]
+            yield _finding(target, name, slower or cases, is_claim=bool(slower))
+
+
+def _finding(target: str, name: str, cases: Sequence[_Decline], *, is_claim: bool) -> Finding:
+    least = min(cases, key=lambda one: one.ratio.ratio)
+    first, last = least.emptiest[0], least.fullest[0]
+    ends = [describe_parameter(name, one.parameters[name]) for one in (first, last)]
+    before, after = least.rates
+    words = f"{target}, {ends[1]} over {ends[0]}: {least.ratio.ratio:.2f} of the rate"
+    if len(cases) > 1:
+        ratios = [one.ratio.ratio for one in cases]
+        words = (
+            f"{target}, {ends[1]} over {ends[0]}: {geometric_mean(ratios):.2f} of the rate,"
+            f" the mean of {len(cases)} cases; the greatest ratio is {max(ratios):.2f}, the least"
+            f" {least.ratio.ratio:.2f}"
+        )
+    if is_claim:
+        why = f"95 % CI {least.ratio.low:.2f}-{least.ratio.high:.2f}, {least.trials} trials"
+    elif least.trials < TRIALS_MIN:
+        trials = units.counted(least.trials, "trial")
+        why = f"no claim: {trials} of a level, {TRIALS_MIN} are needed"
+    else:
+        why = "no case is slower beyond chance"
+    where = describe_case(last, (name, "round"))
+    return Finding(
+        rule="slower-when-fuller" if is_claim else "fill-and-rate",
+        statement=f"{words} ({where}: {before:.4g} to {after:.4g}/s; {why})",
+        evidence=tuple(
+            Evidence(
+                metric=f"rate, {ends[1]} / {ends[0]}",
+                value=one.ratio.ratio,
+                threshold=DECLINES,
+                place=f"{one.fullest[0].place}; {one.emptiest[0].place}",
             )
+            for one in cases
+        ),
+        cases=tuple(describe_case(one.fullest[0], ("round",)) for one in cases),
+    )
 
 
-def _level(measurement: Measurement, name: str) -> float:
-    return float(measurement.parameters[name] or 0)
+def _p(ratio: Ratio) -> float:
+    p = t_p(ratio)
+    return 1.0 if p is None else p
 
 
-def _by_level(account: Account, name: str) -> Iterator[list[Measurement]]:
-    """Return the rates that differ in the level alone, the emptiest first."""
-    known = [one for one in account.of(RATE) if isinstance(one.parameters.get(name), (int, float))]
-    groups = grouped(
+def _of_ends(account: Account, name: str) -> Iterator[_Decline]:
+    """Return each case at its least level and its greatest; what is void has no ratio."""
+    known = [
+        one
+        for one in account.of(RATE)
+        if isinstance(one.parameters.get(name), (int, float))
+        and one.value > 0
+        and one.standing != "void"
+    ]
+    cases = grouped(
         known,
         lambda one: (
-            one.target, one.workload, one.operation, one.round,
-            tuple(sorted((k, v) for k, v in one.parameters.items() if k != name)),
+            one.target,
+            tuple(part for part in one.case_over_rounds if part[0] != name),
         ),
-    )  # fmt: skip
-    for cells in groups.values():
-        yield sorted(cells, key=lambda one: _level(one, name))
+    )
+    for trials in cases.values():
+        levels: dict[float, list[Measurement]] = {}
+        for one in trials:
+            levels.setdefault(float(one.parameters[name] or 0), []).append(one)
+        emptiest, fullest = levels[min(levels)], levels[max(levels)]
+        if emptiest is not fullest:
+            ratio = ratio_of(emptiest, fullest, is_one_run=bool(account.run))
+            yield _Decline(emptiest=emptiest, fullest=fullest, ratio=ratio)
