@@ -81,6 +81,15 @@ def test_where_ports_are_used_again_more_is_possible() -> None:
     assert len(said(per_request(load), own_host)) == 1
 
 
+def test_ports_that_rest_hold_up_only_where_they_are_not_used_again() -> None:
+    crowded = replace(HOST, time_wait=28_300, tcp_tw_reuse=2)
+    (text,) = said(per_request("{threads: 64}"), crowded, certain=False)
+    assert "requests/s" not in text
+    local = per_request("{threads: 64}", endpoint="http://127.0.0.1:9000")
+    (text,) = said(local, crowded, certain=False)
+    assert "28,232 requests/s" in text
+
+
 def test_an_unknown_rate_is_a_worry_and_no_refusal() -> None:
     found = per_request("{threads: 64}")
     assert said(found, HOST) == []

@@ -1,5 +1,7 @@
 """The client's own limits: what its host's counters say against it, and what clears it."""
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone._loadgen import Table
@@ -179,6 +181,27 @@ def test_ports_count_by_what_this_process_opened_beyond_its_clients() -> None:
     slow = {**kept, "iterations": [long]}
     assert flags(PORTS, **{**slow, "connections_opened": 1710}) == set()
     assert flags(PORTS, **{**slow, "connections_opened": 9000}) == {"INSTRUMENT_SOCKETS"}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reuse", "rests"),
+    [
+        ("http://127.0.0.1:9000", 2, False),
+        ("http://127.0.0.1:9000", None, False),
+        ("http://127.0.0.1:9000", 0, True),
+        ("http://store:9000", 2, True),
+        ("http://store:9000", None, True),
+        ("http://store:9000", 1, False),
+    ],
+)
+def test_ports_that_the_kernel_uses_again_after_a_second_do_not_run_out(
+    endpoint: str, reuse: float | None, rests: bool
+) -> None:
+    seen = record(clients=10, connections_opened=1_710)
+    target = {"name": "a", "driver": "s3", "settings": {"endpoints": [endpoint]}}
+    seen = replace(seen, trial={**seen.trial, "target": target})
+    setting = [("sockets", "tcp", "tcp_tw_reuse", reuse, 0.0)] if reuse is not None else []
+    assert ("INSTRUMENT_SOCKETS" in limits_of(seen, table(PORTS, *setting))) == rests
 
 
 def test_a_store_that_closes_each_connection_is_named_and_takes_no_port_of_the_client() -> None:

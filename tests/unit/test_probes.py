@@ -85,7 +85,9 @@ def test_free_ports_are_the_range_without_those_in_use(kernel: Path) -> None:
     put(kernel, "/proc/net/sockstat", sockstat)
     put(kernel, "/proc/net/sockstat6", "TCP6: inuse 2\n")
     put(kernel, "/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+    put(kernel, "/proc/sys/net/ipv4/tcp_tw_reuse", "1\n")
     found = values(sockets.Sockets())
+    assert found["tcp", "tcp_tw_reuse"] == 1
     assert found["tcp", "in_use"] == 42
     assert found["tcp", "time_wait"] == 1000
     assert found["tcp", "ports"] == 28_232

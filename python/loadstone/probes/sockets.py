@@ -7,8 +7,29 @@ milliseconds a thousand sockets and would disturb what is measured.
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from loadstone.probes.proc import AbsentError, KernelFile, open_existing
+
+TIME_WAIT_S = 60
+TIME_WAIT_REUSED_S = 1
+"""How long the kernel keeps a port after its connection, and with tcp_tw_reuse."""
+
+TCP_TW_REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
+TCP_TW_REUSE_USUAL = 2
+"""Linux's default since 4.19, for hosts that do not tell theirs: on loopback alone."""
+
+
+def port_rest_s(tcp_tw_reuse: int, *, is_loopback: bool) -> int:
+    """Return for how many seconds a local port rests after a connection that this host closed."""
+    is_reused = tcp_tw_reuse == 1 or (tcp_tw_reuse == 2 and is_loopback)
+    return TIME_WAIT_REUSED_S if is_reused else TIME_WAIT_S
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address, or a URL of one, never leaves its host, as far as it shows."""
+    host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class Sockets:
@@ -23,6 +44,9 @@ class Sockets:
         self._range: KernelFile | None = None
         with contextlib.suppress(AbsentError):
             self._range = KernelFile("/proc/sys/net/ipv4/ip_local_port_range")
+        self._reuse: KernelFile | None = None
+        with contextlib.suppress(AbsentError):
+            self._reuse = KernelFile(str(TCP_TW_REUSE))
 
     def read(self) -> Iterator[tuple[str, str, float]]:
         counts = {"inuse": 0, "orphan": 0, "tw": 0, "alloc": 0, "mem": 0}
@@ -37,6 +61,8 @@ class Sockets:
         yield "tcp", "orphaned", float(counts["orphan"])
         yield "tcp", "allocated", float(counts["alloc"])
         yield "tcp", "memory_pages", float(counts["mem"])
+        if self._reuse is not None:
+            yield "tcp", "tcp_tw_reuse", float(self._reuse.read())
         if self._range is None:
             return
         first, last = (int(word) for word in self._range.read().split())
@@ -49,5 +75,6 @@ class Sockets:
     def close(self) -> None:
         for file in self._files.values():
             file.close()
-        if self._range is not None:
-            self._range.close()
+        for setting in (self._range, self._reuse):
+            if setting is not None:
+                setting.close()

@@ -12,7 +12,6 @@ connections it opened, the pages it waited for) can be what filled the resource.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.measured.samples import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.documents.summary import Summary
+from loadstone.probes.sockets import TCP_TW_REUSE_USUAL, is_loopback, port_rest_s
 from loadstone.results.record import Record
 
 Numbers = NDArray[np.float64]
@@ -42,7 +42,6 @@ NIC_PASSED = 1.05
 OWN_TRAFFIC = 0.5
 FOREIGN_BUSY = 0.10
 SOCKETS_USED = 0.80
-TIME_WAIT_S = 60
 FRAME_BYTES = 1500
 
 PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
@@ -132,11 +131,12 @@ def is_on_own_host(record: Record) -> bool:
     if isinstance(seen, bool):
         return seen
     # Older records do not say; loopback shows it.
+    return any(map(is_loopback, _addresses(record)))
+
+
+def _addresses(record: Record) -> Sequence[str]:
     target = record.trial.get("target") or {}
-    facts = facts_of(str(target.get("driver")))
-    addresses = addresses_of(facts, target.get("settings") or {})
-    hosts = [urlsplit(one).hostname or "" for one in addresses]
-    return any(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
+    return addresses_of(facts_of(str(target.get("driver"))), target.get("settings") or {})
 
 
 def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -323,7 +323,7 @@ def _receives_most(record: Record, lines: Lines, host: str) -> bool:
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
-    # A port is free again after a minute; clients that keep their connections need one each. Where
+    # A port rests before it is free again; clients that keep their connections need one each. Where
     # they should be kept, it is the store that closes them, and the wait for the port is its own.
     is_closed_here = record.trial.get("connections") == "per_request"
     spare = (record.summary.get("connections_opened") or 0) - (record.summary.get("clients") or 0)
@@ -334,7 +334,7 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
     destinations = max(1, len(endpoints)) if isinstance(endpoints, list) else 1
     for line in lines.get(("sockets", "ports"), ()) if is_closed_here else ():
         ports = float(line.values.max()) * destinations
-        used = spare * min(1.0, TIME_WAIT_S / whole_s) if whole_s else 0.0
+        used = spare * min(1.0, _port_rest_s(record, lines, line.host) / whole_s) if whole_s else 0
         if ports and used >= SOCKETS_USED * ports:
             yield _evidence(
                 "ports of connections that this process opened and closed, of all",
@@ -346,6 +346,20 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
     for kind in ("no_ports", "no_descriptors"):
         if kind in examples:
             yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
+
+
+def _port_rest_s(record: Record, lines: Lines, host: str) -> int:
+    """Return for how many seconds a port of a host rests; older records do not say its setting."""
+    settings = [
+        float(line.values.max())
+        for line in lines.get(("sockets", "tcp_tw_reuse"), ())
+        if line.host == host
+    ]
+    addresses = _addresses(record)
+    return port_rest_s(
+        int(max(settings, default=TCP_TW_REUSE_USUAL)),
+        is_loopback=bool(addresses) and all(map(is_loopback, addresses)),
+    )
 
 
 LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from loadstone.campaign.drivers import facts_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
+from loadstone.probes import sockets
 
 if TYPE_CHECKING:
     # An agent tells its host's limits, and plans nothing.
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 PROC = Path("/proc")
 SPARE_DESCRIPTORS = 64
 """What a load generator needs beside its connections; the same number as in limits.rs."""
-
-TIME_WAIT_S = 60
-TIME_WAIT_REUSED_S = 1
-"""How long the kernel keeps a port after its connection, and with tcp_tw_reuse."""
 
 _PORTS_USUAL = (32_768, 60_999)
 
@@ -42,8 +39,7 @@ class Limits:
 
     def rest_s(self, *, is_loopback: bool) -> int:
         """Return for how long a port rests after its connection."""
-        is_reused = self.tcp_tw_reuse == 1 or (self.tcp_tw_reuse == 2 and is_loopback)
-        return TIME_WAIT_REUSED_S if is_reused else TIME_WAIT_S
+        return sockets.port_rest_s(self.tcp_tw_reuse, is_loopback=is_loopback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +74,7 @@ class Shortage:
 def read_limits() -> Limits:
     """Return what this host has; where it does not tell, the usual is taken."""
     first, last = _numbers("sys/net/ipv4/ip_local_port_range", 2) or _PORTS_USUAL
-    reuse = _numbers("sys/net/ipv4/tcp_tw_reuse", 1) or (2,)
+    reuse = _numbers("sys/net/ipv4/tcp_tw_reuse", 1) or (sockets.TCP_TW_REUSE_USUAL,)
     return Limits(
         # The load generator lifts its soft limit to the hard one.
         descriptors=_descriptors(),
@@ -161,20 +157,23 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
     """Look at connections that are opened for one request each: their ports rest afterwards."""
     for one in sorted(demands, key=lambda one: -(one.rate_per_s or 0)):
         rest_s = limits.rest_s(is_loopback=one.is_loopback)
-        # Those that rest now may all be of the endpoint that is asked next.
-        free = max(0, limits.ports - limits.time_wait) * one.endpoints
+        # Those that rest now may all be of the endpoint that is asked next; ports that the kernel
+        # uses again after a second hold nothing up.
+        resting = limits.time_wait if rest_s == sockets.TIME_WAIT_S else 0
+        free = max(0, limits.ports - resting) * one.endpoints
         if not one.is_per_request or (one.requests is not None and one.requests <= free):
             continue
         endpoints = f"{one.endpoints} endpoint{'s' * (one.endpoints > 1)}"
         sum_of_ports = (
-            f"({limits.ports:,} local ports - {limits.time_wait:,} in TIME_WAIT) × {endpoints}"
-            f" = {free:,}"
+            f"({limits.ports:,} local ports - {resting:,} in TIME_WAIT) × {endpoints} = {free:,}"
         )
         if one.rate_per_s is None:
+            rate = round(free / rest_s)
+            when = f"above {rate:,} requests/s" if rate else "until those are free"
             yield Shortage(
                 text=(
                     f"{_name(one)}: one connection for each request: {sum_of_ports}, each of which"
-                    f" may rest {rest_s} s: above {free / rest_s:,.0f} requests/s ports may run out"
+                    f" may rest {rest_s} s: {when} ports may run out"
                 ),
                 hint="keep connections open, or limit the rate",
                 is_certain=False,
@@ -210,17 +209,13 @@ def demand_of(document: TrialDocument) -> Demand:
         # The steps of a search are not planned yet; each is looked at when its turn comes.
         clients=(load.get("clients_max") if is_open else load.get("clients")) or 0,
         endpoints=max(1, len(addresses)),
-        is_loopback=all(_is_loopback(str(address)) for address in addresses),
+        is_loopback=bool(addresses)
+        and all(sockets.is_loopback(str(address)) for address in addresses),
         is_per_request=document.get("connections") == "per_request",
         requests=None if requests is None else requests * document.get("iterations", 1),
         rate_per_s=load.get("rate_per_s") if is_open else document.get("rate_limit_per_s"),
         duration_s=None if duration_ns is None else duration_ns / 1e9,
     )
-
-
-def _is_loopback(address: str) -> bool:
-    host = address.partition("://")[2] or address
-    return host.startswith(("127.", "localhost", "[::1]"))
 
 
 def _name(one: Demand) -> str:
