@@ -116,6 +116,15 @@ pub(crate) trait Client: 'static {
         Ok(Standing::Unseen)
     }
 
+    /// Tells whether a bucket is known not to be there after its making has failed. Changes nothing:
+    /// it claims no foreign one. A driver that cannot tell, or has told with the failure, says no.
+    ///
+    /// # Errors
+    /// The target did not answer as it must.
+    async fn is_bucket_absent(&mut self, _bucket: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Makes sure that a bucket is there and may be written to, and marks it if it made it.
     ///
     /// # Errors

@@ -383,6 +383,15 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
     Ok(Standing::Foreign)
 }
 
+/// Tells whether a place is not there. Unlike [`look`] it claims nothing: what answers late may be
+/// a place that the run itself has just made, and a claim would make it look like another's.
+///
+/// # Errors
+/// The target did not answer as it must.
+pub(crate) async fn is_absent<P: Places>(places: &mut P, place: &str) -> Result<bool, Error> {
+    Ok(places.look(place).await? == Look::Absent)
+}
+
 /// Makes sure that nothing of the dataset's is in a foreign place but what our runs wrote.
 async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
     let key = title.claim_key();

@@ -295,6 +295,10 @@ impl Client for SwiftClient {
         self.with_taken_token(async |own| ownership::look(own, bucket).await).await
     }
 
+    async fn is_bucket_absent(&mut self, bucket: &str) -> Result<bool, Error> {
+        self.with_taken_token(async |client| ownership::is_absent(client, bucket).await).await
+    }
+
     async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
         self.with_taken_token(async |own| ownership::ready(own, bucket).await).await
     }

@@ -74,7 +74,7 @@ pub(crate) fn ready_buckets<D: Driver>(
         made.unmade.extend(made.to_do.drain(..).map(|(_, name)| name));
         // Of these the answers do not tell: they are looked for before they are said to be left.
         let doubtful = std::mem::take(&mut made.doubtful);
-        let looked = on_buckets(driver, trial, stop, Job::LookAtAll, doubtful, sink)?;
+        let looked = on_buckets(driver, trial, stop, Job::FindAbsent, doubtful, sink)?;
         made.unmade.extend(looked.absent.into_iter().map(|(_, name)| name));
         made.unmade.retain(|name| intended.contains(name));
         // The sink's answer does not matter: the error ends the trial in any case.
@@ -126,6 +126,8 @@ enum Job {
     Look,
     /// As `Look`, whatever comes of some of them.
     LookAtAll,
+    /// Find those that are not there; claim none.
+    FindAbsent,
     Ready,
     Sweep,
 }
@@ -237,6 +239,11 @@ fn work_on_buckets<D: Driver>(
                     Job::LookAtAll => {
                         if let Ok(found) = client.look_at_bucket(&bucket.1).await {
                             state.borrow_mut().note_look(bucket, Ok(found));
+                        }
+                    }
+                    Job::FindAbsent => {
+                        if let Ok(true) = client.is_bucket_absent(&bucket.1).await {
+                            state.borrow_mut().absent.push(bucket);
                         }
                     }
                     Job::Ready => {

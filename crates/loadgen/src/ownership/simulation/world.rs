@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use super::super::beside::{Beside, Manner, keys_of_ours, try_claim};
 use super::super::{
-    Look, Made, Mark, Page, Places, Removed, Scope, Standing, Swept, Title, look, ready, sweep,
+    Look, Made, Mark, Page, Places, Removed, Scope, Standing, Swept, Title, is_absent, look, ready,
+    sweep,
 };
 use crate::clock::Clock;
 use crate::dataset::Dataset;
@@ -196,6 +197,10 @@ impl Client for TargetClient {
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
         look(self, bucket).await
+    }
+
+    async fn is_bucket_absent(&mut self, bucket: &str) -> Result<bool, Error> {
+        is_absent(self, bucket).await
     }
 
     async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
