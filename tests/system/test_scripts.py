@@ -10,13 +10,16 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 
+from loadstone.analysis.cells.actions import OUT_OF_LINE
 from loadstone.analysis.cells.sessions import read_session_actions
+from loadstone.analysis.measured.rows import Rows
 from loadstone.report.tables.script_actions import BY_USER_TYPE
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
@@ -83,6 +86,18 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         if action["action"] == "CREATE_USER":
             by_whole_time = action["good_actions"] / action["duration_s"]
             assert by_whole_time < action["completed_per_s"] <= action["busy_per_s"]
+    # Each action's rate is by the time of its turn, in which neither users are made nor audits run.
+    for record in read_run(tmp_path / "run").records:
+        if not record.trial["measured"]:
+            continue
+        rows = Rows(record.actions, {"operation": "action"})
+        in_line = rows.pick(~np.isin(rows["operation"].tolist(), OUT_OF_LINE))
+        turn_s = (int(in_line["ended_ns"].max()) - int(in_line["began_ns"].min())) / 1e9
+        for action in report["actions"]:
+            is_own = action["target"] == record.trial["target"]["name"]
+            if is_own and action["action"] not in OUT_OF_LINE:
+                assert turn_s < action["duration_s"]
+                assert action["completed_per_s"] * turn_s == pytest.approx(action["good_actions"])
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
     # Targets, and runs, are compared by actions, or by the requests that these are made of.

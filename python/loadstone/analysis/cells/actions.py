@@ -40,20 +40,24 @@ class ActionPart(Part):
     """What one action did in one iteration of one trial.
 
     `cryptography` are the histograms of what good actions spent, by kind. `span_ns` is the time
-    from the begin of the first good action to the end of the last, None in records that do not say
-    it; they do not say what cryptography took either.
+    from the begin of the first good action to the end of the last, `turn_ns` that from the begin of
+    the first to the end of the last of all actions in its turn: making users, an audit, or all
+    else. Both are None in records that do not say it; they do not say what cryptography took
+    either.
     """
 
     cryptography: Mapping[str, Encoded | None]
     span_ns: int | None
+    turn_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionCell:
     """One action of one case in one round; `cell` counts actions where another counts requests.
 
-    The rates of `cell` are by the time of the measured part; of actions that have only the begin or
-    the end of it (`OUT_OF_LINE`), by that from the begin of the first to the end of the last.
+    The rates of `cell` are by the time of its turn, from the begin of the first action of it to the
+    end of the last: while users are made or audited (`OUT_OF_LINE`), nothing else is done. In
+    records that do not say when actions began they are by the time of the measured part.
     `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping`,
     `hashing` and `paths` are what good actions spent on them, of those that spent any. `space` and
     `user_type` say which of these actions are meant, where not all are.
@@ -166,14 +170,24 @@ def _texts(groups: Sequence[Group | None]) -> Column:
 
 
 def _parts(record: Record, rows: Rows) -> Iterable[ActionPart]:
-    good = rows.where("stage", "measure").where("outcome", "ok")
+    measured = rows.where("stage", "measure")
+    turns = np.array([_turn(operation) for operation in measured["operation"].tolist()])
+    good = measured.where("outcome", "ok")
     for part in read_parts(record, rows):
         own = good.where("iteration", part.iteration).where("operation", part.operation)
+        beside = measured.pick(turns == _turn(part.operation)).where("iteration", part.iteration)
         yield ActionPart(
             **{field.name: getattr(part, field.name) for field in fields(part)},
             cryptography={kind: _merged(values_of(own, kind)) for kind in CRYPTOGRAPHY},
             span_ns=_span_ns(own),
+            turn_ns=_span_ns(beside),
         )
+
+
+def _turn(operation: str) -> str:
+    """Return which turn of a script an action is of: one of `OUT_OF_LINE`, or all else."""
+    action = Group.read(operation).action
+    return action if action in OUT_OF_LINE else ALL
 
 
 def _merged(encoded: Iterable[bytes | None]) -> Encoded | None:
@@ -235,7 +249,7 @@ def _action(
         action=group.action,
         space=group.space,
         user_type=group.user_type,
-        cell=judge(_by_spans(named, parts) if span_s and group.action in OUT_OF_LINE else named),
+        cell=judge(_by_turns(named, parts)),
         span_s=span_s,
         encryption=encryption,
         wrapping=wrapping,
@@ -244,26 +258,33 @@ def _action(
     )
 
 
-def _by_spans(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
-    """Return a cell whose rates are by the time that these actions went on, not by the trial's."""
-    spans_s: dict[str, float] = {}
+def _by_turns(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
+    """Return a cell whose rates are by the time that its turn went on, where all parts say it."""
+    if not cell.good or any(part.turn_ns is None for part in parts if part.good):
+        return cell
+    turns_s: dict[str, float] = {}
     for part in parts:
-        spans_s.setdefault(part.record.id, 0.0)
-        spans_s[part.record.id] += (part.span_ns or 0) / SECOND_NS
-    rates = [
-        replace(
-            rate,
-            requests_per_s=rate.requests_per_s * rate.duration_s / span_s,
-            bytes_per_s=rate.bytes_per_s * rate.duration_s / span_s,
-            duration_s=span_s,
-        )
-        for rate in cell.trial_rates
-        if (span_s := spans_s[rate.trial])
-    ]
+        turns_s.setdefault(part.record.id, 0.0)
+        turns_s[part.record.id] += (part.turn_ns or 0) / SECOND_NS
+    rates = []
+    for rate in cell.trial_rates:
+        # What a window cut off was not counted either.
+        turn_s = min(turns_s[rate.trial], rate.duration_s)
+        if turn_s:
+            more = rate.duration_s / turn_s
+            rates.append(
+                replace(
+                    rate,
+                    requests_per_s=rate.requests_per_s * more,
+                    bytes_per_s=rate.bytes_per_s * more,
+                    duration_s=turn_s,
+                )
+            )
     return replace(
         cell,
         trial_rates=tuple(rates),
-        spread_of_seconds=None,
+        # Seconds in which other turns ran say nothing of this one.
+        spread_of_seconds=None if cell.operation in OUT_OF_LINE else cell.spread_of_seconds,
     )
 
 

@@ -17,8 +17,8 @@ from loadstone.report.result_words import (
 from loadstone.report.tables.layout import Column, Table
 
 RATE_NOTE = (
-    "Rate: actions that all clients completed, by wall time; of those that run before or after all"
-    " others, from the begin of the first to the end of the last."
+    "Rate: actions that all clients completed, by the wall time of their turn: making users, all"
+    " other actions, audits. A turn goes from the begin of its first action to the end of its last."
 )
 BUSY_NOTE = (
     "Busy: actions by the sum of their own times, as if a client did nothing else; the two differ"
