@@ -14,6 +14,7 @@ from loadstone.cli.screen import forecast as forecasting
 from loadstone.cli.screen import live_screen, progress
 from loadstone.execution.events import (
     Event,
+    HookEnded,
     HostNews,
     Resting,
     TrialEnded,
@@ -126,6 +127,22 @@ def test_who_wants_quiet_hears_what_went_wrong_alone(
         "skipped",
         "2 failed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_code", "lines"), [("ended", 0, 0), ("ended", 3, 1), ("timed out", None, 1)]
+)
+def test_who_wants_quiet_hears_of_hooks_that_failed_alone(
+    capsys: pytest.CaptureFixture[str], state: str, exit_code: int | None, lines: int
+) -> None:
+    entry = {
+        "hook": "1", "at": "start", "trial": None, "state": state, "exit_code": exit_code,
+        "said": "", "started_unix_ns": 0, "ended_unix_ns": 1,
+    }  # fmt: skip
+    view = progress.make_view([planned(1)], is_quiet=True)
+    view.show(HookEnded(entry=entry))
+    view.close()
+    assert len(capsys.readouterr().err.splitlines()) == lines
 
 
 def test_a_pipe_gets_at_most_one_line_a_second(

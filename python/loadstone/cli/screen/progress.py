@@ -313,7 +313,9 @@ class _PlainView:
                 text = f"{ceiling_words(document)}: failed: {_one_line(reason)}"
                 self._say(text, number="-")
             case HookEnded(entry=entry):
-                self._say(hook_words(entry), number="-")
+                is_well = entry["state"] == "ended" and entry["exit_code"] == 0
+                if not (is_well and self._is_quiet):
+                    self._say(hook_words(entry), number="-")
 
     def close(self) -> None:
         pass
