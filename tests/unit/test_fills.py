@@ -259,6 +259,8 @@ def test_a_preview_says_what_filling_costs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     campaign = write_campaign(tmp_path, "sweep: {fill: [0, 8MiB]}")
+    assert main(["run", str(campaign), "--dry-run"]) == 0
+    assert "0 B, 8 MiB" in capsys.readouterr().out
     assert main(["run", str(campaign), "--dry-run", "--trials"]) == 0
     shown = capsys.readouterr().out
     assert "(fill)" in shown
