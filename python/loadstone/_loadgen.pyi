@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "drivers",
     "from_environment",
+    "is_in_kernel_folder",
     "keep_secrets",
     "longest_sealed",
     "operations",
@@ -41,6 +42,8 @@ __all__ = [
     "read_target",
     "run_trial",
     "sealed_bytes",
+    "variable_named",
+    "volume_of",
 ]
 
 __version__: str
