@@ -151,7 +151,8 @@ def feed(agents: int, seconds: int, folder: Path) -> Cost:
     document = {
         "id": "0001", "phase": "mix", "hosts": agents, "measured": True, "round": 1,
         "load": {"kind": "closed", "clients": agents}, "stop": {"duration_ns": seconds * 10**9},
-        "target": {"name": "t"}, "on_error": {"action": "continue", "limit": None},
+        "target": {"name": "t", "driver": "null"},
+        "on_error": {"action": "continue", "limit": None},
     }  # fmt: skip
     with RunWriter.create(folder, {"run": "1" * 32, "name": "simulated", "plan": [document]}) as to:
         # Each half second of the streams is one turn, and shows the live view, as in a run.

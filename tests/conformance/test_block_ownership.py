@@ -220,6 +220,9 @@ def test_a_copy_of_an_image_is_neither_overwritten_nor_deleted(image: Path) -> N
         (left,) = trials.clean_up(place_at(copy), data).summary["places_left"]
         assert left["kind"] == "other_objects"
         assert copy.exists()
+    # Leave for a place is for the image that the run began with, and no other of its name.
+    refused(image, data, is_foreign=True)
+    trials.forget_volumes()
     trials.prepare(place_at(image, is_foreign=True), data)
 
 
@@ -241,10 +244,13 @@ def test_a_copy_of_a_whole_device_is_neither_overwritten_nor_unmarked(device: Pa
         (left,) = trials.clean_up(place_at(other), data).summary["places_left"]
         assert left["kind"] == "other_objects"
         assert other.read_bytes() == device.read_bytes()
-        # Leave for the device is leave for the copy on it, which is then marked as itself.
+        # Another run's leave for the device is leave for the copy on it, then marked as itself.
+        refused(other, data, is_foreign=True)
+        trials.forget_volumes()
         trials.prepare(place_at(other, is_foreign=True), data)
         trials.prepare(place_at(other), data)
         trials.clean_up(place_at(other), data)
+    trials.forget_volumes()
     trials.prepare(place_at(device), data)
 
 

@@ -46,6 +46,11 @@ VOLUMES: dict[tuple[str, str], list[str]] = {}
 """On what each run has claimed places, by the prefix of their names: a run's journal in short."""
 
 
+def forget_volumes() -> None:
+    """Go on as other runs would, which have claimed nothing yet."""
+    VOLUMES.clear()
+
+
 @dataclass(frozen=True)
 class Result:
     """What a trial gave back."""

@@ -38,6 +38,7 @@ MEANT_OTHERWISE = {
     "campaign/schema/systems/target.py": {"file"},
     "cli/screen/preview.py": {"block"},
     "execution/secrets.py": {"file"},
+    "hosts/contact.py": {"block"},
     "hosts/secrets.py": {"file"},
     "probes/scraper.py": {"file"},
     "report/formats/document.py": {"block"},

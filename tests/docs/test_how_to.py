@@ -31,7 +31,7 @@ def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The page about sessions names a script of the reader's own.
-    with writing(tmp_path / "users.parquet") as script:
+    with writing(tmp_path / "users.parquet", may_overwrite=False) as script:
         for action in make(Users(actions=20, copies=1, size=4096), seed=1):
             script.add(action)
     pieces = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)

@@ -153,7 +153,7 @@ def test_every_reason_for_leaving_a_place_comes_with_what_to_do(tmp_path: Path) 
     places = [{"kind": kind} for kind in sorted(kinds)] * 2
     hints = hints_of({"places_left": places}, tmp_path)
     assert len(hints) == len(kinds)
-    assert sum(str(tmp_path) in hint for hint in hints) == 3
+    assert sum(str(tmp_path) in hint for hint in hints) == 5
     assert hints_of({"places_left": []}, tmp_path) == [
         f"try again with: loadstone clean {tmp_path}"
     ]

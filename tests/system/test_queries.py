@@ -97,7 +97,8 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     for form in ("markdown", "html", "csv", "parquet", "text"):
         assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
     page = loadstone("report", tmp_path / "run", "-f", "html").out
-    assert 'id="query-seconds"' in page
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert {query["query"] for query in data["queries"]} == {"Q01", "Q06", "Q13"}
     assert re.search(r"\b3 queries\b.* datafusion; .* duckdb .*×", page)
 
 

@@ -175,7 +175,7 @@ def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(folders: dict[str,
     case = (first.cell.target, first.cell.parameters)
     own = tuple(one for one in findings.actions if (one.cell.target, one.cell.parameters) == case)
     totals = tuple(one for one in findings.rounds if one.target == first.cell.target)
-    small = replace(findings, totals=totals, action_totals=(first,), actions=own)
+    small = replace(findings, rounds=totals, action_totals=(first,), actions=own)
     dropped = []
     # How wide a table is depends on what was measured.
     for width in range(160, 20, -1):

@@ -87,7 +87,6 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
         "SHARE",
         "WRITE",
     }
-    assert f"Good {data['counted']}s" in page
     # The requests follow, in the table of results.
     assert 'data-operation="get (users)"' in page
 

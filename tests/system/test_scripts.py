@@ -207,7 +207,8 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
         assert said.code == 0, said.err
         assert loadstone("report", tmp_path / f"run-{is_logged}", "-o", page).code == 0
         shown = page.read_text()
-        assert ('<figure id="sessions">' in shown) is is_logged
+        data = json.loads(shown.partition('id="data">')[2].partition("</script>")[0])
+        assert (data["sessions"] is not None) is is_logged
         assert ("<code>log_requests: true</code>" in shown) is not is_logged
     (record,) = [one for one in read_run(tmp_path / "run-True").records if one.operations_path]
     script = pa.ipc.open_file(tmp_path / "run-True" / record.trial["script"]["requests"]["path"])

@@ -65,7 +65,7 @@ def test_a_run_as_it_was_written_has_no_altered_file(run_path: Path) -> None:
     assert {finding.rule for finding in analyse(run).findings}.isdisjoint(
         {"ALTERED", "CONTRADICTORY"}
     )
-    assert main(["report", str(run_path), "-f", "json", "-o", str(run_path / "x.json")]) == 0
+    assert main(["report", str(run_path), "-f", "json", "-o", str(run_path.parent / "x.json")]) == 0
 
 
 def test_an_edited_table_is_named_and_its_trial_is_void(

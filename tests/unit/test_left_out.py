@@ -17,7 +17,7 @@ from loadstone.analysis.accounts.in_turns import pairs_in_turns
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
-from loadstone.analysis.measured.part import Mix, Part, Work
+from loadstone.analysis.measured.part import Mix, Part, WindowWork
 from loadstone.analysis.rules import RULES
 from loadstone.analysis.statistics.ratios import paired_ratio
 from loadstone.results.record import Record
@@ -219,7 +219,8 @@ def _part(number: int, target: str, rate: float, summary: dict) -> Part:
     return Part(
         record=record, operation="get", iteration=1, start_ns=0, end_ns=SECOND_NS,
         first_done_ns=None, last_done_ns=None, in_flight_ns=None,
-        good=round(rate), objects=0, bytes=0, work=Work(requests=round(rate), objects=0, bytes=0),
+        good=round(rate), objects=0, bytes=0,
+        work=WindowWork(requests=round(rate), objects=0, bytes=0),
         errors={}, parts_failed=0, histograms={},
         rates=np.zeros(0), byte_rates=np.zeros(0),
         mix=Mix(answered=1, sent=1, due=1, median_ns=1.0, service_count=0, service_sum_ns=0.0),

@@ -47,7 +47,8 @@ class Logged:
         columns: dict[str, list[Any]] = {name: [] for name in NAMES}
         for operation, key, sent_ms, ended_ms, outcome in rows:
             row = {
-                "stage": "measure", "iteration": 1, "operation": operation, "outcome": outcome,
+                "agent": "local", "stage": "measure", "iteration": 1,
+                "operation": operation, "outcome": outcome,
                 "object": self.numbers[key], "bytes": 0, "intended_ns": int(sent_ms * MS),
                 "sent_ns": int(sent_ms * MS), "first_byte_ns": 0, "ended_ns": int(ended_ms * MS),
             }  # fmt: skip
@@ -68,8 +69,8 @@ class Logged:
 
 
 NAMES = (
-    "stage", "iteration", "operation", "outcome", "object", "bytes", "intended_ns", "sent_ns",
-    "first_byte_ns", "ended_ns",
+    "agent", "stage", "iteration", "operation", "outcome", "object", "bytes", "intended_ns",
+    "sent_ns", "first_byte_ns", "ended_ns",
 )  # fmt: skip
 
 

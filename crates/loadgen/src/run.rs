@@ -12,6 +12,7 @@ mod shared;
 mod summary;
 mod turns;
 mod unwritten;
+mod window;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -28,9 +29,10 @@ pub use self::live::Live;
 use self::live::Progress;
 pub use self::output::{Control, Output, OutputSink};
 pub use self::shared::IterationTimes;
-use self::shared::{Shared, Window};
+use self::shared::Shared;
 pub use self::summary::{State, Summary};
 use self::turns::Turns;
+use self::window::Window;
 #[cfg(test)]
 pub(crate) use self::worker::loop_bytes;
 use self::worker::{Tally, Worker};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::operation::Operation;
 use crate::outcome::Completion;
 use crate::recorder::Stage;
-use crate::run::shared::Window;
+use crate::run::window::Window;
 
 /// What has to be added to the counts of one operation's rows of the measured part, to have the work of its window.
 #[derive(Debug, Clone, Copy, Default, Serialize)]

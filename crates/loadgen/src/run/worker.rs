@@ -12,7 +12,8 @@ use crate::reactor::Reactor;
 use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
 use crate::run::edges::Edges;
-use crate::run::shared::{Shared, Window};
+use crate::run::shared::Shared;
+use crate::run::window::Window;
 use crate::schedule::Schedule;
 
 /// So many requests that were never sent are counted each by itself; that takes some 50 ms.

@@ -16,7 +16,7 @@ from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.judgements.labels import label_cell
-from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part, Work
+from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part, WindowWork
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.trial import LoadDocument
@@ -87,7 +87,7 @@ def _added_up(parts: Sequence[Part]) -> Part:
         good=sum(part.good for part in parts),
         objects=sum(part.objects for part in parts),
         bytes=sum(part.bytes for part in parts),
-        work=Work(
+        work=WindowWork(
             requests=sum(part.work.requests for part in parts),
             objects=sum(part.work.objects for part in parts),
             bytes=sum(part.work.bytes for part in parts),

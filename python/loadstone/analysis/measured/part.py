@@ -49,7 +49,7 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class WindowWork:
     """The good work that was done in a window, of which rates are made.
 
     It differs from the requests that count for the window where its edges cut them: under closed
@@ -84,7 +84,7 @@ class Part:
     good: int
     objects: int
     bytes: int
-    work: Work
+    work: WindowWork
     errors: Mapping[str, int]
     parts_failed: int
     histograms: Mapping[str, Encoded | None]
@@ -210,7 +210,7 @@ def _part(
         # A tool that keeps totals has no seconds; zeros would be rates that never were. Of all
         # operations together: a rare one may have no request in a whole second.
         last = first
-    counted = Work(
+    counted = WindowWork(
         requests=good.sum("requests"), objects=good.sum("objects"), bytes=good.sum("bytes")
     )
     return Part(
@@ -235,11 +235,11 @@ def _part(
     )
 
 
-def _with_edge(counted: Work, edge: EdgeWork | None) -> Work:
+def _with_edge(counted: WindowWork, edge: EdgeWork | None) -> WindowWork:
     if edge is None:
         return counted
     # Sums of shares may end a rounding error below nothing.
-    return Work(
+    return WindowWork(
         requests=max(0.0, counted.requests + edge["requests"]),
         objects=max(0.0, counted.objects + edge["objects"]),
         bytes=max(0.0, counted.bytes + edge["bytes"]),
