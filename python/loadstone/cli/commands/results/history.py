@@ -85,6 +85,9 @@ def command(
     if not found.trends:
         measured = dict.fromkeys(m for entry in entries for m in entry.account.metrics)
         wanted = ", ".join(metric or history.METRICS)
+        if measured.keys() & set(metric or history.METRICS):
+            print(f"void: no run has a valid value of {wanted}", file=sys.stderr)
+            raise typer.Exit(exit_code.VOID)
         hint = f"these runs have {', '.join(measured)}" if measured else "they measured nothing"
         raise InputError(f"no run has a valid value of {wanted}", hint)
     shown = _page(found, name) if form == "html" else WRITERS[form](found).encode()
