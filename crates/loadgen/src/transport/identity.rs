@@ -8,6 +8,7 @@
 //! nothing better is known, it is told by its number, which only another boot gives to another.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, major, minor};
@@ -69,7 +70,15 @@ pub(crate) fn of_itself(path: &Path, file: BorrowedFd<'_>, is_device: bool, byte
 /// # Errors
 /// It cannot be opened.
 pub fn volume_of(directory: &Path) -> std::io::Result<String> {
-    Ok(of_file_system(directory, std::fs::File::open(directory)?.as_fd()))
+    Ok(of_file_system(directory, located(directory)?.as_fd()))
+}
+
+/// Returns a descriptor that only says where a directory is: nothing is asked of its file system.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn located(directory: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(directory)
 }
 
 /// Returns the volume of the file system that a file or directory lies on, as text for people.
@@ -77,6 +86,10 @@ pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
     let known = || {
         let number = rustix::fs::fstat(file).ok()?.st_dev;
         let disk = of_device(&Path::new("/sys/dev/block").join(number_of(number)));
+        // A program behind a mount in user space may be as fragile as rbd-fuse: the kernel knows it.
+        if let Some(source) = in_user_space(number) {
+            return Some(source);
+        }
         let kind = rustix::fs::fstatfs(file).ok()?.f_type as u32;
         // That of XFS is its device's number, and so no better than a disk's serial number.
         let told = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
@@ -103,6 +116,16 @@ fn source_of(device: u64) -> Option<String> {
     let number = number_of(device);
     let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
     line.split_once(" - ")?.1.split(' ').nth(1).map(|source| format!("mount of {source}"))
+}
+
+/// Returns what is mounted, where a program in user space is the file system.
+fn in_user_space(device: u64) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let number = number_of(device);
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+    let mut words = line.split_once(" - ")?.1.split(' ');
+    let kind = words.next().filter(|kind| kind.starts_with("fuse"))?;
+    Some(format!("mount of {} ({kind})", words.next()?))
 }
 
 fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {

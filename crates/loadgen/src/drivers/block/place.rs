@@ -189,7 +189,7 @@ impl Place {
     /// Returns the file system on which the place is, or would be.
     fn file_system(&self) -> String {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new("."))).map_or_else(
+        identity::located(parent.unwrap_or(Path::new("."))).map_or_else(
             |error| format!("{}: {error}", self.path.display()),
             |parent| identity::of_file_system(&self.path, parent.as_fd()),
         )
