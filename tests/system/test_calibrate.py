@@ -230,7 +230,7 @@ def test_a_server_that_stores_nothing_can_be_benched_from_elsewhere(tmp_path: Pa
         assert "stores nothing" in line
         said = loadstone(
             "bench", "put,get", line.split()[2], "-t", "4", "-s", "64KiB", "-n", "500",
-            "--verify", "0", "-o", tmp_path / "run", "-f", "json", environment=KEYS,
+            "--verify", "0", "--keep-data", "-o", tmp_path / "run", "-f", "json", environment=KEYS,
         )  # fmt: skip
         assert said.code == 0, said.err
         rates = {cell["operation"]: cell for cell in said.json()["rounds"]}

@@ -5,7 +5,7 @@ LOADSTONE_SECRET_KEY for S3, from LOADSTONE_USER and LOADSTONE_PASSWORD for Swif
 
 With --null it stores nothing and checks no credentials: writes are dropped, and reads get bytes
 that do not verify. On another host it shows what the load generator and the network reach together:
-bench it with --verify 0, and give that run to: loadstone analyse RUN --null NULL_RUN
+bench it with --verify 0 --keep-data, and give that run to: loadstone analyse RUN --null NULL_RUN
 
 \b
 Examples:
