@@ -89,3 +89,21 @@ sweep: {threads: [2, 9, 10], phases.get.requests: [2664, 10536, 900, 21032]}
     assert cli.main(["run", str(file), "--dry-run"]) == 0
     (row,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("get ")]
     assert re.findall(r"([\d,]+) (?:requests )?… ([\d,]+)", row) == [("2", "10"), ("900", "21,032")]
+
+
+@pytest.mark.parametrize("order", ["random", "as_written"])
+def test_the_order_of_the_loads_is_that_of_the_trials(
+    order: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(
+        'name: three\ntargets: {a: {driver: "null"}}\ndataset: {objects: 12, size: 1KiB}\n'
+        f"phases: [get]\nsweep: {{threads: [4, 8, 16]}}\nblocks: 2\norder: {order}\n"
+    )
+    assert cli.main(["run", str(file), "--dry-run"]) == 0
+    (shown,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("order")]
+    assert cli.main(["run", str(file), "--dry-run", "--trials"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("000")]
+    loads = [row[6] for row in rows if row[2] == "get"][:3]
+    assert re.findall(r"\d+", shown)[:3] == loads
+    assert (loads == ["4", "8", "16"]) is (order == "as_written")

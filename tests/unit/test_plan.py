@@ -193,6 +193,27 @@ def test_each_block_has_every_case_once_in_an_order_of_its_own() -> None:
     assert len({tuple(block) for block in blocks.values()}) > 1
 
 
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_loads_of_a_sweep_never_rise_or_fall_with_time(seed: int) -> None:
+    plan = planned(
+        f"{DATASET}seed: {seed}\nload: {{threads: 1}}\nphases: [get]\nblocks: 3\n"
+        "sweep: {threads: [1, 2, 3], size: [1, 2]}\n"
+    )
+    sweeps: dict[object, list[int]] = {}
+    for trial in plan.trials:
+        if trial.is_measured:
+            parameters = trial.document["case"]["parameters"]
+            sweep = trial.document["block"], parameters["size"]
+            sweeps.setdefault(sweep, []).append(parameters["threads"])
+    assert len(sweeps) == 6
+    assert not any(order in ([1, 2, 3], [3, 2, 1]) for order in sweeps.values())
+
+
+def test_a_campaign_may_keep_the_order_in_which_it_was_written() -> None:
+    text = DATASET + "load: {threads: 1}\nphases: [get]\nblocks: 2\nsweep: {threads: [8, 2, 4]}\n"
+    assert _threads(planned(text + "order: as_written\n")) == [8, 2, 4] * 2
+
+
 def test_a_plan_keeps_its_run_identity_or_takes_the_one_it_is_given() -> None:
     campaign = parse_campaign(
         "name: a\n" + STORE + DATASET + "load: {threads: 1}\nphases: [put]\n",

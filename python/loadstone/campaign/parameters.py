@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 
 from loadstone.units import SIZES, describe_size
 
+SWEPT_LOADS = ("threads", "rate", "rate_per_s")
+"""The parameters that a sweep of loads varies; the last one is other tools'."""
+
 _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
     "clients": lambda value: f"{value} clients" if value != 1 else "1 client",

@@ -18,6 +18,7 @@ from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed, 
 from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
+from loadstone.campaign.parameters import SWEPT_LOADS
 from loadstone.results.record import Record
 
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
@@ -27,8 +28,6 @@ NullRates = Mapping[tuple[str, int | None, int | None], float]
 """Requests per second of a null target, by operation, size and requests in flight."""
 
 NO_SUCH_LABEL = "no such label"
-
-SWEPT_LOADS = ("threads", "rate", "rate_per_s")
 
 THROTTLES = ("throttled", "http_429")
 """What drivers take for being asked for fewer requests, each by its own protocol; records of before

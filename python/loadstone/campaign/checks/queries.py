@@ -24,6 +24,10 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
                 found="it beside queries",
                 allowed="one of them: a campaign of queries has no storage operations",
             )
+    if "order" in campaign.model_fields_set:
+        yield KeyMistake(
+            path=("order",), found="it beside queries", allowed="the order of queries itself"
+        )
     for name, target in campaign.targets.items():
         if not can_hold_tables(drivers[target.driver]):
             holding = [driver.name for driver in drivers.values() if can_hold_tables(driver)]

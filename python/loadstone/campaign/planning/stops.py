@@ -1,9 +1,12 @@
 """The measured steps of a plan in their order, each with what comes next to its dataset."""
 
+import itertools
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from loadstone.campaign.parameters import SWEPT_LOADS
 from loadstone.campaign.planning import lifecycle
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import Need
@@ -32,14 +35,48 @@ def stops_of(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) ->
     for number in range(campaign.blocks):
         block = suite * campaign.blocks + number + 1
         order = list(cases)
-        # Interleaved, so that a slow drift of the target hits every case alike.
-        seed = number + 1 if is_same else block
-        random.Random(f"{campaign.seed}/{seed}").shuffle(order)
+        if campaign.order == "random":
+            seed = number + 1 if is_same else block
+            _shuffle(order, random.Random(f"{campaign.seed}/{seed}"))
         # Stable: what is measured at one level keeps its chance order.
         order.sort(key=lambda case: filling.level_of(case).order)
         for case in order:
             stops += _of_case(campaign, case, block, suite, run)
     return stops
+
+
+def _shuffle(order: list[Case], chance: random.Random) -> None:
+    """Shuffle the cases of a block so that a drift of the target hits all of them alike.
+
+    Three or more loads of one sweep never come in rising or falling order: what one trial leaves to
+    the next would look like an effect of the load.
+    """
+    chance.shuffle(order)
+    sweeps: dict[str, list[int]] = {}
+    for place, case in enumerate(order):
+        sweeps.setdefault(_sweep_of(case), []).append(place)
+    for places in sweeps.values():
+        members = [order[place] for place in places]
+        while len(members) > 2 and _is_monotonic([_load_of(case) for case in members]):
+            chance.shuffle(members)
+        for place, case in zip(places, members, strict=True):
+            order[place] = case
+
+
+def _sweep_of(case: Case) -> str:
+    rest = {key: value for key, value in case.swept.items() if key not in SWEPT_LOADS}
+    return json.dumps(
+        [case.target, case.workload.name, case.intervention, rest], sort_keys=True, default=str
+    )
+
+
+def _load_of(case: Case) -> tuple[float, ...]:
+    return tuple(case.swept.get(key) or 0.0 for key in SWEPT_LOADS)
+
+
+def _is_monotonic(loads: Sequence[tuple[float, ...]]) -> bool:
+    steps = list(itertools.pairwise(loads))
+    return all(low < high for low, high in steps) or all(low > high for low, high in steps)
 
 
 def _of_case(

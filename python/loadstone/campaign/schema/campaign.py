@@ -244,6 +244,11 @@ class Campaign(WorkloadKeys):
     blocks: PositiveCount = Field(
         default=1, description="How often all cases are repeated, each time in another order."
     )
+    order: Literal["random", "as_written"] = Field(
+        default="random",
+        description="Whether each block has the cases in an order drawn from the seed, or in the"
+        " file's.",
+    )
     schedule: Schedule | None = Field(default=None, description="When all blocks are run again.")
     prepare: Literal["auto", "never"] = Field(
         default="auto",

@@ -34,6 +34,7 @@ STARTS_SHOWN = 3
 STARTS_LISTED = 12
 FILL_BYTES = "fill_bytes"
 """Bytes as the parameters of `SIZES` are, and described otherwise where its name is not shown."""
+ORDERS_OF_CASES = {"random": "drawn from seed {seed}", "as_written": "as written"}
 ORDERS = {"new": "an order of its own", "same": "the same order"}
 
 
@@ -56,6 +57,7 @@ def preview(
             bandwidth,
             schedule=campaign.schedule,
             nodes=campaign.nodes,
+            order=campaign.order,
             are_trials_listed=are_trials_listed,
         )
 
@@ -67,6 +69,7 @@ def print_preview(
     *,
     schedule: Schedule | None = None,
     nodes: Mapping[str, Node] | None = None,
+    order: str = "random",
     are_trials_listed: bool = False,
 ) -> None:
     """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
@@ -79,6 +82,7 @@ def print_preview(
     else:
         _print_phases(measured)
         _print_varied(varied)
+        _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
     preview_surroundings.print_surroundings(plan, nodes or {})
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
@@ -166,13 +170,36 @@ def _print_varied(varied: Mapping[str, Sequence[str]]) -> None:
     if not varied:
         return
     print()
-    width = max(map(len, varied))
+    width = _width_of_names(varied)
     for name, values in list(varied.items())[:PARAMETERS_SHOWN]:
         count = f"{len(values)} × "
         room = WIDTH - width - 2 - len(count)
         print(f"{name:<{width}}  {count}{_fitting(values, room)}")
     if len(varied) > PARAMETERS_SHOWN:
         print(f"and {units.counted(len(varied) - PARAMETERS_SHOWN, 'parameter')} more")
+
+
+def _width_of_names(varied: Mapping[str, Sequence[str]]) -> int:
+    return max(len(name) for name in ("order", *varied))
+
+
+def _print_order(
+    measured: Sequence[PlannedTrial], varied: Mapping[str, Sequence[str]], words: str
+) -> None:
+    """Print in which order the first block has its cases, where one value tells them apart."""
+    if not varied:
+        return
+    width = _width_of_names(varied)
+    if len(varied) == 1:
+        (name,) = varied
+        first = measured[0].document["block"]
+        values = dict.fromkeys(
+            _value(name, _parameters(planned)[name])
+            for planned in measured
+            if planned.document["block"] == first and name in _parameters(planned)
+        )
+        words = f"{_fitting(list(values), WIDTH - width - len(words) - 4)}: {words}"
+    print(f"{'order':<{width}}  {words}")
 
 
 def _fitting(values: Sequence[str], room: int) -> str:
