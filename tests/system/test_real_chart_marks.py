@@ -10,7 +10,7 @@ import pytest
 
 from loadstone import published
 from loadstone.analysis import analyse
-from loadstone.analysis.standards.plausibility import judge
+from loadstone.analysis.numbers import judge
 from loadstone.cli.account_reports import print_accounts
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.account_rows import account_data

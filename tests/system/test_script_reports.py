@@ -9,8 +9,8 @@ import pytest
 from rich.table import Table
 
 from loadstone.analysis import Findings, analyse
+from loadstone.published.charts import datasafe_data
 from loadstone.report.answer import screen_of
-from loadstone.report.charts.datasafe import datasafe_data
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 from loadstone.results.several import merge_runs
@@ -76,7 +76,7 @@ def merged(folders: dict[str, Path]) -> tuple[Run, Findings]:
 
 @pytest.fixture(scope="module")
 def drawn(merged: tuple[Run, Findings]) -> dict[str, DrawnChart]:
-    options = Options(table="datasafe", labels=LABELS)
+    options = Options(labels=LABELS)
     return charts_of(datasafe_data(*merged, options))
 
 

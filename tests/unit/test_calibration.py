@@ -15,6 +15,7 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.instrument.own_ceiling import ClientLoad, NoOwnCeilingError, ceiling_of
 from loadstone.errors import ResultError
+from loadstone.published import find_layout
 from loadstone.report import REPORTS, Options
 from loadstone.report.result_words import standing_notes
 from loadstone.results import calibration
@@ -372,7 +373,9 @@ def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
     (note,) = standing_notes(findings.rounds)
     for table in ("hummingbird", "cern"):
         run = read_run(tmp_path / "run")
-        text = report.render(run, findings, Options(table=table, is_full=True)).decode()
+        text = report.render(
+            run, findings, Options(layout=find_layout(table), is_full=True)
+        ).decode()
         assert note in text, table
     measurements = read_account(read_run(tmp_path / "run")).measurements
     assert {one.standing for one in measurements} == {"bound"}

@@ -18,7 +18,7 @@ from loadstone.campaign.schema.dataset import Dataset, read_size_law
 from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
 from loadstone.campaign.schema.phase import Load, Phase
 from loadstone.errors import InputError
-from loadstone.report.tables.published.templates import TABLES
+from loadstone.published import LAYOUTS
 from tests.unit.campaign_mistakes import is_told, names
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +236,7 @@ def test_labels_of_the_table_of_clients_may_name_their_kinds() -> None:
 def test_the_reference_names_every_layout_that_a_report_can_have() -> None:
     lines = (REFERENCE / "campaign.md").read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith("| `table` |")]
-    assert set(re.findall(r"`(\w+)`", row)) == {"table", *TABLES}
+    assert set(re.findall(r"`(\w+)`", row)) == {"table", *LAYOUTS}
 
 
 def test_the_published_schema_is_the_one_of_this_code() -> None:

@@ -83,7 +83,7 @@ UNASKED = {
     "loadstone.formats",
     "loadstone.report.formats.disclosure",
     "loadstone.report.opening",
-    "loadstone.report.tables.published",
+    "loadstone.published.tables",
     "loadstone.report.tables.query_results",
     "loadstone.report.tables.script_actions",
 }

@@ -7,7 +7,7 @@ import pytest
 from loadstone import importers
 from loadstone.analysis.accounts.account import Account, Measurement
 from loadstone.formats.imported import Hints
-from loadstone.report.tables.published.datasafe import java_double
+from loadstone.published.tables.datasafe import java_double
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "published"
 

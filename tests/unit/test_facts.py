@@ -6,12 +6,12 @@ from loadstone.analysis import analyse
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.measured.reading import read_measured
-from loadstone.analysis.standards.plausibility.order import not_monotonic, rate_per_machine
+from loadstone.analysis.numbers.order import not_monotonic, rate_per_machine
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
+from loadstone.published import find_layout
 from loadstone.report import Options
-from loadstone.report.tables.published.templates import render_template
 from loadstone.results.store import read_run
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.synthetic_run import Folder, trial
@@ -83,11 +83,10 @@ def test_wrong_facts_are_refused_at_their_place(facts, more, path) -> None:
 
 def test_one_run_gives_a_table_for_each_laboratory_and_number_of_nodes(labs) -> None:
     options = Options(
-        table="hummingbird",
         head="{size} {nodes} nodes Results",
         labels={"ceph": "Ceph", "4 KiB": "4 KB", "old": "Old laboratory"},
     )
-    text = render_template("hummingbird", analyse(labs), options)
+    text = find_layout("hummingbird").render(analyse(labs), options)
     heads = [line.split("|")[1].strip() for line in text.splitlines() if "Results" in line]
     assert [line for line in text.splitlines() if line.startswith("# ")] == [
         "# Old laboratory", "# new",
@@ -100,7 +99,7 @@ def test_one_run_gives_a_table_for_each_laboratory_and_number_of_nodes(labs) -> 
 
 def test_a_head_with_an_unknown_parameter_names_those_there_are(labs) -> None:
     with pytest.raises(InputError, match="nodes"):
-        render_template("hummingbird", analyse(labs), Options(head="{osds} OSDs"))
+        find_layout("hummingbird").render(analyse(labs), Options(head="{osds} OSDs"))
 
 
 def test_systems_are_told_apart_by_their_other_facts(labs) -> None:

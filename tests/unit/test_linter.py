@@ -23,13 +23,14 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.rules import view
-from loadstone.analysis.standards import linter, plausibility, printed_units
+from loadstone.analysis.standards import linter
 from loadstone.errors import InputError
+from loadstone.published.rules import judge, printed_units
 
 
 @cache
 def judged(name: str) -> tuple[Finding, ...]:
-    return plausibility.judge(published.find(name).account())
+    return judge(published.find(name).account())
 
 
 def found(name: str, rule: str) -> list[Finding]:
@@ -55,7 +56,7 @@ def account(measurements: Sequence[Measurement], **given: object) -> Account:
 
 
 def rules(made: Account) -> set[str]:
-    return {finding.rule for finding in plausibility.judge(made)}
+    return {finding.rule for finding in judge(made)}
 
 
 # Report 1
@@ -297,7 +298,7 @@ def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
         [measurement(100e6, metric=BYTE_RATE)],
         ceilings=(KnownCeiling(resource="network", name="link", bytes_per_s=1.2e9),),
     )
-    (finding,) = [one for one in plausibility.judge(made) if one.rule == "lowest-ceiling"]
+    (finding,) = [one for one in judge(made) if one.rule == "lowest-ceiling"]
     assert finding.severity == "note"
     assert finding.statement.startswith("no ceiling ")
 
@@ -325,7 +326,7 @@ def blocks(name: str, centre: float, seed: int, spread: float = 0.01) -> list[Me
 def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> None:
     cells = [*blocks("a", 100, 1), *blocks("twin", 100, 2), *blocks("b", 150, 3)]
     made = account(cells, run="r", identical=(("a", "twin"),))
-    found = {one.rule: one for one in plausibility.judge(made)}
+    found = {one.rule: one for one in judge(made)}
     assert re.search(r"\(a\b.*\btwin\b", found["noise-floor"].statement)
     assert float(found["noise-floor"].evidence[0].value) < 0.03
     assert re.match(r"2 of 2 cases\b.*\ba\b.*\bb\b", found["arms-differ"].statement)
@@ -334,7 +335,7 @@ def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> Non
 
 def test_a_control_that_differs_from_itself_is_a_problem() -> None:
     cells = [*blocks("a", 100, 1), *blocks("twin", 110, 2)]
-    found = plausibility.judge(account(cells, run="r", identical=(("a", "twin"),)))
+    found = judge(account(cells, run="r", identical=(("a", "twin"),)))
     (control,) = [one for one in found if one.rule == "noise-floor"]
     assert control.severity == "problem"
     assert "2 cases differ" in control.statement

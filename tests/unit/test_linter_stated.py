@@ -19,8 +19,8 @@ from loadstone.analysis.accounts.account import (
     Statement,
 )
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.standards import plausibility
-from loadstone.analysis.standards.multiples import multiple_in
+from loadstone.published.rules import judge
+from loadstone.published.rules.multiples import multiple_in
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_linter import account, measurement, rules
@@ -32,7 +32,7 @@ RULES = {
 
 
 def found(made: Account, rule: str) -> list[Finding]:
-    return [one for one in plausibility.judge(made) if one.rule == rule]
+    return [one for one in judge(made) if one.rule == rule]
 
 
 @pytest.mark.parametrize(

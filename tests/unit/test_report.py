@@ -18,9 +18,9 @@ from loadstone.analysis import analyse
 from loadstone.analysis.judgements.labels import LABELS
 from loadstone.analysis.rules import find_rule
 from loadstone.errors import InputError
+from loadstone.published import LAYOUTS, find_layout
 from loadstone.report import REPORTS, Options
 from loadstone.report.formats.markdown import escaped
-from loadstone.report.tables.published.templates import TABLES
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import ROUNDS, Folder, trial, write_rounds, write_sweep
 
@@ -51,8 +51,9 @@ def any_run(request):
     return request.param, *request.getfixturevalue(request.param)
 
 
-def render(name, run_and_findings, **options):
-    return REPORTS[name].render(*run_and_findings, Options(is_full=True, **options))
+def render(name, run_and_findings, table=None, **options):
+    layout = find_layout(table) if table else None
+    return REPORTS[name].render(*run_and_findings, Options(is_full=True, layout=layout, **options))
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "csv", "json", "openmetrics"])
@@ -161,7 +162,7 @@ def test_a_target_and_a_round_that_were_not_measured_stay_blank_in_a_table_of_ro
 
 
 def test_an_unknown_template_lists_those_there_are(rounds):
-    with pytest.raises(InputError, match=", ".join(TABLES)):
+    with pytest.raises(InputError, match=", ".join(LAYOUTS)):
         render("markdown", rounds, table="nonsense")
 
 
@@ -273,7 +274,7 @@ def test_numbers_that_must_not_be_used_are_named_at_the_top(tmp_path):
 REFERENCE = "".join((SCHEMA.parent / name).read_text() for name in ("reports.md", "findings.md"))
 
 
-@pytest.mark.parametrize("name", [*REPORTS, *LABELS, *TABLES])
+@pytest.mark.parametrize("name", [*REPORTS, *LABELS, *LAYOUTS])
 def test_every_report_label_and_layout_is_in_the_reference(name):
     assert f"`{name}`" in REFERENCE or f"**{name}**" in REFERENCE
 

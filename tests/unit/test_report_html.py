@@ -9,6 +9,7 @@ import pytest
 from loadstone.analysis import analyse
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of
+from loadstone.published import find_layout
 from loadstone.report import REPORTS, Options
 from loadstone.report.opening import opening
 from loadstone.report.pages.frame import SCRIPTS, joined_scripts
@@ -118,7 +119,7 @@ def test_no_two_modules_of_a_page_declare_one_name(template):
 
 
 def test_the_table_of_a_published_layout_is_a_table(run):
-    options = Options(table="hummingbird")
+    options = Options(layout=find_layout("hummingbird"))
     if run.name == "hummingbird-4k":
         page = REPORTS["html"].render(run, analyse(run), options).decode()
         asked = page.split('id="asked"')[1].split("</table>")[0]

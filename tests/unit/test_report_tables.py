@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from loadstone.report.tables.published.layouts import (
+from loadstone.published.tables.layouts import (
     COMMAS,
     DecimalMarks,
     MeasuredRow,

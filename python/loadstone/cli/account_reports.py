@@ -101,7 +101,7 @@ def _published(one: published.Published) -> Shown:
 
 def _of_files(form: str, files: Sequence[str]) -> Shown:
     from loadstone.formats.imported import Hints
-    from loadstone.report.tables.published.accounts import account_table, is_markdown
+    from loadstone.published.tables.accounts import account_table, is_markdown
 
     account = importers.find(form).read([Path(one) for one in files], Hints())
     assert isinstance(account, Account), "a summary becomes an account"
@@ -128,7 +128,7 @@ def _text(found: Sequence[Shown], form: str) -> str:
 
 
 def _page(one: Shown, form: str) -> bytes:
-    from loadstone.analysis.standards.plausibility import judge
+    from loadstone.published.rules import judge
     from loadstone.report.formats.account_markdown import render_account_markdown
     from loadstone.report.formats.account_page import render_account
 
@@ -139,7 +139,7 @@ def _page(one: Shown, form: str) -> bytes:
 def _write_charts(
     found: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
 ) -> None:
-    from loadstone.analysis.standards.plausibility import judge
+    from loadstone.published.rules import judge
     from loadstone.report.charts.account_rows import account_data
     from loadstone.report.charts.headless import draw
     from loadstone.report.charts.images import png_files, svg_files

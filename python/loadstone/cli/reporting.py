@@ -14,17 +14,19 @@ from loadstone.cli import extras
 from loadstone.cli.screen.output import write_files
 from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
-from loadstone.report import REPORTS, Options, Report
-from loadstone.report.options import NO_TABLE, Megabyte, Spread
+from loadstone.report import REPORTS, Layout, Options, Report
+from loadstone.report.options import Megabyte, Spread
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.results import Run
 
 LAID_OUT = ("terminal", "markdown", "html", "csv")
-"""Reports that a layout of a published table may be asked of."""
+"""Reports that another layout of tables may be asked of."""
 DRAWN = ("svg", "png")
 """Reports that the charts of a layout may be asked of, where it has some."""
+NO_TABLE = "none"
+"""What a reader asks for to have a report's own tables where the campaign names a layout."""
 
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -40,7 +42,14 @@ def find_report(name: str) -> Report:
     return report
 
 
-def report_options(run: "Run", report: Report, chosen: Options, *, is_terminal: bool) -> Options:
+def report_options(
+    run: "Run",
+    report: Report,
+    chosen: Options,
+    *,
+    is_terminal: bool,
+    table: str | None = None,
+) -> Options:
     """Return how a report is to look: what was chosen, else what the campaign says.
 
     A layout that the campaign names is for reading: rows for a program stay rows. On a terminal the
@@ -48,16 +57,15 @@ def report_options(run: "Run", report: Report, chosen: Options, *, is_terminal: 
     """
     said: ReportDocument = (run.manifest.get("campaign") or {}).get("report") or {}
     usual = Options()
-    table = chosen.table
     if table is None:
         is_read = report.name in ("markdown", "html")
         if is_read or (report.name == "terminal" and chosen.is_full):
             table = said.get("table")
     elif table != NO_TABLE:
-        _refuse_layout(report, table)
+        _check_layout(report, table)
     options = replace(
         chosen,
-        table=None if table == NO_TABLE else table,
+        layout=None if table in (None, NO_TABLE) else find_layout(table),
         head=said.get("head") if chosen.head is None else chosen.head,
         labels=chosen.labels or said.get("labels", {}),
         decimal_comma=chosen.decimal_comma or said.get("decimal_comma", False),
@@ -80,19 +88,27 @@ def on_screen(options: Options, *, is_terminal: bool) -> Options:
     return replace(options, width=width, color=is_terminal and "NO_COLOR" not in os.environ)
 
 
-def _refuse_layout(report: Report, table: str) -> None:
+def find_layout(table: str) -> Layout:
+    """Return a layout of tables by its name; a report that needs none imports none."""
+    from loadstone import published
+
+    return published.find_layout(table)
+
+
+def _check_layout(report: Report, table: str) -> None:
     """Refuse a layout that the report would pass over."""
     if report.name in LAID_OUT:
         return
     if report.name in DRAWN:
-        from loadstone.report.charts.images import LAYOUTS
+        from loadstone.published import LAYOUTS
 
-        if table in LAYOUTS:
+        drawn = [layout.name for layout in LAYOUTS.values() if layout.chart_data is not None]
+        if table in drawn:
             return
         raise InputError(
             f'layout "{table}" has no charts of its own, and --table asks report "{report.name}"'
             " for them",
-            f"those have some: {', '.join(LAYOUTS)}; without --table, all charts of the run"
+            f"those have some: {', '.join(drawn)}; without --table, all charts of the run"
             " are drawn",
         )
     raise InputError(

@@ -1,7 +1,9 @@
 """The five published reports as data: their numbers, their hardware and their tables.
 
-In goes nothing; out come an Account for analysis, and the report's own tables byte for byte. The
-numbers are kept as they were printed and never repaired.
+Their numbers come out as an Account for analysis, and as the report's own tables byte for byte;
+they are kept as they were printed and never repaired. Beside them stand what else such reports ask
+for: their layouts of tables and charts, which a run's numbers can take (`LAYOUTS`), and the rules
+on numbers that others printed (`rules.judge`). Only the command line knows this package.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +13,18 @@ from functools import partial
 from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 from loadstone.published import cern, datasafe, hummingbird, read, skyhook, theflash
+from loadstone.published.tables.templates import LAYOUTS, find_layout
+
+__all__ = [
+    "LAYOUTS",
+    "PREFIX",
+    "PUBLISHED",
+    "Published",
+    "find",
+    "find_all",
+    "find_layout",
+    "is_published",
+]
 
 PREFIX = "published:"
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables.published.layouts import (
+from loadstone.published.tables.layouts import (
     DecimalMarks,
     MeasuredRow,
     ThreadsColumn,

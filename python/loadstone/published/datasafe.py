@@ -6,7 +6,7 @@ from functools import cache
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables.published.actions import (
+from loadstone.published.tables.actions import (
     ActionLog,
     ActionStatistics,
     rates_table,

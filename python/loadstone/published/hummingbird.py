@@ -6,7 +6,7 @@ from functools import cache
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
-from loadstone.report.tables.published.layouts import RoundsRow, ordinal, rounds_table
+from loadstone.published.tables.layouts import RoundsRow, ordinal, rounds_table
 
 FILE = "hummingbird"
 

@@ -5,8 +5,8 @@ from functools import cache
 from typing import Literal
 
 from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
-from loadstone.analysis.standards import printed_units
 from loadstone.published import read
+from loadstone.published.rules import printed_units
 
 FILE = "skyhook"
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from loadstone.errors import InputError
-from loadstone.report.options import Options
+from loadstone.report.options import Layout, Options
 
 # Reports are looked up before a run begins, and what makes them must not be in memory under load.
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.results.record import Run
 
-__all__ = ["REPORTS", "Options", "Report"]
+__all__ = ["REPORTS", "Layout", "Options", "Report"]
 
 
 class Render(Protocol):

@@ -2,29 +2,57 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from loadstone.analysis import Findings
+    from loadstone.results.record import Run
 
 Spread = Literal["seconds", "trials"]
 Megabyte = Literal["MB", "MiB"]
 
-NO_TABLE = "none"
-"""What a reader says to have a report's own tables where the campaign names a layout."""
+
+class RenderTables(Protocol):
+    """What tables in a layout of their own are made by."""
+
+    def __call__(self, findings: "Findings", options: "Options") -> str:
+        """Return the tables as text."""
+
+
+class ChartData(Protocol):
+    """What the charts of a layout are drawn from."""
+
+    def __call__(self, run: "Run", findings: "Findings", options: "Options") -> dict[str, Any]:
+        """Return the data of all charts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Tables, and perhaps charts, that take the place of a report's own.
+
+    Its tables are Markdown by themselves, or separated by tabs.
+    """
+
+    name: str
+    summary: str
+    render: RenderTables
+    is_markdown: bool = False
+    chart_data: ChartData | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The choices of one report.
 
-    `width` and `color` are the terminal's. `table` names a template of TABLES, which then takes the
-    place of the report's own tables; `head` is its head cell, in which {NAME} stands for
-    a parameter; `labels` are words for targets, sizes and what facts say. `is_full` asks a terminal
-    for everything, instead of the answer on one screen.
-    `spread` says what stands behind a ±, `megabyte` what a template's MB/Sec counts.
+    `width` and `color` are the terminal's. `layout` takes the place of the report's own tables;
+    `head` is its head cell, in which {NAME} stands for a parameter; `labels` are words for targets,
+    sizes and what facts say. `is_full` asks a terminal for everything, instead of the answer on one
+    screen. `spread` says what stands behind a ±, `megabyte` what a layout's MB/Sec counts.
     """
 
     width: int = 100
     color: bool = False
-    table: str | None = None
+    layout: Layout | None = None
     head: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     decimal_comma: bool = False

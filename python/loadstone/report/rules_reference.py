@@ -1,8 +1,8 @@
 """The reference of findings (docs/reference/findings.md): the table of rules, view by view."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from loadstone.analysis.rules import RULES, Rule, View
+from loadstone.analysis.rules import Rule, View
 from loadstone.analysis.rules.rule import EFFECTS, SCOPES
 
 HEAD = """\
@@ -45,13 +45,13 @@ VIEWS: tuple[tuple[View, str, str], ...] = (
 )
 
 
-def render_reference() -> str:
-    """Return the reference as Markdown."""
+def render_reference(rules: Sequence[Rule]) -> str:
+    """Return the reference of these rules as Markdown."""
     effects = "".join(f"- **{name}**: {words}.\n" for name, words in EFFECTS.items())
     parts = [HEAD + effects]
     for kind, title, sentence in VIEWS:
-        rules = [rule for rule in RULES if kind in rule.views]
-        parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(_rows(rules, kind)) + "\n")
+        rows = _rows((rule for rule in rules if kind in rule.views), kind)
+        parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
 

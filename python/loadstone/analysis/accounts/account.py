@@ -112,6 +112,11 @@ class KnownCeiling:
     is_count_inferred: bool = False
     is_steady: bool = True
 
+    @property
+    def limit(self) -> float:
+        """How many bytes a second so many of it let through, side by side."""
+        return self.bytes_per_s * self.count
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:

@@ -32,9 +32,10 @@ class Finding:
     """One statement of one rule, whose row in the table says what follows from it.
 
     `weight` stands for the rule's own severity where this case differs from it, and `todo` for what
-    the rule says is to be done, where the case itself knows better. `is_inferred` marks what rests
-    on an unstated assumption, such as the speed of a link. `chance` is the probability that
-    the pattern would show by accident. `cases` lists what it is about.
+    the rule says is to be done, where the case itself knows better. `row` is the rule itself, where
+    the table of rules has none of its name. `is_inferred` marks what rests on an unstated
+    assumption, such as the speed of a link. `chance` is the probability that the pattern would show
+    by accident. `cases` lists what it is about.
     """
 
     rule: str
@@ -45,6 +46,7 @@ class Finding:
     chance: float | None = None
     weight: Severity | None = None
     todo: str = ""
+    row: Rule | None = None
 
     @property
     def severity(self) -> Severity:
@@ -67,8 +69,13 @@ class Finding:
         return self.todo or self._row.do
 
     @property
+    def covers(self) -> tuple[str, ...]:
+        """The labels that it says in full."""
+        return self._row.covers
+
+    @property
     def _row(self) -> Rule:
-        return find_rule(self.rule)
+        return self.row or find_rule(self.rule)
 
     def to_json(self) -> Mapping[str, object]:
         """Return the finding as plain values for a JSON report."""
@@ -100,6 +107,6 @@ def evidence_json(one: Evidence) -> dict[str, object]:
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings, the gravest first; what a rule says in full, no label says again."""
     found = list(findings)
-    covered = {label for one in found for label in find_rule(one.rule).covers}
+    covered = {label for one in found for label in one.covers}
     kept = [one for one in found if one.rule not in covered]
     return tuple(sorted(kept, key=lambda one: SEVERITIES.index(one.severity)))

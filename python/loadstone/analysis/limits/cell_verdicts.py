@@ -198,7 +198,7 @@ def _ceilings(
         if known.targets and cell.target not in known.targets:
             continue
         limit, name = CEILINGS[known.resource]
-        bytes_per_s = known.bytes_per_s * known.count
+        bytes_per_s = known.limit
         ceiling = CeilingUse(
             name=name,
             share=cell.bytes_per_s / bytes_per_s,

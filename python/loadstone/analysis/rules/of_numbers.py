@@ -8,7 +8,7 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule
 
-NUMBERS = "loadstone.analysis.standards.plausibility."
+NUMBERS = "loadstone.analysis.numbers."
 
 _finding = partial(Rule, views=("finding",), looks_at="numbers")
 _problem = partial(_finding, severity="problem", effect="precision")
@@ -49,14 +49,6 @@ RULES: tuple[Rule, ...] = (
         do="Keep connections open, or use several clients.",
     ),
     _problem(
-        id="rate-from-latency",
-        checks=(NUMBERS + "queueing:rate_from_latency",),
-        short="rates computed from latency",
-        says="throughput computed as threads over mean latency",
-        means="It leaves out all time between requests: the true rate is lower.",
-        do="Count completions over wall time.",
-    ),
-    _problem(
         id="single-trials",
         checks=(NUMBERS + "repetition:single_trials",),
         short="one trial per number",
@@ -74,14 +66,6 @@ RULES: tuple[Rule, ...] = (
         do="Repeat every case equally often.",
     ),
     _problem(
-        id="unnamed-spread",
-        checks=(NUMBERS + "repetition:unnamed_spread",),
-        short="a ± without a name",
-        says="a ± whose meaning is not given",
-        means="It may be a standard deviation, a standard error or a range.",
-        do="Say which, and of what.",
-    ),
-    _problem(
         id="cold-first-run",
         checks=(NUMBERS + "repetition:cold_first",),
         short="cold first repetitions",
@@ -89,94 +73,13 @@ RULES: tuple[Rule, ...] = (
         means="The mean mixes cold and warm caches.",
         do="Warm up, or report the first repetition apart.",
     ),
-    _problem(
-        id="contradicting-cell",
-        checks=(NUMBERS + "consistency:contradicting_cell",),
-        effect="invalid",
-        short="contradicting columns",
-        says="columns that cannot both be right",
-        means="At least one of the numbers is wrong.",
-        do="Recalculate them from the raw data.",
-    ),
-    _caution(
-        id="contradicting-statements",
-        checks=(NUMBERS + "consistency:contradicting_statements", NUMBERS + "stated:two_speeds"),
-        short="contradicting statements",
-        says="one quantity stated twice, differently",
-        means="Whatever rests on it is uncertain.",
-        do="Find out which statement holds.",
-    ),
-    _caution(
-        id="contradicting-spread",
-        checks=(NUMBERS + "consistency:contradicting_spread",),
-        short="contradicting spreads",
-        says="a ± of MB/s that cannot be of the same trials as the ± of requests",
-        means="One of the two is of other data.",
-        do="Recalculate both from the same trials.",
-    ),
-    _caution(
-        id="limit-does-not-scale",
-        checks=(NUMBERS + "stated:limits_that_do_not_scale",),
-        short="limits that do not scale",
-        says="a limit stated per bucket, client or the like that so many more do not multiply",
-        means="What limits is something that they share.",
-        do="Name the shared resource, or measure it.",
-    ),
-    _caution(
-        id="faster-than-beneath",
-        checks=(NUMBERS + "stated:faster_than_beneath",),
-        short="faster than the layer beneath",
-        says="a layer stated to be faster than what carries it",
-        means="Several were used at once, or a cache was measured.",
-        do="Say how many, and what was cached.",
-    ),
-    _note(
-        id="ratio-in-words",
-        checks=(NUMBERS + "stated:ratios_in_words",),
-        short="ratios in words",
-        says='a ratio in words ("thrice") that its own numbers miss by more than a tenth',
-        means="The words claim another result than the numbers.",
-        do="Correct the words.",
-    ),
-    _caution(
-        id="threads-and-cores",
-        checks=(NUMBERS + "stated:threads_and_cores",),
-        short="threads and cores contradict",
-        says='labels such as "all threads" that contradict each other or the cores',
-        means="The load behind a number is not known.",
-        do="State the number of threads.",
-    ),
     _caution(
         id="working-set",
-        checks=(NUMBERS + "stated:working_set",),
+        checks=(NUMBERS + "ceilings:working_set",),
         short="dataset fits a CPU cache",
         says="reads of objects that are together under 32 MiB, which a processor's cache holds",
         means="The reads may never have left a cache.",
         do="Read a dataset larger than the target's memory.",
-    ),
-    _caution(
-        id="mixed-units",
-        checks=(NUMBERS + "consistency:mixed_units",),
-        short="mixed units",
-        says="numbers that look alike in different units",
-        means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
-        do="Give MiB or MB, and say which.",
-    ),
-    _caution(
-        id="megabyte-base",
-        checks=(NUMBERS + "consistency:megabyte_base",),
-        short="MB of which size",
-        says='which "MB" a table means',
-        means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
-        do="Give MiB or MB, and say which.",
-    ),
-    _caution(
-        id="whole-seconds",
-        checks=(NUMBERS + "quantised:whole_seconds",),
-        short="times in whole seconds",
-        says="rates that are work over whole seconds",
-        means="Short runs are wrong by up to a second in their length.",
-        do="Measure time to the millisecond, or much longer.",
     ),
     _caution(
         id="rounds-differ",

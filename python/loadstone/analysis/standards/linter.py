@@ -10,8 +10,8 @@ from typing import Literal
 
 from loadstone.analysis.accounts.account import Account, Measurement, grouped
 from loadstone.analysis.judgements import validity
+from loadstone.analysis.numbers import ceilings, repetition
 from loadstone.analysis.rules import checks_of, view
-from loadstone.analysis.standards.plausibility import ceilings, repetition
 
 Outcome = Literal["pass", "fail", "not stated", "not applicable"]
 Checked = tuple[Outcome, str]

@@ -1,14 +1,12 @@
 """Every chart as a file of its own, for slides and papers: SVG and PNG, made without a browser."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
 
 import resvg_py
 
 from loadstone.analysis import Findings
-from loadstone.report.charts.datasafe import datasafe_data
 from loadstone.report.charts.headless import Picture, draw
 from loadstone.report.formats.html import drawn_of_run
 from loadstone.report.options import Options
@@ -16,11 +14,6 @@ from loadstone.results.record import Run
 
 PNG_SCALE = 2
 FONT = "Inter"
-
-LAYOUTS: Mapping[str, Callable[[Run, Findings, Options], dict[str, Any]]] = {
-    "datasafe": datasafe_data,
-}
-"""The layouts of published reports that have charts of their own, by the names of their tables."""
 
 
 def render_svg(run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
@@ -35,8 +28,9 @@ def render_png(run: Run, findings: Findings, options: Options) -> Mapping[str, b
 
 def _pictures(run: Run, findings: Findings, options: Options) -> tuple[Picture, ...]:
     """Return a layout's own charts where it has some, or else all charts of the run."""
-    layout = LAYOUTS.get(options.table or "")
-    return draw(drawn_of_run(run, findings) if layout is None else layout(run, findings, options))
+    of_layout = options.layout.chart_data if options.layout is not None else None
+    data = of_layout(run, findings, options) if of_layout else drawn_of_run(run, findings)
+    return draw(data)
 
 
 def svg_files(pictures: Sequence[Picture]) -> Mapping[str, bytes]:

@@ -40,7 +40,6 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
-from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.report.tables.verdicts import verdict_table
@@ -49,13 +48,13 @@ from loadstone.results.record import Run
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the page."""
-    if findings.queries is not None and options.table is None:
+    if findings.queries is not None and options.layout is None:
         return render_queries(run, findings, findings.queries)
     answer = answer_of(findings)
     rounds = _rounds(findings)
     scripts = answer_of_scripts(findings, answer)
     drawn = _drawn(run, findings, answer, scripts)
-    asked = render_template(options.table, findings, options) if options.table is not None else ""
+    asked = "" if options.layout is None else options.layout.render(findings, options)
     return render_page(
         "run.html.jinja",
         data=drawn,

@@ -13,7 +13,6 @@ from loadstone.report.tables.in_order import measured_tables
 from loadstone.report.tables.interventions import intervention_table
 from loadstone.report.tables.layout import Table, trials_table
 from loadstone.report.tables.nodes import node_tables
-from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
@@ -21,10 +20,10 @@ from loadstone.results.record import Run
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the report as GitHub-flavoured Markdown.
 
-    With a table template, that table stands alone, so that it can be pasted as it is.
+    With a layout, its tables stand alone, so that they can be pasted as they are.
     """
-    if options.table is not None:
-        return render_template(options.table, findings, options).encode()
+    if options.layout is not None:
+        return options.layout.render(findings, options).encode()
     first = opening(run, findings)
     blocks = [f"# {escaped(first.title)}", f"**{escaped(first.headline.sentence)}**"]
     lines = (f"Standing: {STANDINGS[first.headline.standing]}.", *first.cautions)

@@ -11,7 +11,6 @@ from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
 from loadstone.report.options import Options
-from loadstone.report.tables.published.templates import MARKDOWN_TABLES, render_template
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
@@ -22,15 +21,16 @@ LATENCIES = ("response", "service", "first_byte", "lag", "part")
 def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
     """Return one line per cell with a head line; absent numbers are empty fields.
 
-    With a table template that is tab separated, that table.
+    With a layout that is tab separated, its tables.
     """
-    if options.table in MARKDOWN_TABLES:
+    layout = options.layout
+    if layout is not None and layout.is_markdown:
         raise InputError(
-            f'the table "{options.table}" is Markdown and no CSV',
+            f'the table "{layout.name}" is Markdown and no CSV',
             f"-f markdown prints it; --table none -f csv prints {CSV_ROWS}",
         )
-    if options.table is not None:
-        return render_template(options.table, findings, options).encode()
+    if layout is not None:
+        return layout.render(findings, options).encode()
     rows = flat_rows(run, findings)
     stream = io.StringIO()
     writer = csv.DictWriter(

@@ -29,16 +29,14 @@ SEVERITY_STYLES = {"problem": "bold red", "caution": "yellow", "note": "dim"}
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the answer on one screen, or all of the report, with colours if they are asked for."""
-    if not options.is_full and options.table is None:
+    if not options.is_full and options.layout is None:
         return _answer(run, findings, options)
     from loadstone.report.opening import opening
 
     pieces = [_drawn(options, lambda console: _print_opening(console, opening(run, findings)))]
-    if options.table is not None:
-        from loadstone.report.tables.published.templates import render_template
-
-        # A template's layout is exact, its tabs and blank cells among it: nothing may draw it anew.
-        pieces.append(render_template(options.table, findings, options))
+    if options.layout is not None:
+        # A layout is exact, its tabs and blank cells included: nothing may draw it anew.
+        pieces.append(options.layout.render(findings, options))
     else:
         pieces += [
             _drawn(

@@ -21,7 +21,6 @@ from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_parameters, describe_size
-from loadstone.analysis.standards.plausibility.bottleneck import limit_of
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.result_words import operation_words
@@ -92,7 +91,7 @@ def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
         "name": f"{times}{ceiling.name}{inferred}",
         "targets": list(ceiling.targets),
         "bounds": ceiling.bounds,
-        "limit": short(limit_of(ceiling)),
+        "limit": short(ceiling.limit),
         "low": None if ceiling.low is None else short(ceiling.low * ceiling.count),
         "high": None if ceiling.high is None else short(ceiling.high * ceiling.count),
     }

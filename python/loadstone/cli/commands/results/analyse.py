@@ -103,8 +103,8 @@ def _null_rates(null: str | None) -> Mapping[Load, float]:
 def _judge(
     name: str, ceilings: tuple[KnownCeiling, ...], null_rates: Mapping[Load, float]
 ) -> tuple[Account, tuple[Finding, ...]]:
-    from loadstone.analysis.standards.plausibility import judge
     from loadstone.cli.accounts import read_account, split_target
+    from loadstone.published.rules import judge
 
     whole, target = split_target(name)
     if Path(whole).is_dir() and target is None:

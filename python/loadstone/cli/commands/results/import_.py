@@ -88,6 +88,6 @@ def _print_account(account: Account, form: str, output: Path | None, *, as_json:
 
         print(json.dumps(account_json(account), indent=2, ensure_ascii=False))
         return
-    from loadstone.report.tables.published.accounts import account_table
+    from loadstone.published.tables.accounts import account_table
 
     print(account_table(account), end="")

@@ -63,15 +63,10 @@ def command(
         summaries = [(report.name, report.summary) for report in REPORTS.values()]
         print_table(("report", "gives"), summaries)
     else:
-        from loadstone.report.tables.published.templates import TABLES
+        from loadstone.published import LAYOUTS
 
-        summaries = [(name, _first_line(table)) for name, table in TABLES.items()]
+        summaries = [(layout.name, layout.summary) for layout in LAYOUTS.values()]
         print_table(("table", "gives"), summaries)
-
-
-def _first_line(documented: object) -> str:
-    line = (documented.__doc__ or "").partition("\n")[0].rstrip(".")
-    return line.removeprefix("Return ")
 
 
 def _print_runs(folder: Path) -> None:

@@ -89,7 +89,6 @@ def command(
     named = [_read(name) for name in runs]
     run = merge_runs(named) if len(named) > 1 else named[0][1]
     chosen = Options(
-        table=table,
         head=head,
         spread=spread,
         decimal_comma=decimal_comma,
@@ -97,7 +96,7 @@ def command(
         is_full=full,
     )
     is_terminal = output is None and sys.stdout.isatty()
-    options = report_options(run, report, chosen, is_terminal=is_terminal)
+    options = report_options(run, report, chosen, is_terminal=is_terminal, table=table)
     findings = analyse(run, courses=report.draws)
     write(report, run, findings, options, output, may_overwrite=overwrite)
     code = fail_if.judge_all(thresholds, findings)

@@ -36,11 +36,6 @@ def in_mebibytes(bytes_per_s: float) -> str:
     return f"{units.format_number(bytes_per_s / 2**20)} MiB/s"
 
 
-def limit_of(ceiling: KnownCeiling) -> float:
-    """Return what so many of a ceiling side by side let through."""
-    return ceiling.bytes_per_s * ceiling.count
-
-
 def _finding(
     members: Sequence[Measurement], ceilings: Sequence[KnownCeiling], bounds: str
 ) -> Finding:
@@ -52,10 +47,10 @@ def _finding(
     best = means[top.case]
     case = describe_case(top, leave_out=() if top.threads is not None else ("threads",))
     # A result above a ceiling was not held up by it: its data came from somewhere else.
-    passed = [one for one in ceilings if best > CEILING_PASSED * limit_of(one)]
-    left = sorted((one for one in ceilings if one not in passed), key=limit_of)
+    passed = [one for one in ceilings if best > CEILING_PASSED * one.limit]
+    left = sorted((one for one in ceilings if one not in passed), key=lambda ceiling: ceiling.limit)
     lowest = left[0] if left else None
-    reached = lowest is not None and best >= CEILING_TOUCHED * limit_of(lowest)
+    reached = lowest is not None and best >= CEILING_TOUCHED * lowest.limit
     said = f"{case}: {in_mebibytes(best)}"
     words = [_sentence(said, best, lowest, bounds, top.target, reached=reached)]
     words += _others(left[1:])
@@ -68,11 +63,11 @@ def _finding(
         evidence=tuple(
             Evidence(
                 metric=f"share of {one.name}",
-                value=best / limit_of(one),
+                value=best / one.limit,
                 threshold=CEILING_TOUCHED,
                 place=one.place,
             )
-            for one in sorted(ceilings, key=limit_of)
+            for one in sorted(ceilings, key=lambda ceiling: ceiling.limit)
         ),
         cases=(describe_case(top),),
     )
@@ -83,7 +78,7 @@ def _sentence(
 ) -> str:
     if lowest is None:
         return f"no ceiling holds for {bounds}s of {target}: the best result is {said}"
-    share = best / limit_of(lowest)
+    share = best / lowest.limit
     limit = _shown(lowest)
     if not reached:
         return (
@@ -98,7 +93,7 @@ def _sentence(
 
 
 def _shown(ceiling: KnownCeiling) -> str:
-    limit = limit_of(ceiling)
+    limit = ceiling.limit
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     words = [in_mebibytes(limit)]
     words += [units.format_bit_rate(8 * limit)] if ceiling.resource == "network" else []
@@ -115,7 +110,7 @@ def _others(ceilings: Sequence[KnownCeiling]) -> list[str]:
 
 
 def _listed(ceilings: Sequence[KnownCeiling]) -> str:
-    return ", ".join(f"{one.name} {in_mebibytes(limit_of(one))}" for one in ceilings)
+    return ", ".join(f"{one.name} {in_mebibytes(one.limit)}" for one in ceilings)
 
 
 def _plateau(

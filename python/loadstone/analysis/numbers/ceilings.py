@@ -1,4 +1,4 @@
-"""Plateaus where something other than the target ends: a link, the ports, a stated limit."""
+"""Plateaus where something other than the target ends: a link, ports, a cache, a stated limit."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.naming import describe_size
-from loadstone.analysis.standards.plausibility import bottleneck
+from loadstone.analysis.numbers import bottleneck
 
 LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
 FRAME_BYTES = (1500, 9000)
@@ -28,6 +28,8 @@ CONNECTIONS_PER_S = 28_232 / 60
 """Linux: ports 32768 to 60999 over the 60 s that a closed connection keeps its port."""
 
 SOCKETS_SHARE = 0.8
+CACHE_BYTES = 32 * 2**20
+"""A working set below this fits into the last-level cache of any server's processor."""
 
 
 def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
@@ -110,8 +112,8 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     held = [one for one in account.ceilings if one.bounds in (None, bounds)]
     if not held:
         return
-    lowest = min(held, key=lambda ceiling: ceiling.bytes_per_s * ceiling.count)
-    limit = lowest.bytes_per_s * lowest.count
+    lowest = min(held, key=lambda ceiling: ceiling.limit)
+    limit = lowest.limit
     evidence = [_ceiling_evidence(ceiling, rate) for ceiling in held]
     reached = rate >= TOUCHES * limit
     extremes = (
@@ -120,9 +122,7 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
         else ""
     )
     others = ", ".join(
-        f"{ceiling.name} {_megabytes(ceiling.bytes_per_s * ceiling.count)}"
-        for ceiling in held
-        if ceiling is not lowest
+        f"{ceiling.name} {_megabytes(ceiling.limit)}" for ceiling in held if ceiling is not lowest
     )
     apart = [one for one in account.ceilings if one not in held]
     words = ", ".join(f"{one.name}, which bounds {one.bounds}s" for one in apart)
@@ -146,6 +146,36 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
         evidence=tuple(evidence),
         cases=(describe_case(top),),
     )
+
+
+def working_set(account: Account) -> Iterator[Finding]:
+    """Find reads of so few bytes that a processor's cache holds all of them."""
+    groups = grouped(
+        [one for one in account.measurements if _reads(one)],
+        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
+    )
+    for cells in groups.values():
+        size = _working_set_bytes(account, cells[0])
+        if size is None or size > CACHE_BYTES:
+            continue
+        yield Finding(
+            rule="working-set",
+            statement=(
+                f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
+                f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
+                " caches, and no limit of a disk or of memory explains it"
+            ),
+            evidence=(
+                Evidence(
+                    metric="bytes of all objects",
+                    value=float(size),
+                    threshold=float(CACHE_BYTES),
+                    unit="B",
+                    place=cells[0].place,
+                ),
+            ),
+            cases=(describe_case(cells[0], ("threads", "round")),),
+        )
 
 
 def _link_finding(
@@ -187,7 +217,7 @@ def _link_finding(
 
 
 def _ceiling_evidence(ceiling: KnownCeiling, rate: float) -> Evidence:
-    limit = ceiling.bytes_per_s * ceiling.count
+    limit = ceiling.limit
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     times += "(inferred) " if times and ceiling.is_count_inferred else ""
     return Evidence(
@@ -255,3 +285,17 @@ def _sweeps(account: Account) -> Iterator[list[Measurement]]:
 
 def _megabytes(bytes_per_s: float | None) -> str:
     return f"{(bytes_per_s or 0) / 1e6:,.0f}·10⁶ B/s"
+
+
+def _working_set_bytes(account: Account, one: Measurement) -> int | None:
+    objects = account.disclosure.dataset_objects
+    if objects is not None and one.size_bytes is not None:
+        return objects * one.size_bytes
+    # One figure for objects of several sizes is none of each.
+    sizes = {other.size_bytes for other in account.measurements}
+    return account.disclosure.dataset_bytes if len(sizes) == 1 else None
+
+
+def _reads(one: Measurement) -> bool:
+    word = one.operation.lower()
+    return bounds_of(word) == "read" or word.startswith("download") or word.endswith("read")

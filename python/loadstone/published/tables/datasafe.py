@@ -14,14 +14,14 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameters
 from loadstone.errors import InputError
-from loadstone.report.options import Options
-from loadstone.report.result_words import standing_notes
-from loadstone.report.tables.published.actions import (
+from loadstone.published.tables.actions import (
     ActionLog,
     ActionStatistics,
     rates_table,
     statistics_log,
 )
+from loadstone.report.options import Options
+from loadstone.report.result_words import standing_notes
 
 LOGGED = ("WRITE", "SHARE", "LIST", "DELETE", "CREATE_USER", "READ")
 """In the order of the log."""

@@ -15,7 +15,7 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.standards import printed_units
+from loadstone.published.rules import printed_units
 
 AGREE = 0.10
 LOOKS_ALIKE = 0.05

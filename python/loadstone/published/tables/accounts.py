@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
 from loadstone.analysis.accounts.case_means import CaseMean
 from loadstone.analysis.naming import describe_parameters, metric_value, metric_words
-from loadstone.report.tables.published.actions import rates_table
-from loadstone.report.tables.published.queries import queries_table
+from loadstone.published.tables.actions import rates_table
+from loadstone.published.tables.queries import queries_table
 
 
 def account_table(account: Account) -> str:

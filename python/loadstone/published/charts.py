@@ -20,9 +20,9 @@ from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.naming import describe_parameter
 from loadstone.documents.manifest import HostFacts
 from loadstone.errors import InputError
+from loadstone.published.tables.datasafe import TABLED, busy_rate, load_of
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import load_axis, result_row, short
-from loadstone.report.tables.published.datasafe import TABLED, busy_rate, load_of
 from loadstone.results.record import Run
 from loadstone.results.several import CLIENT
 

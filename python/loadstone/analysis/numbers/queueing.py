@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 import numpy as np
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
     RATE,
-    THREAD_RATE,
     Account,
     Measurement,
     describe_case,
@@ -112,62 +110,6 @@ def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
     return scaling.ScalingPoint(load=cells[0].threads or 1, rate=mean, low=low)
 
 
-def rate_from_latency(account: Account) -> Iterator[Finding]:
-    """Find throughput that was computed as threads over mean latency, and never counted.
-
-    Two signs: a rate is exactly the number of threads times the rate of one thread, for every cell;
-    and a rate per thread is a quotient of whole numbers, 1000 · n / Σ ms, which says that durations
-    were added up. Such a rate leaves out all time between requests, and everything else the threads
-    did meanwhile.
-    """
-    per_thread = {(one.target, one.case): one for one in account.of(THREAD_RATE)}
-    cells = [
-        (one, per_thread[one.target, one.case])
-        for one in account.of(RATE)
-        if one.threads and (one.target, one.case) in per_thread
-    ]
-    # What one thread does by itself has one rate, however many threads wait meanwhile.
-    cells = [(one, single) for one, single in cells if one.value != single.value]
-    exact = [pair for pair in cells if _is_multiple(*pair)]
-    quotients = {id(one): _quotient(one) for one in per_thread.values()}
-    telling = [found for found in quotients.values() if found is not None]
-    if len(cells) < 3 or len(exact) < len(cells):
-        return
-    chance = 1.0
-    for found in telling:
-        chance *= found[1]
-    statement = (
-        f"all {len(exact)} rates are exactly threads × rate of one thread"
-        f" ({exact[0][0].text} = {exact[0][0].threads} × {exact[0][1].text})"
-    )
-    if telling and chance < CHANCE_MAX:
-        fraction = telling[0][0]
-        statement += (
-            f", and {len(telling)} of {len(quotients)} rates of one thread are quotients of small"
-            f" whole numbers (1000·{fraction.numerator}/{fraction.denominator}): requests over"
-            " the sum of their milliseconds"
-        )
-    statement += (
-        "; throughput is threads / mean latency, not completions over wall time, and leaves out"
-        " whatever the threads did between these requests"
-    )
-    yield Finding(
-        rule="rate-from-latency",
-        statement=statement,
-        evidence=tuple(
-            Evidence(
-                metric="rate / (threads × rate of one thread)",
-                value=one.value / ((one.threads or 1) * single.value),
-                threshold=1,
-                place=one.place,
-            )
-            for one, single in exact
-        ),
-        cases=tuple(describe_case(one) for one, _ in exact),
-        chance=chance if telling else None,
-    )
-
-
 def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
     """Return the trials of each sweep, by their number of threads from the fewest up."""
     groups = grouped(
@@ -184,28 +126,3 @@ def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
         loads = sorted({one.threads or 1 for one in cells})
         if len(loads) >= LOADS_MIN:
             yield [[one for one in cells if one.threads == load] for load in loads]
-
-
-def _is_multiple(one: Measurement, single: Measurement) -> bool:
-    expected = (one.threads or 1) * single.value
-    return abs(one.value / expected - 1) < 1e-12
-
-
-def _quotient(one: Measurement) -> tuple[Fraction, float] | None:
-    """Return rate/1000 as a quotient of small whole numbers, and the chance of one so small.
-
-    A number with d digits behind the point lies within half a last digit of a quotient with a
-    denominator up to q with a chance of about q² · 10^-d: there are about q²/2 of them per unit.
-    """
-    text = one.text or ""
-    digits = len(text.partition(".")[2])
-    if digits < 9:
-        return None
-    exact = Fraction(text) / 1000
-    tolerance = Fraction(1, 2 * 10**12) * exact
-    for limit in (100, 1_000, 10_000, 100_000, DENOMINATOR_MAX):
-        found = exact.limit_denominator(limit)
-        if abs(found - exact) <= tolerance:
-            chance = min(1.0, float(found.denominator**2 * 2 * tolerance))
-            return (found, chance) if chance < 0.01 else None
-    return None

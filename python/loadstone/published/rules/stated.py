@@ -3,24 +3,17 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from loadstone import units
 from loadstone.analysis.accounts.account import (
     Account,
-    Measurement,
     Statement,
-    describe_case,
-    grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.limits.measured_ceilings import bounds_of
-from loadstone.analysis.standards.multiples import misses, multiple_in
-from loadstone.analysis.standards.printed_units import in_common
+from loadstone.published.rules.multiples import misses, multiple_in
+from loadstone.published.rules.printed_units import in_common
 
 SCALES = 0.8
 ABOVE = 1.05
 APART = 0.10
-CACHE_BYTES = 32 * 2**20
-"""A working set below this fits into the last-level cache of any server's processor."""
 
 
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
@@ -180,45 +173,15 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def working_set(account: Account) -> Iterator[Finding]:
-    """Find reads of so few bytes that a processor's cache holds all of them."""
-    groups = grouped(
-        [one for one in account.measurements if _reads(one)],
-        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
-    )
-    for cells in groups.values():
-        size = _working_set_bytes(account, cells[0])
-        if size is None or size > CACHE_BYTES:
-            continue
+def unnamed_spread(account: Account) -> Iterator[Finding]:
+    """Say where a ± stands whose meaning is not given: no interval can be made of it."""
+    spreads = [one for one in account.measurements if one.spread is not None]
+    if spreads and account.disclosure.spread is None:
         yield Finding(
-            rule="working-set",
+            rule="unnamed-spread",
             statement=(
-                f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
-                f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
-                " caches, and no limit of a disk or of memory explains it"
+                f"{len(spreads)} numbers carry a ± without a definition: a standard deviation, a"
+                " standard error and an interval differ by factors"
             ),
-            evidence=(
-                Evidence(
-                    metric="bytes of all objects",
-                    value=float(size),
-                    threshold=float(CACHE_BYTES),
-                    unit="B",
-                    place=cells[0].place,
-                ),
-            ),
-            cases=(describe_case(cells[0], ("threads", "round")),),
+            evidence=(Evidence(metric="± without a meaning", value=len(spreads)),),
         )
-
-
-def _working_set_bytes(account: Account, one: Measurement) -> int | None:
-    objects = account.disclosure.dataset_objects
-    if objects is not None and one.size_bytes is not None:
-        return objects * one.size_bytes
-    # One figure for objects of several sizes is none of each.
-    sizes = {other.size_bytes for other in account.measurements}
-    return account.disclosure.dataset_bytes if len(sizes) == 1 else None
-
-
-def _reads(one: Measurement) -> bool:
-    word = one.operation.lower()
-    return bounds_of(word) == "read" or word.startswith("download") or word.endswith("read")

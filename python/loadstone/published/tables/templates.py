@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import stdev
+from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.cell import Deviation
@@ -16,11 +17,8 @@ from loadstone.analysis.naming import (
 )
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
-from loadstone.report.options import Options
-from loadstone.report.result_words import standing_notes
-from loadstone.report.tables.action_rows import action_rows
-from loadstone.report.tables.published.datasafe import datasafe_table
-from loadstone.report.tables.published.layouts import (
+from loadstone.published.tables.datasafe import datasafe_table
+from loadstone.published.tables.layouts import (
     COMMAS,
     POINTS,
     MeasuredRow,
@@ -30,14 +28,18 @@ from loadstone.report.tables.published.layouts import (
     rounds_table,
     threads_table,
 )
-from loadstone.report.tables.published.queries import queries_table, repetitions_block
+from loadstone.published.tables.queries import queries_table, repetitions_block
+from loadstone.report.options import Layout, Options
+from loadstone.report.result_words import standing_notes
+from loadstone.report.tables.action_rows import action_rows
+from loadstone.results.record import Run
 
 _PLACE = re.compile(r"\{(\w+)\}")
 MEGABYTES = {"MB": 10**6, "MiB": 2**20}
 
 
 def hummingbird(findings: Findings, options: Options) -> str:
-    """Return whole requests per second, one row per operation and round, systems as columns.
+    """Return whole requests per second, a row per operation and round, systems as columns.
 
     There is a table for each workload and set of parameters. Facts of the targets that tell tables
     apart and that no head names stand above them as titles.
@@ -115,34 +117,54 @@ def theflash(findings: Findings, options: Options) -> str:
     return "\n".join(parts)
 
 
-def datasafe(findings: Findings, options: Options) -> str:
-    """Return users' actions as a log of statistics, rates against threads, and percentiles."""
-    return datasafe_table(findings, options)
+def datasafe_charts(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
+    """Return what the charts of users' actions are drawn from."""
+    # Imported here: tables need nothing of the page's charts.
+    from loadstone.published.charts import datasafe_data
+
+    return datasafe_data(run, findings, options)
 
 
-def actions(findings: Findings, options: Options) -> str:
-    """Return every number of users' actions, and by space and type of user, a line for each."""
-    return action_rows(findings, options)
-
-
-TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
-    "hummingbird": hummingbird,
-    "cern": cern,
-    "theflash": theflash,
-    "datasafe": datasafe,
-    "actions": actions,
+LAYOUTS: Mapping[str, Layout] = {
+    layout.name: layout
+    for layout in (
+        Layout(
+            name="hummingbird",
+            summary="whole requests per second, a row per operation and round, systems as columns",
+            render=hummingbird,
+            is_markdown=True,
+        ),
+        Layout(
+            name="cern",
+            summary="mean ± spread of files and megabytes per second against threads",
+            render=cern,
+        ),
+        Layout(
+            name="theflash",
+            summary="mean seconds of each query, arms as columns, and every time of each arm below",
+            render=theflash,
+            is_markdown=True,
+        ),
+        Layout(
+            name="datasafe",
+            summary="users' actions as a log of statistics, rates against threads, and percentiles",
+            render=datasafe_table,
+            chart_data=datasafe_charts,
+        ),
+        Layout(
+            name="actions",
+            summary="every number of users' actions, a line each, and by space and type of user",
+            render=action_rows,
+        ),
+    )
 }
 
 
-MARKDOWN_TABLES = ("hummingbird", "theflash")
-"""Layouts that are Markdown by themselves; the others are separated by tabs."""
-
-
-def render_template(name: str, findings: Findings, options: Options) -> str:
-    """Return a run's numbers in the layout of one published table."""
-    if name not in TABLES:
-        raise InputError.of_value(name, f"a table template: {', '.join(TABLES)}")
-    return TABLES[name](findings, options)
+def find_layout(name: str) -> Layout:
+    """Return a layout by its name."""
+    if name not in LAYOUTS:
+        raise InputError.of_value(name, f"a layout of tables: {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]
 
 
 def _titled(

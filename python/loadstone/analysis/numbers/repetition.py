@@ -70,20 +70,6 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
             )
 
 
-def unnamed_spread(account: Account) -> Iterator[Finding]:
-    """Say where a ± stands whose meaning is not given: no interval can be made of it."""
-    spreads = [one for one in account.measurements if one.spread is not None]
-    if spreads and account.disclosure.spread is None:
-        yield Finding(
-            rule="unnamed-spread",
-            statement=(
-                f"{len(spreads)} numbers carry a ± without a definition: a standard deviation, a"
-                " standard error and an interval differ by factors"
-            ),
-            evidence=(Evidence(metric="± without a meaning", value=len(spreads)),),
-        )
-
-
 def cold_first(account: Account) -> Iterator[Finding]:
     """Find targets whose first repetition is another thing than the rest: cold and warm mixed."""
     repeated = [cell for cell in _cells(account) if len(cell) >= REPETITIONS_MIN]
