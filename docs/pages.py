@@ -29,6 +29,10 @@ FROM_THE_TREE = {
     "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md",
 }
+FOR_MAINTAINERS = {"project/architecture.md", "project/contributing.md", "project/changelog.md"}
+RARELY_SOUGHT = "---\nsearch: {boost: 0.2}\n---\n"
+"""Ranks a page behind those for users when somebody searches the site."""
+
 EXAMPLES = {
     f"examples/{path.name}": f"examples/{path.stem}.md"
     for path in (ROOT / "examples").glob("*.yaml")
@@ -41,7 +45,10 @@ ORIGINS = {page: origin for origin, page in PAGES.items()}
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made."""
-    made = {page: (ROOT / origin).read_text() for origin, page in FROM_THE_TREE.items()}
+    made = {
+        page: (RARELY_SOUGHT if page in FOR_MAINTAINERS else "") + (ROOT / origin).read_text()
+        for origin, page in FROM_THE_TREE.items()
+    }
     made |= dict(_examples())
     made["reference/commands.md"] = commands_page()
     made["reference/campaign-keys.md"] = keys_page()

@@ -1,4 +1,4 @@
-"""What the how-to pages tell people to write is a campaign that can be planned."""
+"""The pieces of campaigns on the how-to and help pages can be planned."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,8 @@ from loadstone.script.planned import ScriptMaker
 from loadstone.script.table import writing
 from tests.unit.campaign_drivers import DRIVERS
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted([*(DOCS / "how-to").glob("*.md"), *(DOCS / "help").glob("*.md")])
 AROUND = {
     "name": "page",
     "targets": {"ceph": {"driver": "rados", "pool": "p"}},
@@ -24,11 +25,11 @@ AROUND = {
 
 OF_QUERIES = ("name", "targets")
 
-WITHOUT_CAMPAIGN = {"imports"}
+WITHOUT_CAMPAIGN = {"imports"} | {page.stem for page in PAGES if page.parent.name == "help"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(
+def test_every_piece_of_a_campaign_on_a_page_can_be_planned(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,6 +41,8 @@ def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(
     assert pieces or page.stem in WITHOUT_CAMPAIGN
     for piece in pieces:
         written = YAML(typ="safe").load(piece)
+        if "apiVersion" in written:  # a manifest of Kubernetes
+            continue
         around = {key: AROUND[key] for key in OF_QUERIES} if "queries" in written else AROUND
         campaign, wrong = validate({**around, **written})
         assert wrong == []
