@@ -135,8 +135,8 @@ def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="throttled", wob
 
     The rates of the seconds swing around `rate`, and their mean is exactly `rate`.
     """
-    chance = random.Random(int(document["id"]) * 7919)
-    clients = document["load"].get("clients", 1)
+    chance = random.Random(int(document["id"].replace("-", "")) * 7919)
+    clients = (document.get("load") or {}).get("clients", 1)
     mean_ns = clients / (rate + failed_per_s * 2) * SECOND_NS
     size = document["dataset"]["size"]["bytes"]
     operation = document["mix"][0]["operation"]
@@ -150,7 +150,9 @@ def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="throttled", wob
             second = (iteration - 1) * seconds + index
             good = rate + swing
             early = histogram(mean_ns / 2, good, seed=second + 1)
-            encoded = histogram(mean_ns, good, seed=int(document["id"]) * 1000 + second)
+            encoded = histogram(
+                mean_ns, good, seed=int(document["id"].replace("-", "")) * 1000 + second
+            )
             row = {
                 "agent": "client-1",
                 "stage": "measure",
@@ -205,11 +207,11 @@ def summary(document, rows, seconds, started_unix_ns, **changes):
         "verified_bytes": 0,
         "verified_requests": 0,
         "mismatches": {},
-        "connections_opened": document["load"].get("clients", 1),
+        "connections_opened": (document.get("load") or {}).get("clients", 1),
         "bytes_sent": 0,
         "bytes_received": 0,
         "cores": 2,
-        "clients": document["load"].get("clients", 1),
+        "clients": (document.get("load") or {}).get("clients", 1),
         # Ten microseconds of a processor for each request, on two threads.
         "thread_cpu_ns": [requests * 5_000, requests * 5_000],
         "thread_run_delay_ns": [0, 0],

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,9 @@ def record() -> Record:
     trial = synthetic_run.trial(1, "ceph", "get")
     trial["mix"] = [{"operation": "get", "weight": 1.0}, {"operation": "put", "weight": 1.0}]
     ends = {"measure_end_ns": end_ns, "end_ns": end_ns, "first_done_ns": end_ns}
-    return Record(trial=trial, summary={"state": "finished", "iterations": [{**times, **ends}]})
+    edges = {"get": {"requests": 1.5, "failed": 0.0, "objects": 1.5, "bytes": 6144.0}}
+    iteration = {**times, **ends, "edges": edges}
+    return Record(trial=trial, summary={"state": "finished", "iterations": [iteration]})
 
 
 def totals(requests: Rows) -> Mapping[str, Cell]:
@@ -90,6 +93,8 @@ def test_the_view_of_each_agent_adds_up_to_the_cell(requests: list[Request]) -> 
         assert sum(one.good for one in own) == cell.good
         assert sum(one.bytes for one in own) == cell.bytes
         assert {one.duration_s for one in own} == {cell.duration_s}
+        rate = cell.requests_per_s if cell.good else 0.0
+        assert sum(one.requests_per_s for one in own) == pytest.approx(rate)
         counts = sum(one.service.count for one in own if one.service is not None)
         assert counts == (cell.service.count if cell.service is not None else 0)
 

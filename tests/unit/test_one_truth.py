@@ -26,6 +26,8 @@ from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
+from loadstone.campaign.search import Goal, Loads, Measure, Observation, SearchTrial, next_step
+from loadstone.campaign.search_step import read_step, step_document
 from loadstone.cli import exit_code, fail_if
 from loadstone.formats.imported import Hints, Imported
 from loadstone.importers.run_folder import write_run
@@ -174,6 +176,97 @@ def write_script(path: Path) -> Path:
     return closed(folder, "one", "other")
 
 
+SLOWNESS = {"Q01": 1.0, "Q06": 0.2, "Q13": 3.0}
+QUERIES_OWN = {"engine": "duckdb", "cache": "warm", "threads": 2, "scale": 1.0}
+
+
+def write_queries(path: Path) -> Path:
+    """Three queries on two targets, six times each; one answer of Q13 is wrong."""
+    folder, number = Folder(path, "truth", 1), 0
+    for block in range(1, 7):
+        for place, target in enumerate(("one", "other")):
+            for query, slowness in SLOWNESS.items():
+                number += 1
+                time_ns = int(slowness * (1 + place) * (1 + 0.03 * (block * 5 % 6)) * SECOND_NS)
+                own = QUERIES_OWN | {"query": query, "streams": None}
+                document = of_queries(number, target, "query", block, {"query": query}, own)
+                is_wrong = (target, query, block) == ("other", "Q13", 2)
+                row = query_row("query", "wrong_answer" if is_wrong else "ok", time_ns)
+                measured = {"query": query, "time_ns": time_ns, "cpu_ns": time_ns, "cores": 2}
+                more = measured | {"read_bytes": 1000, "received_bytes": 0, "compared_with": "x"}
+                folder.write(document, [row], changes=during(time_ns) | {"query": more})
+    return closed(folder, "one", "other")
+
+
+def write_streams(path: Path) -> Path:
+    """Three queries in two streams beside each other, three times."""
+    folder = Folder(path, "truth", 1)
+    for block in range(1, 4):
+        orders = [list(SLOWNESS), list(reversed(SLOWNESS))]
+        own = QUERIES_OWN | {"query": None, "streams": orders}
+        document = of_queries(block, "one", "streams", block, {"streams": 2}, own)
+        queries, rows, whole_ns = [], [], 0
+        for stream, order in enumerate(orders, 1):
+            start_ns = 0
+            for query in order:
+                time_ns = int(SLOWNESS[query] * (1 + block / 10) * SECOND_NS)
+                times = {"start_ns": start_ns, "end_ns": start_ns + time_ns}
+                queries.append({"stream": stream, "query": query, "outcome": "ok", **times})
+                start_ns += time_ns
+                rows.append(query_row("streams", "ok", time_ns, start_ns // SECOND_NS))
+            whole_ns = max(whole_ns, start_ns)
+        more = {"streams": {"queries": queries, "time_ns": whole_ns, "cpu_ns": whole_ns}}
+        folder.write(document, rows, changes=during(whole_ns) | more)
+    return closed(folder)
+
+
+def of_queries(
+    number: int, target: str, phase: str, block: int, named: dict[str, Any], own: dict[str, Any]
+) -> Any:
+    document = trial(number, target, phase, block=block)
+    for key in ("mix", "dataset", "options", "keys", "load"):
+        del document[key]
+    document["case"]["parameters"] = named
+    return document | {"kind": "queries", "queries": own}
+
+
+def query_row(operation: str, outcome: str, time_ns: int, second: int = 0) -> dict[str, Any]:
+    times = histogram(time_ns, 1, 1)
+    return {
+        "agent": "local", "stage": "measure", "iteration": 1, "operation": operation,
+        "outcome": outcome, "second": second, "requests": 1, "objects": 0, "bytes": 0,
+        "response": times, "service": times, "first_byte": None, "lag": None,
+    }  # fmt: skip
+
+
+def during(time_ns: int) -> dict[str, Any]:
+    times = {"start_ns": 0, "measure_start_ns": 0, "measure_end_ns": time_ns, "end_ns": time_ns}
+    return {"iterations": [{"iteration": 1, "first_done_ns": time_ns, **times}]}
+
+
+def write_search(path: Path) -> Path:
+    """A search for the threads that keep p99 below 20 ms, which 32 threads do."""
+    folder = Folder(path, "truth", 1)
+    goal = Goal(latency_ns_max=20_000_000, trial_s=4, coarse_trial_s=2, time_max_s=3600)
+    loads = Loads(start=8, low=8, high=64, is_whole=True)
+    document = trial(1, "one", "get", clients=8)
+    document["case"]["parameters"] = {"size": 4096}
+    own = {"vary": "threads", "quantile": "p99", "goal": goal.document(), "loads": loads.document()}
+    document |= {"search": own, "ticket_base": 0, "warm_up_ns": SECOND_NS}
+    trials: list[SearchTrial] = []
+    while isinstance(step := next_step(goal, trials, loads), Measure):
+        made = step_document(document, step, len(trials) + 1)
+        folder.seconds = round(step.duration_s)
+        is_fast = step.load <= 32
+        rate = int(step.load * (200 if is_fast else 20)) + len(trials) % 3
+        rows = trial_rows(made, rate, folder.seconds)
+        folder.write(made, rows)
+        seen = Observation(latency_ns=1e7 if is_fast else 1e8, errors=0.0, achieved=1.0)
+        trials.append(read_step(document, made, seen))
+    folder.plan = [document]
+    return closed(folder)
+
+
 def imported(form: str, *names: str) -> Write:
     def write(path: Path) -> Path:
         found = importers.find(form).read([DATA / name for name in names], Hints())
@@ -208,6 +301,9 @@ RUNS: dict[str, Write] = {
     "mix": write_mix,
     "hosts": write_hosts,
     "script": write_script,
+    "queries": write_queries,
+    "streams": write_streams,
+    "search": write_search,
     "warp": imported("warp", "warp-get.csv.zst"),
     "nectar": imported("nectar", "bench-put.csv", "bench-put.stdout.txt"),
 }
@@ -299,7 +395,7 @@ def test_people_read_no_rate_but_the_models(made: tuple[Path, Run, Findings]) ->
     for width in (80, 100):
         text = rendered(run, findings, "terminal", width=width)
         found = re.findall(r"\d[\d,.]*(?: [KMGT]iB)?/s", text)
-        assert found or not findings.results
+        assert found or not findings.results or findings.queries
         compared = {units.format_rate(rate) for rate in compared_rates(findings)}
         assert not set(found) - known - compared, text
     first = headline_of(findings, answer_of(findings))
@@ -333,6 +429,11 @@ def test_pages_draw_and_list_the_numbers_of_the_model(made: tuple[Path, Run, Fin
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     data = json.loads(found[1])
+    if findings.queries is not None:
+        queries = [query for arm in findings.queries.arms for query in arm.queries]
+        for row, query in zip(data["queries"], queries, strict=True):
+            assert row["value_ns"] == round((query.mean_s or 0) * 1e9)
+        return
     shown = findings.action_cases if data["counted"] == "action" else None
     results = (
         [one for one in findings.results if one.requests]
@@ -374,12 +475,80 @@ def test_history_and_thresholds_use_the_numbers_of_the_model(
     found = trace([Entry(name="run", started="2026-01-01", account=read_account(run))])
     points = [t.points[0].value for t in found.trends if t.metric == "requests_per_s"]
     valid = [one.requests_per_s for one in findings.results if one.standing == "valid"]
+    points += [1 / t.points[0].value for t in found.trends if t.metric == "seconds"]
     assert sorted(points) == pytest.approx(sorted(valid))
     outcomes = judge(parse_threshold("rate < 1/s"), findings)
     for outcome, one in zip(outcomes, findings.results, strict=True):
         assert (outcome.is_crossed is None) == one.is_void
         rate = units.format_rate(one.requests_per_s)
         assert one.is_void or rate in outcome.what
+
+
+def test_queries_and_searches_have_the_numbers_of_their_results(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    document = json.loads(rendered(run, findings, "json"))
+    by_trials = {frozenset(one.trials): one for one in findings.results}
+    if findings.queries is not None:
+        for arm, shown in zip(findings.queries.arms, document["queries"]["arms"], strict=True):
+            of_target = [one for one in findings.results if one.target == dict(arm.arm)["target"]]
+            for query, row in zip(arm.queries, shown["queries"], strict=True):
+                (own,) = [one for one in of_target if one.parameters["query"] == query.query]
+                assert row["mean_s"] == pytest.approx(1 / own.requests_per_s)
+                low_high = row["seconds_spread"]["low"], row["seconds_spread"]["high"]
+                assert low_high == pytest.approx((1 / own.rate.high, 1 / own.rate.low))
+                assert (row["standing"], query.standing) == (own.standing, own.standing)
+        for streams, row in zip(
+            findings.queries.streams, document["queries"]["streams"], strict=True
+        ):
+            (own,) = findings.results
+            assert streams.rate is not None
+            assert row["queries_per_hour"] == pytest.approx(3600 * own.requests_per_s)
+            low_high = (streams.rate.low / 3600, streams.rate.high / 3600)
+            assert low_high == pytest.approx((own.rate.low, own.rate.high))
+    for search, row in zip(findings.searches, document["searches"], strict=True):
+        own = by_trials[frozenset(search.confirming)]
+        assert search.rate == own.rate
+        assert row["requests_per_s"] == own.requests_per_s
+        assert own.service is not None
+        assert row["latency_ns"] == own.service.quantiles["p99"]
+
+
+def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    _, run, findings = made
+    account = read_account(run)
+    metrics = ("service_ns_p99", "service_ns_mean")
+    found = trace([Entry(name="run", started="2026-01-01", account=account)], metrics=metrics)
+    for metric, read in (
+        ("service_ns_p99", lambda times: times.quantiles["p99"]),
+        ("service_ns_mean", lambda times: times.mean_ns),
+    ):
+        points = [t.points[0].value for t in found.trends if t.metric == metric]
+        if "seconds" in account.metrics:
+            # Of queries that ran once in each trial the time itself is compared.
+            continue
+        known = [
+            value
+            for one in findings.results
+            if one.standing == "valid" and one.service is not None and (value := read(one.service))
+        ]
+        assert sorted(points) == pytest.approx(sorted(known))
+        if not {"one", "other"} <= {m.target for m in account.of(metric)}:
+            continue
+        compared = compare(account.only("one"), account.only("other"), metric=metric)
+        for one in compared.comparisons:
+            assert one.ratio.ratio == pytest.approx(one.b / one.a)
+            for side, value in (("one", one.a), ("other", one.b)):
+                (own,) = [
+                    result
+                    for result in findings.results
+                    if (result.target, result.operation) == (side, one.case["operation"])
+                ]
+                if own.rate.n == one.ratio.n_a:
+                    assert value == pytest.approx(read(own.service))
 
 
 def test_the_exit_code_says_what_a_job_wants(made: tuple[Path, Run, Findings]) -> None:

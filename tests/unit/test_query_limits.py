@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def times(cpu_s: float, read_bytes: int | None, *bounds: QueryBound, **more: Any) -> QueryTimes:
-    usual: dict[str, Any] = {"by_block": {1: 2.0}, "failures": {}, "messages": ()}
+    usual: dict[str, Any] = {"by_block": {1: 2.0}, "starts_ns": {}, "failures": {}, "messages": ()}
     return QueryTimes(
         query="Q01", arm=(("target", "disk"),), cpu_s=cpu_s, read_bytes=read_bytes, rows=1,
         is_compared=True, threads=2, bounds=bounds, **(usual | more),

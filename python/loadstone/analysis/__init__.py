@@ -198,7 +198,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         client=_client(run),
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
-        queries=_queries(run),
+        queries=_queries(run, judged.results),
         actions=judged.actions.rounds,
         action_groups=judged.actions.groups,
         action_cases=judged.actions.cases,
@@ -214,12 +214,14 @@ def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 
-def _queries(run: Run) -> "QueryResults | None":
+def _queries(run: Run, results: Sequence[Result]) -> "QueryResults | None":
     if all(kind_of(record.trial) != QUERIES for record in run.records):
         return None
     from loadstone.analysis.cells.queries import read_queries
 
-    return read_queries(run)
+    return read_queries(
+        run, {trial: result.standing for result in results for trial in result.trials}
+    )
 
 
 def _client(run: Run) -> str:

@@ -145,7 +145,7 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
     yield columns.draw(width)
     if len(shown) < len(table.rows):
         yield Text(f"and {len(table.rows) - len(shown)} more: --full", style="dim")
-    note = "Of each query's median; each by itself: --full."
+    note = "Of each query's mean time; each by itself: --full."
     if not results.arms:
         note = "All queries of all streams by wall time; each query among them: --full."
     yield Text(note, style="dim")
@@ -259,7 +259,9 @@ def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTab
 
 def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return as many matrices as there is room for."""
-    key = marks_note(one for matrix in matrices for one in matrix.results.values())
+    key = marks_note(
+        result.standing for matrix in matrices for result in matrix.results.values() if result.good
+    )
     used = 1 + bool(key)
     for number, matrix in enumerate(matrices):
         pieces = [*_matrix(matrix, width)]

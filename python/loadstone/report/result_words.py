@@ -60,35 +60,36 @@ def spread_head(means: Iterable[Mean]) -> str:
     return "95 % interval" if kinds == {True} else "Least–most"
 
 
-def spread_note(means: Sequence[Mean]) -> str:
-    """Return what rates are means of, and what their spreads are; empty for single trials."""
+def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
+    """Return what numbers are means of, and what their spreads are; empty for single trials."""
     repeated = [one for one in means if one.is_spread]
     if not repeated:
         return ""
     counts, days = sorted({one.n for one in repeated}), max(one.days for one in repeated)
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    of = f"geometric mean of {many} trials" + (f" of {days} days" if days > 1 else "")
+    head = f"{of}: geometric mean of {many} trials" + (f" of {days} days" if days > 1 else "")
     kinds = {one.is_interval for one in repeated}
     if kinds == {True}:
-        return f"Rate: {of}, with its 95 % interval."
+        return f"{head}, with its 95 % interval."
     if kinds == {False}:
-        return f"Rate: {of}, with the least and the most of them."
+        return f"{head}, with the least and the most of them."
     return (
-        f"Rate: {of}; from {INTERVAL_TRIALS_MIN} on with its 95 % interval, else with the least and"
+        f"{head}; from {INTERVAL_TRIALS_MIN} on with its 95 % interval, else with the least and"
         " the most."
     )
 
 
-def marks_note(results: Iterable[Result]) -> str:
-    """Return what the marks before rates mean, where there are some."""
-    standings = {one.standing for one in results if one.good}
-    words = [text for standing, text in MARK_WORDS.items() if standing in standings]
+def marks_note(standings: Iterable[Standing]) -> str:
+    """Return what the marks before numbers mean, where there are some."""
+    marked = set(standings)
+    words = [text for standing, text in MARK_WORDS.items() if standing in marked]
     return f"{'; '.join(words)}." if words else ""
 
 
 def notes_below(results: Sequence[Result]) -> Iterable[str]:
     """Yield what a reader must know below a table of results."""
-    yield from filter(None, (spread_note([one.rate for one in results]), marks_note(results)))
+    marks = marks_note(one.standing for one in results if one.good)
+    yield from filter(None, (spread_note([one.rate for one in results]), marks))
 
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:

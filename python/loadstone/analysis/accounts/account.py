@@ -40,6 +40,8 @@ class Measurement:
     counts the trials of one case in the order they ran. `work` is how many requests the trial made.
     `place` says where the number stands. `started_unix_ns` is when the trial began, if that is
     known. `standing`, its `reasons` and `labels` are those of the result that the trial is of.
+    `histogram` holds the times that a percentile or a mean of them is read from, where they are
+    known: several trials are added up before one is read (`accounts/level.py`).
     """
 
     target: str
@@ -60,6 +62,7 @@ class Measurement:
     standing: Standing = "valid"
     reasons: tuple[str, ...] = ()
     started_unix_ns: int | None = None
+    histogram: bytes | None = field(default=None, repr=False)
 
     @property
     def size_bytes(self) -> int | None:

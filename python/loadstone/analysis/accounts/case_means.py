@@ -1,13 +1,12 @@
 """The cases of an account, each as one number: the mean of its repetitions, with their spread."""
 
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from loadstone.analysis.accounts.account import SECONDS, Account, Measurement, grouped
 from loadstone.analysis.accounts.comparison import Comparison, compare
-from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.statistics.mean import Mean, mean_of
 
 SEED = 1
 """Of the resampling; the same as that of a comparison on the command line."""
@@ -15,10 +14,9 @@ SEED = 1
 
 @dataclass(frozen=True)
 class CaseMean:
-    """The repetitions of one case.
+    """The repetitions of one case, with the mean and the spread of every result.
 
-    `spread` is their standard deviation, or what was printed beside the only one; `low` and `high`
-    are what it reaches.
+    Of one number by itself the ends are those of the ± that was printed beside it.
     """
 
     members: tuple[Measurement, ...]
@@ -31,40 +29,21 @@ class CaseMean:
     @property
     def values(self) -> list[float]:
         """Every repetition."""
-        return [one.value for one in self.members]
+        return [member.value for member in self.members]
 
     @cached_property
-    def mean(self) -> float:
+    def mean(self) -> Mean:
         """The mean of the repetitions."""
-        return statistics.fmean(self.values)
-
-    @cached_property
-    def spread(self) -> float:
-        """Their standard deviation; the printed spread of one by itself, and zero without it."""
-        if len(self.members) > 1:
-            return statistics.stdev(self.values)
-        return self.first.spread or 0.0
+        return mean_of(self.values, [member.started_unix_ns for member in self.members])
 
     @property
-    def low(self) -> float:
-        """The mean less the spread; no rate and no time is below zero."""
-        return max(0.0, self.mean - self.spread)
-
-    @property
-    def high(self) -> float:
-        """The mean plus the spread."""
-        return self.mean + self.spread
-
-    @property
-    def text(self) -> str:
-        """One number as it was printed, several as their mean."""
-        is_printed = len(self.members) == 1 and self.first.text
-        return self.first.text or "" if is_printed else repr(self.mean)
-
-    @cached_property
-    def interval(self) -> Interval:
-        """The geometric mean of the repetitions with its interval, for values above zero."""
-        return mean_interval(self.values)
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the spread, or of the printed ±; no rate and no time is below zero."""
+        if self.mean.is_spread:
+            return self.mean.low, self.mean.high
+        if not self.first.spread:
+            return None
+        return max(0.0, self.first.value - self.first.spread), self.first.value + self.first.spread
 
 
 def case_means(measurements: Iterable[Measurement]) -> list[CaseMean]:

@@ -1,6 +1,6 @@
 """Many runs of one campaign: where did each case change its level, and does the newest run fit?
 
-A value of the series is the mean of a case's repeated trials in one run, as reports print it.
+A value of the series is that of a case's result in one run, as reports print it.
 E-Divisive finds where the level changes (window 50, p < 0.001, at least 5 %). It needs about ten
 runs, three of them after the change, so the newest run is also held against the level before it, by
 a prediction interval: that answers the same night.
@@ -16,15 +16,16 @@ import numpy as np
 from loadstone.analysis.accounts.account import (
     LOWER_IS_BETTER,
     RATE,
+    SECONDS,
     Account,
     Measurement,
     Parameter,
     describe_case,
 )
 from loadstone.analysis.accounts.comparability import Difference, differences
+from loadstone.analysis.accounts.level import level_of
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
-from loadstone.analysis.statistics.mean import Mean, mean_of
 
 MAGNITUDE = 0.05
 """The least change of a level that is reported, as in Hunter (Fleming et al., ICPE'23)."""
@@ -32,7 +33,7 @@ MAGNITUDE = 0.05
 CONFIDENCE = 0.99
 """Of the newest run's prediction interval: one false alarm in a hundred nights and cases."""
 
-METRICS = (RATE, "service_ns_p99")
+METRICS = (RATE, SECONDS, "service_ns_p99")
 RUNS_FOR_A_CHANGE = 10
 """With fewer runs no split reaches p < 0.01, the first pass, however large the change is."""
 
@@ -50,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """A case in one run: the mean of so many trials."""
+    """A case in one run: the number of its result, of so many trials."""
 
     run: str
     started: str
@@ -155,7 +156,7 @@ def _trend(
     entries: Sequence[Entry], found: Mapping[int, Sequence[Measurement]], seed: int
 ) -> Trend:
     places = sorted(found)
-    values = [_mean(found[place]).value for place in places]
+    values = [level_of(found[place]) for place in places]
     points = tuple(
         HistoryPoint(
             run=entries[place].name,
@@ -219,7 +220,3 @@ def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, flo
         return (low, high), "as before"
     is_worse = (newest > high) == is_lower_better(metric)
     return (low, high), "worse" if is_worse else "better"
-
-
-def _mean(own: Sequence[Measurement]) -> Mean:
-    return mean_of([one.value for one in own], [one.started_unix_ns for one in own])

@@ -5,21 +5,22 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Measurement
-from loadstone.analysis.statistics.days import Arms
-from loadstone.analysis.statistics.ratios import Ratio, geometric_mean
+from loadstone.analysis.accounts.level import levels_of
+from loadstone.analysis.statistics.days import Arms, shared_days
+from loadstone.analysis.statistics.ratios import Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The values of both arms in one turn, and when the first of the turn's trials began."""
+    """The trials of both arms in one turn, and when the first of the turn's trials began."""
 
-    a: float
-    b: float
+    a: Sequence[Measurement]
+    b: Sequence[Measurement]
     started_unix_ns: int | None
 
 
 def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[Pair]:
-    """Return the values of both arms in each turn that both have, where these are two or more.
+    """Return the trials of both arms in each turn that both have, where these are two or more.
 
     A turn is a block, or a round where one block is all there is; one that an arm lacks, for its
     trial was left out or never ran, is no pair. Both arms must have begun their trials of it before
@@ -44,14 +45,17 @@ def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[P
             return []
     return [
         Pair(
-            a=_mean_of(arms[0][turn], arms[1][turn]),
-            b=_mean_of(arms[1][turn], arms[0][turn]),
+            a=_shared(arms[0][turn], arms[1][turn]),
+            b=_shared(arms[1][turn], arms[0][turn]),
             started_unix_ns=min(starts) if (starts := [s for s in begun[turn] if s]) else None,
         )
         for turn in common
         if arms[0][turn].keys() & arms[1][turn].keys()
     ]
 
+
+Units = Sequence[Sequence[Measurement]]
+"""The trials of each unit of repetition."""
 
 Turns = Mapping[int, Mapping[int, Measurement]]
 """The trial of each round in each turn."""
@@ -73,12 +77,29 @@ def _by_turn(own: Sequence[Measurement], *, has_blocks: bool) -> Turns:
 def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
     """Return the units that are compared: pairs or trials, or the days that these are of."""
     pairs = pairs_in_turns(a, b) if is_one_run else []
+    units: tuple[Units, Units]
     if pairs:
-        arms = Arms(a=[one.a for one in pairs], b=[one.b for one in pairs], is_paired=True)
-        starts = [one.started_unix_ns for one in pairs]
-        return arms.over_days(starts, starts)
-    arms = Arms(a=[one.value for one in a], b=[one.value for one in b], is_paired=False)
-    return arms.over_days([one.started_unix_ns for one in a], [one.started_unix_ns for one in b])
+        units = [pair.a for pair in pairs], [pair.b for pair in pairs]
+        starts = [pair.started_unix_ns for pair in pairs]
+        days = shared_days(starts, starts, is_paired=True)
+    else:
+        units = [[trial] for trial in a], [[trial] for trial in b]
+        starts = [trial.started_unix_ns for trial in a]
+        days = shared_days(starts, [trial.started_unix_ns for trial in b], is_paired=False)
+    count = 1
+    if days is not None:
+        units = _by_day(units[0], days[0]), _by_day(units[1], days[1])
+        count = min(map(len, units))
+    levels = [levels_of(own) for own in units]
+    return Arms(a=levels[0], b=levels[1], is_paired=bool(pairs), days=count)
+
+
+def _by_day(units: Units, days: Sequence[int]) -> Units:
+    """Return the trials of each day, which are its unit."""
+    found: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
+    for day, unit in zip(days, units, strict=True):
+        found[day] += unit
+    return found
 
 
 def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Ratio:
@@ -88,5 +109,5 @@ def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: 
     return replace(found, n_a=len(pairs) or len(a), n_b=len(pairs) or len(b))
 
 
-def _mean_of(own: Mapping[int, Measurement], other: Mapping[int, Measurement]) -> float:
-    return geometric_mean([one.value for round_, one in own.items() if round_ in other])
+def _shared(own: Mapping[int, Measurement], other: Mapping[int, Measurement]) -> list[Measurement]:
+    return [trial for round_, trial in own.items() if round_ in other]

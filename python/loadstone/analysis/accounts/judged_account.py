@@ -1,20 +1,17 @@
 """The account of a run for comparisons and histories: its results, with their trials' times."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from loadstone.analysis.accounts.account import Account, Measurement
 from loadstone.analysis.accounts.run_account import account_of, measurements_of_action
 from loadstone.analysis.cells.actions import ActionCell, Group
-from loadstone.analysis.cells.summary import times_of
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import read_measured
-from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.statistics.latency import merge
 from loadstone.results.record import Run
-
-Times = Mapping[str, Latency | None]
 
 
 def read_account(run: Run) -> Account:
@@ -23,10 +20,8 @@ def read_account(run: Run) -> Account:
     judgement = judge_measured(run, measured)
     parts = _by_trial(judgement.parts)
 
-    def times(result: Result, trial: str) -> Times:
-        if len(result.trials) == 1:
-            return {name: getattr(result, name) for name in ("response", "service", "first_byte")}
-        return times_of(parts[trial, result.operation])
+    def times(result: Result, trial: str, kind: str) -> bytes | None:
+        return _histogram(parts[trial, result.operation], kind)
 
     account = account_of(run, judgement.results, times=times)
 
@@ -38,7 +33,9 @@ def read_account(run: Run) -> Account:
                 for action in actions
                 for one in measurements_of_action(
                     action,
-                    lambda _, trial, action=action: times_of(found[trial, _operation(action)]),  # type: ignore[misc]
+                    lambda _, trial, kind, action=action: _histogram(  # type: ignore[misc]
+                        found[trial, _operation(action)], kind
+                    ),
                 )
             ),
             key=lambda one: account.targets.index(one.target),
@@ -54,6 +51,14 @@ def read_account(run: Run) -> Account:
 
 def _operation(action: ActionCell) -> str:
     return Group(action.action, action.space, action.user_type).text.rstrip("\t")
+
+
+def _histogram(parts: Sequence[Part], kind: str) -> bytes | None:
+    """Return one kind of time in all iterations of a trial."""
+    if len(parts) == 1:
+        return parts[0].histograms[kind]
+    merged = merge(part.histograms[kind] for part in parts)
+    return merged.pack() if merged is not None else None
 
 
 def _by_trial(parts: Iterable[Part]) -> dict[tuple[str, str], list[Part]]:

@@ -19,6 +19,7 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
+from loadstone.analysis.accounts.level import BUSY_RATE, read_level
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import TrialRate, system_of
 from loadstone.analysis.judgements.result import Result
@@ -34,8 +35,9 @@ from loadstone.results.record import Run
 LABELS_OF_CELLS = frozenset({"n=1"})
 """Labels that speak of how a result was put together, and not of a trial."""
 
-TimesOfTrial = Callable[[Result, str], Mapping[str, Latency | None]]
-"""The times of one trial of a result, by their kind."""
+TIMES = ("response", "service", "first_byte")
+TimesOfTrial = Callable[[Result, str, str], bytes | None]
+"""The histogram of one kind of time in one trial of a result; None where there is none."""
 
 TRIAL_FIELDS = (
     "mix",
@@ -73,7 +75,7 @@ def account_of(
 ) -> Account:
     """Return a run's results, and those of its scripts' actions, as an account of their trials.
 
-    `times` tells what a trial of a result took; without it the times are those of all its trials.
+    `times` has the histograms of trials; without it there is one number for all of a result's.
     """
     named = (run.manifest.get("campaign") or {}).get("targets") or {}
     # In the campaign's order: that of the plan is drawn by lot.
@@ -132,10 +134,12 @@ def _measurements(result: Result, times: TimesOfTrial | None) -> Iterator[Measur
         if rate.bytes_per_s:
             yield made(metric=BYTE_RATE, value=rate.bytes_per_s)
         if times is not None:
-            yield from _times(made, times(result, rate.trial))
+            for kind in TIMES:
+                yield from _times(made, result, kind, times(result, rate.trial, kind))
     if times is None and result.good and result.operation != QUERY:
         made = partial(_common(result, result.trial_rates[0]), work=result.good)
-        yield from _times(made, {"service": result.headline})
+        for metric, value in _values_of_times("service_ns", result.headline):
+            yield made(metric=metric, value=value)
 
 
 def _repetitions(result: Result) -> Iterator[tuple[TrialRate, int]]:
@@ -147,10 +151,19 @@ def _repetitions(result: Result) -> Iterator[tuple[TrialRate, int]]:
 
 
 def _times(
-    made: partial[Measurement], times: Mapping[str, Latency | None]
+    made: partial[Measurement],
+    result: Result,
+    kind: str,
+    histogram: bytes | None,
+    name: str | None = None,
 ) -> Iterator[Measurement]:
-    for name, found in times.items():
-        for metric, value in _values_of_times(f"{name}_ns", found):
+    """Yield a trial's part in each number that the result has of one kind of time."""
+    for metric, value in _values_of_times(f"{name or kind}_ns", getattr(result, kind)):
+        own = read_level(metric, [histogram])
+        if own:
+            yield made(metric=metric, value=own, histogram=histogram)
+        elif histogram is None and len(result.trials) == 1:
+            # Another tool states its times, and keeps no histogram.
             yield made(metric=metric, value=value)
 
 
@@ -165,12 +178,14 @@ def measurements_of_action(
         made = partial(_common(result, rate), repetition=number)
         if action.completed_per_s and rate.requests_per_s:
             yield made(metric=ACTION_RATE, value=rate.requests_per_s)
-        found = times(result, rate.trial) if times is not None else {}
-        service = found.get("service")
-        if service is not None and service.mean_ns:
-            yield made(metric="actions_busy_per_s", value=1e9 / service.mean_ns)
-        for metric, value in _values_of_times("action_ns", found.get("response")):
-            yield made(metric=metric, value=value)
+        if times is None:
+            continue
+        service = times(result, rate.trial, "service")
+        busy_per_s = read_level(BUSY_RATE, [service])
+        if busy_per_s:
+            yield made(metric=BUSY_RATE, value=busy_per_s, histogram=service)
+        response = times(result, rate.trial, "response")
+        yield from _times(made, result, "response", response, "action")
 
 
 def _values_of_times(name: str, found: Latency | None) -> Iterator[tuple[str, float]]:

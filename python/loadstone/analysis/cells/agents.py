@@ -4,7 +4,7 @@ A cell adds up agents. This is the same, one agent at a time: in the windows of 
 that counts, bytes and histograms of all agents add up to those of the cell.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.measured.part import Part, read_parts
@@ -15,7 +15,11 @@ from loadstone.results.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCell:
-    """One operation of one trial as one agent saw it, all iterations added up."""
+    """One operation of one trial as one agent saw it, all iterations added up.
+
+    `requests_per_s` is its share, by good requests, of the trial's rate: the agents' rates add up
+    to it. What was done at the edges of the window is known of all agents together only.
+    """
 
     agent: str
     trial: str
@@ -26,36 +30,34 @@ class AgentCell:
     bytes: int
     errors: Mapping[str, int]
     duration_s: float
+    requests_per_s: float
     response: Latency | None
     service: Latency | None
     first_byte: Latency | None
 
-    @property
-    def requests_per_s(self) -> float:
-        """Good requests over the time that was measured."""
-        return self.good / self.duration_s
-
 
 def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
     """Return what each agent did in a trial; agents by name, operations as the trial has them."""
-    cells = []
-    lengths_s: dict[str, float] = {}
+    whole: dict[str, list[Part]] = {}
     for part in read_parts(record, intervals):
-        lengths_s[part.operation] = lengths_s.get(part.operation, 0.0) + part.duration_s
+        whole.setdefault(part.operation, []).append(part)
+    cells = []
     for agent in sorted(set(intervals["agent"].tolist())):
         parts: dict[str, list[Part]] = {}
         for part in read_parts(record, intervals.where("agent", agent)):
             parts.setdefault(part.operation, []).append(part)
-        cells += [_cell(agent, own, lengths_s[name]) for name, own in parts.items()]
+        cells += [_cell(agent, own, whole[name]) for name, own in parts.items()]
     return tuple(cells)
 
 
-def _cell(agent: str, parts: list[Part], duration_s: float) -> AgentCell:
+def _cell(agent: str, parts: Sequence[Part], whole: Sequence[Part]) -> AgentCell:
     errors: dict[str, int] = {}
     for part in parts:
         for kind, count in part.errors.items():
             errors[kind] = errors.get(kind, 0) + count
-    good = sum(part.good for part in parts)
+    good, whole_good = (sum(part.good for part in own) for own in (parts, whole))
+    duration_s = sum(part.duration_s for part in whole)
+    trial_rate = sum(part.work.requests for part in whole) / duration_s
     return AgentCell(
         agent=agent,
         trial=parts[0].record.id,
@@ -66,11 +68,12 @@ def _cell(agent: str, parts: list[Part], duration_s: float) -> AgentCell:
         bytes=sum(part.bytes for part in parts),
         errors=errors,
         duration_s=duration_s,
+        requests_per_s=trial_rate * good / whole_good if whole_good else 0.0,
         response=_latency(parts, "response"),
         service=_latency(parts, "service"),
         first_byte=_latency(parts, "first_byte"),
     )
 
 
-def _latency(parts: list[Part], name: str) -> Latency | None:
+def _latency(parts: Sequence[Part], name: str) -> Latency | None:
     return latency(merge(part.histograms[name] for part in parts))

@@ -2,7 +2,8 @@
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
@@ -15,6 +16,8 @@ from loadstone.analysis.cells.query_limits import (
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.standing import Standing
+from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
 from loadstone.documents.summary import QuerySummary
@@ -26,17 +29,20 @@ Arm = tuple[tuple[str, str], ...]
 """What tells one way of running the queries from another: target, engine, cache, threads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class QueryTimes:
     """One query on one arm. Seconds by block, of answers that are right; the rest are `failures`.
 
-    CPU seconds and bytes read from the storage are medians over the same runs; bytes are None where
-    they could not be counted. `threads` is the limit set for the engine, or else the host's cores.
+    `starts_ns` says when the run of each block began, where its record does. CPU seconds and bytes
+    read from the storage are medians over the same runs; bytes are None where they could not be
+    counted. `threads` is the limit set for the engine, or else the host's cores. `standing` is that
+    of its result.
     """
 
     query: str
     arm: Arm
     by_block: Mapping[int, float]
+    starts_ns: Mapping[int, int | None]
     cpu_s: float | None
     read_bytes: int | None
     rows: int | None
@@ -47,22 +53,24 @@ class QueryTimes:
     bounds: tuple[QueryBound, ...] = ()
     """What its target does by itself, as far as the run measured that."""
     memory: QueryMemory = UNKNOWN_MEMORY
+    standing: Standing = "valid"
 
     @property
     def seconds(self) -> list[float]:
         """Every time, in the order of the blocks."""
         return [self.by_block[block] for block in sorted(self.by_block)]
 
-    @property
-    def median_s(self) -> float | None:
-        """The middle of the times; None when no run gave the right answer."""
-        return statistics.median(self.by_block.values()) if self.by_block else None
+    @cached_property
+    def time(self) -> Mean | None:
+        """Seconds: the mean of the right runs, as of every result; None when there is none."""
+        blocks = sorted(self.by_block)
+        starts = [self.starts_ns.get(block) for block in blocks]
+        return mean_of(self.seconds, starts) if blocks else None
 
     @property
-    def half_range_s(self) -> float | None:
-        """Half of what lies between the least and the greatest time; None for fewer than two."""
-        times = self.by_block.values()
-        return (max(times) - min(times)) / 2 if len(times) > 1 else None
+    def mean_s(self) -> float | None:
+        """The mean of the times alone."""
+        return self.time.value if self.time is not None else None
 
     @property
     def limit(self) -> str:
@@ -78,7 +86,7 @@ class QueryTimes:
     def _limit(self) -> tuple[str, str]:
         return limit_of(
             QueryUse(
-                seconds=self.median_s,
+                seconds=self.mean_s,
                 cpu_s=self.cpu_s,
                 read_bytes=self.read_bytes,
                 threads=self.threads,
@@ -94,7 +102,7 @@ class QueryTimes:
 class QueryArm:
     """All queries of one arm.
 
-    `total_s` and `geometric_mean_s` are of the medians of the queries that were answered, and say
+    `total_s` and `geometric_mean_s` are of the means of the queries that were answered, and say
     nothing while any is missing; `is_whole` tells whether all are there.
     """
 
@@ -102,30 +110,30 @@ class QueryArm:
     queries: tuple[QueryTimes, ...]
 
     @property
-    def medians(self) -> list[float]:
-        """The median seconds of the queries that were answered."""
-        return [one.median_s for one in self.queries if one.median_s is not None]
+    def means_s(self) -> list[float]:
+        """The mean seconds of the queries that were answered."""
+        return [query.mean_s for query in self.queries if query.mean_s is not None]
 
     @property
     def is_whole(self) -> bool:
         """Whether every query was answered, and rightly."""
-        return len(self.medians) == len(self.queries)
+        return len(self.means_s) == len(self.queries)
 
     @property
     def total_s(self) -> float:
-        """The sum of the medians."""
-        return sum(self.medians)
+        """The sum of the means."""
+        return sum(self.means_s)
 
     @property
     def geometric_mean_s(self) -> float | None:
-        """The geometric mean of the medians, in which each query weighs the same."""
-        return geometric_mean(self.medians) if self.medians else None
+        """The geometric mean of the means, in which each query weighs the same."""
+        return geometric_mean(self.means_s) if self.means_s else None
 
     @property
     def slowest(self) -> QueryTimes | None:
         """The query that took longest."""
-        answered = [one for one in self.queries if one.median_s is not None]
-        return max(answered, key=lambda one: one.median_s or 0.0) if answered else None
+        answered = [query for query in self.queries if query.mean_s is not None]
+        return max(answered, key=lambda query: query.mean_s or 0.0) if answered else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +173,11 @@ class QueryResults:
         return " ".join(words) or own["target"]
 
 
-def read_queries(run: Run) -> QueryResults | None:
-    """Return the queries of a run; None of one that has none."""
+def read_queries(run: Run, standings: Mapping[str, Standing] | None = None) -> QueryResults | None:
+    """Return the queries of a run; None of one that has none.
+
+    `standings` are those of the results that each trial is of, by the trials' ids.
+    """
     records = [one for one in run.records if one.trial.get("kind") == QUERIES]
     asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one, "query")]
     beside = [one for one in records if one.trial["phase"] == STREAMS and _is_over(one, "streams")]
@@ -189,7 +200,10 @@ def read_queries(run: Run) -> QueryResults | None:
         QueryArm(
             arm=arm,
             queries=tuple(
-                _times(name, arm, of_query, bounds.get(dict(arm)["target"], ()))
+                replace(
+                    _times(name, arm, of_query, bounds.get(dict(arm)["target"], ())),
+                    standing=(standings or {}).get(of_query[0].id, "valid"),
+                )
                 for name, of_query in sorted(own.items())
             ),
         )
@@ -207,10 +221,8 @@ def ratio_of(one: QueryArm, other: QueryArm) -> Ratio | None:
     The interval is Student's t on the logarithms of the queries' ratios: another choice of queries
     would have given another mean, which is what it stands for.
     """
-    own = {query.query: query.median_s for query in one.queries}
-    pairs = [
-        (own.get(query.query), query.median_s) for query in other.queries if query.query in own
-    ]
+    own = {query.query: query.mean_s for query in one.queries}
+    pairs = [(own.get(query.query), query.mean_s) for query in other.queries if query.query in own]
     known = [(a, b) for a, b in pairs if a and b]
     if len(known) < 2:
         return None
@@ -241,6 +253,7 @@ def _times(
     name: str, arm: Arm, records: Iterable[Record], bounds: tuple[QueryBound, ...]
 ) -> QueryTimes:
     by_block: dict[int, float] = {}
+    starts_ns: dict[int, int | None] = {}
     cpu_s: list[float] = []
     read: list[int | None] = []
     rows: list[int] = []
@@ -261,6 +274,7 @@ def _times(
                 messages.append(str(message))
             continue
         by_block[record.trial["block"]] = measured["time_ns"] / 1e9
+        starts_ns[record.trial["block"]] = record.summary.get("started_unix_ns")
         if (cpu_ns := measured.get("cpu_ns", 0)) is not None:
             cpu_s.append(cpu_ns / 1e9)
         read.append(_read(measured))
@@ -271,6 +285,7 @@ def _times(
         query=name,
         arm=arm,
         by_block=by_block,
+        starts_ns=starts_ns,
         cpu_s=statistics.median(cpu_s) if cpu_s else None,
         read_bytes=_middle(read),
         rows=rows[0] if rows else None,

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.statistics.mean import Mean, mean_of
+from loadstone.analysis.statistics.ratios import geometric_mean
 from loadstone.documents.summary import StreamsSummary
 from loadstone.results.record import Record
 
@@ -16,17 +17,19 @@ class StreamRuns:
     """All runs of one arm with so many streams.
 
     `elapsed_s` are the runs in which every answer was right, by block; others have no rate.
-    CPU seconds and bytes are of a whole run. `median_s` has each query's middle time over streams
-    and runs, in which others ran beside it: no time of a query by itself.
+    `starts_ns` says when each of them began. CPU seconds and bytes are of a whole run. `mean_s` has
+    each query's geometric mean over streams and runs, in which others ran beside it: no time of a
+    query by itself.
     """
 
     arm: tuple[tuple[str, str], ...]
     streams: int
     queries: int
     elapsed_s: Mapping[int, float]
+    starts_ns: Mapping[int, int | None]
     cpu_s: float | None
     read_bytes: int | None
-    median_s: Mapping[str, float]
+    mean_s: Mapping[str, float]
     right: int
     asked: int
     is_compared: bool
@@ -40,19 +43,26 @@ class StreamRuns:
         return [self.queries * HOUR_S / self.elapsed_s[block] for block in sorted(self.elapsed_s)]
 
     @property
-    def rate(self) -> Interval | None:
-        """The geometric mean of the rates with its interval."""
-        return mean_interval(self.rates) if self.rates else None
+    def rate(self) -> Mean | None:
+        """Queries an hour: the mean of the runs, as of every result."""
+        starts = [self.starts_ns[block] for block in sorted(self.elapsed_s)]
+        return mean_of(self.rates, starts) if self.rates else None
+
+    @property
+    def mean_elapsed_s(self) -> float | None:
+        """The seconds of a run at that rate."""
+        return self.queries * HOUR_S / self.rate.value if self.rate is not None else None
 
     @property
     def slowest(self) -> tuple[str, float] | None:
-        """The query with the greatest median among the streams."""
-        return max(self.median_s.items(), key=lambda one: one[1], default=None)
+        """The query with the greatest mean time in the streams."""
+        return max(self.mean_s.items(), key=lambda one: one[1], default=None)
 
 
 def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> StreamRuns:
     """Put the runs of one arm and count of streams together."""
     elapsed: dict[int, float] = {}
+    starts: dict[int, int | None] = {}
     times: dict[str, list[float]] = {}
     of_stream: dict[int, dict[int, float]] = {}
     failures: dict[tuple[str, str], int] = {}
@@ -77,6 +87,7 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
                 messages.setdefault(key, str(one.get("message") or ""))
         if len(good) == len(queries):
             elapsed[record.trial["block"]] = measured["time_ns"] / 1e9
+            starts[record.trial["block"]] = record.summary.get("started_unix_ns")
     own = [record.summary["streams"] for record in records]
     orders = records[0].trial["queries"]["streams"] or []
     return StreamRuns(
@@ -84,9 +95,10 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         streams=len(orders),
         queries=sum(map(len, orders)),
         elapsed_s=elapsed,
+        starts_ns=starts,
         cpu_s=_middle(cpu_ns / 1e9 for one in own if (cpu_ns := one.get("cpu_ns")) is not None),
         read_bytes=_whole(_middle(_read(own))),
-        median_s={name: statistics.median(found) for name, found in sorted(times.items())},
+        mean_s={name: geometric_mean(found) for name, found in sorted(times.items())},
         right=right,
         asked=asked,
         is_compared=bool(compared) and all(compared),

@@ -9,7 +9,7 @@ from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.observed import Intervention, LoadPoint, Tried
 from loadstone.analysis.measured.part import Part
-from loadstone.analysis.statistics.ratios import Ratio, paired_ratio, welch_ratio
+from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio, welch_ratio
 from loadstone.results.record import Run
 
 CellKey = tuple[tuple[str, ...], str]
@@ -28,12 +28,15 @@ BLOCKS_MIN = 2
 class InterventionEffect:
     """A case beside itself with one thing halved; the ratio is of requests a second, over the base.
 
-    Its interval is absent where there are no repeated blocks.
+    `base_rate` and `changed_rate` are those of the blocks that both ran in. The ratio's interval is
+    absent where there are no repeated blocks.
     """
 
     kind: Intervention
     base: Cell
     changed: Cell
+    base_rate: float
+    changed_rate: float
     ratio: Ratio
 
     @property
@@ -68,9 +71,16 @@ def compare_changes(
         told = trials[cell.trials[0]]["intervention"]
         base = bases.get(_key(cell, told["of"]))
         if base is not None and base.good and cell.good:
-            ratio = ratio_of(base, cell)
+            rates = rates_of_blocks(base, cell)
             changes.append(
-                InterventionEffect(kind=KINDS[told["kind"]], base=base, changed=cell, ratio=ratio)
+                InterventionEffect(
+                    kind=KINDS[told["kind"]],
+                    base=base,
+                    changed=cell,
+                    base_rate=geometric_mean(rates[0]),
+                    changed_rate=geometric_mean(rates[1]),
+                    ratio=ratio_of(base, cell),
+                )
             )
     return tuple(changes)
 
@@ -103,14 +113,17 @@ def _key(cell: Cell, parameters: Mapping[str, object]) -> tuple[object, ...]:
 
 def ratio_of(base: Cell, changed: Cell) -> Ratio:
     """Compare by blocks where both ran in them: what a block had in common cancels."""
-    rates = [
-        {one.block: one.requests_per_s for one in cell.trial_rates} for cell in (base, changed)
-    ]
-    blocks = [
-        block for block in rates[0] if block in rates[1] and rates[0][block] * rates[1][block]
-    ]
-    if len(blocks) >= BLOCKS_MIN:
-        return paired_ratio(
-            [rates[0][block] for block in blocks], [rates[1][block] for block in blocks]
-        )
-    return welch_ratio([base.requests_per_s], [changed.requests_per_s])
+    a, b = rates_of_blocks(base, changed)
+    return paired_ratio(a, b) if len(a) >= BLOCKS_MIN else welch_ratio(a, b)
+
+
+def rates_of_blocks(base: Cell, changed: Cell) -> tuple[list[float], list[float]]:
+    """Return the rates of both in the blocks that they share; of fewer than two, their means."""
+    a, b = (
+        {trial.block: trial.requests_per_s for trial in cell.trial_rates}
+        for cell in (base, changed)
+    )
+    blocks = [block for block in a if block in b and a[block] * b[block]]
+    if len(blocks) < BLOCKS_MIN:
+        return [base.requests_per_s], [changed.requests_per_s]
+    return [a[block] for block in blocks], [b[block] for block in blocks]

@@ -16,7 +16,7 @@ from loadstone.analysis.measured.part import NOT_SENT, UNWRITTEN, read_parts
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
-from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.search import (
@@ -51,6 +51,7 @@ class SearchStep:
     trial: str
     stage: str
     load: float
+    started_unix_ns: int | None
     duration_s: float
     rate: float
     seen: Observation
@@ -64,7 +65,7 @@ class CapacitySearch:
 
     `lower` is the largest load that was confirmed to meet the objective and `upper` the smallest
     that was found to miss it, `is_doubted` where only the client may be why; `rate` is what the
-    confirming trials achieved at the lower one, with its 95 % interval. `is_over` is False while
+    confirming trials achieved at the lower one. `is_over` is False while
     trials are missing.
     """
 
@@ -87,7 +88,7 @@ class CapacitySearch:
     is_over: bool
     end: End
     reason: str
-    rate: Interval | None
+    rate: Mean | None
     latency_ns: float | None
     confirming: tuple[str, ...]
 
@@ -216,10 +217,11 @@ def describe_answer(one: CapacitySearch) -> str:
     head = f"holds {one.objective} at {one.describe_load(one.lower)}{and_fails}"
     rate = ""
     if one.rate is not None:
-        rate = f"; {units.format_rate(one.rate.centre)} were achieved there"
-        if one.rate.low is not None and one.rate.high is not None:
+        rate = f"; {units.format_rate(one.rate.value)} were achieved there"
+        if one.rate.is_spread:
             low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
-            rate += f" (95 % CI {low} to {high}, n = {one.rate.n})"
+            of = "95 % CI" if one.rate.is_interval else "trials"
+            rate += f" ({of} {low} to {high}, n = {one.rate.n})"
     return f"{head}{rate}{tail}"
 
 
@@ -264,7 +266,11 @@ def _read_search(
         is_over=is_over,
         end=found.end,
         reason=found.reason,
-        rate=mean_interval([step.rate for step in confirming]) if confirming else None,
+        rate=mean_of(
+            [step.rate for step in confirming], [step.started_unix_ns for step in confirming]
+        )
+        if confirming
+        else None,
         latency_ns=_quantile(own, goal.quantile),
         confirming=tuple(step.trial for step in confirming),
     )
@@ -290,6 +296,7 @@ def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: boo
         trial=record.id,
         stage=trial.stage,
         load=trial.load,
+        started_unix_ns=record.summary.get("started_unix_ns"),
         duration_s=parts[0].duration_s if parts else 0.0,
         rate=sum(part.requests_per_s for part in parts),
         seen=seen,

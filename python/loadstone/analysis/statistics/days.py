@@ -72,26 +72,18 @@ class Arms:
         found = paired_ratio(self.a, self.b) if self.is_paired else welch_ratio(self.a, self.b)
         return replace(found, days=self.days)
 
-    def over_days(self, starts_a: Sequence[int | None], starts_b: Sequence[int | None]) -> "Arms":
-        """Return days in the place of trials, where both arms are of several.
 
-        A pair belongs to the day on which its first arm began. Arms that are no pairs have days of
-        their own; where one has a single day, it is not known how days differ, and trials stay.
-        """
-        if self.is_paired:
-            known = [one for one in starts_a if one]
-            if len(known) < len(self.a):
-                return self
-            ratios = means_of_days([b / a for a, b in zip(self.a, self.b, strict=True)], known)
-            means = means_of_days(self.a, known)
-            if len(means) < 2:
-                return self
-            others = [mean * ratio for mean, ratio in zip(means, ratios, strict=True)]
-            return Arms(a=means, b=others, is_paired=True, days=len(means))
-        known_a, known_b = ([one for one in starts if one] for starts in (starts_a, starts_b))
-        if len(known_a) < len(self.a) or len(known_b) < len(self.b):
-            return self
-        a, b = means_of_days(self.a, known_a), means_of_days(self.b, known_b)
-        if min(len(a), len(b)) < 2:
-            return self
-        return Arms(a=a, b=b, is_paired=False, days=min(len(a), len(b)))
+def shared_days(
+    starts_a: Sequence[int | None], starts_b: Sequence[int | None], *, is_paired: bool
+) -> tuple[list[int], list[int]] | None:
+    """Return the day of each unit of two arms, where both are of several days.
+
+    A pair belongs to the day on which its first arm began. Arms that are no pairs have days of
+    their own; where one has a single day, it is not known how days differ: None, as where a start
+    is not known.
+    """
+    known_a, known_b = ([start for start in starts if start] for starts in (starts_a, starts_b))
+    if len(known_a) < len(starts_a) or len(known_b) < len(starts_b):
+        return None
+    days = days_of(known_a), days_of(known_b)
+    return None if min(len(set(own)) for own in days) < 2 else days

@@ -1,9 +1,9 @@
 """An account as the table that reports of its kind print: mean seconds of queries, or rates."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
-from loadstone.analysis.accounts.case_means import CaseMean
 from loadstone.analysis.naming import describe_parameters, metric_value, metric_words
 from loadstone.published.tables.actions import rates_table
 from loadstone.published.tables.queries import queries_table
@@ -27,8 +27,8 @@ def _queries(account: Account) -> str:
     systems: dict[str, dict[str, list[float]]] = {}
     groups = grouped(account.of(SECONDS), lambda one: (one.target, one.parameters["query"]))
     for own in groups.values():
-        case = CaseMean(tuple(own))
-        systems.setdefault(case.first.target, {})[str(case.first.parameters["query"])] = case.values
+        query = str(own[0].parameters["query"])
+        systems.setdefault(own[0].target, {})[query] = [member.value for member in own]
     return queries_table(systems)
 
 
@@ -74,8 +74,10 @@ def _head(one: Measurement, *, has_target: bool) -> str:
 
 
 def _cell(members: Sequence[Measurement]) -> str:
-    """Return one number as it was printed, several as their mean, and none as a blank."""
-    return CaseMean(tuple(members)).text if members else ""
+    """Return one number as it was printed, several as their average, and none as a blank."""
+    if len(members) == 1 and members[0].text:
+        return members[0].text
+    return repr(statistics.fmean(member.value for member in members)) if members else ""
 
 
 def _size_head(size_bytes: int) -> str:

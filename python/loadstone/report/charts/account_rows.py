@@ -26,6 +26,7 @@ from loadstone.report.pages.chart_data import (
     plain_parameters,
     short,
 )
+from loadstone.report.result_words import spread_note
 
 QUANTILES = ("p50", "p90", "p95", "p99")
 CASES_MAX = 60
@@ -121,9 +122,9 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
         printed = times.get(_trial(case.first), {}) if len(case.members) == 1 else {}
         moved = data.pop(_place(case.first), None)
         yield _row(case, f"rate {number}", limits) | {
-            "rate": short(case.mean),
-            "low": short(case.low) if case.spread else None,
-            "high": short(case.high) if case.spread else None,
+            "rate": short(case.mean.value),
+            "low": None if case.ends is None else short(case.ends[0]),
+            "high": None if case.ends is None else short(case.ends[1]),
             **_moved(moved),
             **{name: printed.get(name) for name in QUANTILES},
         }
@@ -172,9 +173,9 @@ def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]
 def _moved(case: CaseMean | None) -> dict[str, float]:
     if case is None:
         return {}
-    found = {"bytes_per_s": short(case.mean)}
-    if case.spread:
-        found |= {"data_low": short(case.low), "data_high": short(case.high)}
+    found = {"bytes_per_s": short(case.mean.value)}
+    if case.ends is not None:
+        found |= {"data_low": short(case.ends[0]), "data_high": short(case.ends[1])}
     return found
 
 
@@ -187,8 +188,9 @@ def _place(one: Measurement) -> tuple[object, ...]:
 
 
 def _spread_words(account: Account) -> str:
-    if any(one.repetition > 1 for one in account.of(RATE)):
-        return "Points are means of the repetitions; the bars are one standard deviation of them."
+    means = [case.mean for case in case_means(account.of(RATE))]
+    if note := spread_note(means, of="Points"):
+        return note
     if not any(one.spread for one in account.measurements):
         return "Nothing is printed about how far repetitions lay apart."
     kind = account.disclosure.spread
@@ -205,15 +207,15 @@ def _has_few_times(account: Account) -> bool:
 
 def _times(account: Account) -> Iterable[dict[str, Any]]:
     for case in case_means(one for one in account.of(SECONDS) if one.value > 0):
-        found = case.interval
+        time = case.mean
         yield {
             "arm": case.first.target,
             "query": _case_name(case.first.parameters, account),
-            "value_ns": short(found.centre * 1e9),
-            "low_ns": None if found.low is None else short(found.low * 1e9),
-            "high_ns": None if found.high is None else short(found.high * 1e9),
+            "value_ns": short(time.value * 1e9),
+            "low_ns": short(time.low * 1e9) if time.is_spread else None,
+            "high_ns": short(time.high * 1e9) if time.is_spread else None,
             "times_ns": [short(value * 1e9) for value in case.values],
-            "runs": found.n,
+            "runs": time.n,
             "read_bytes": None,
             "limit": "",
         }
@@ -222,15 +224,10 @@ def _times(account: Account) -> Iterable[dict[str, Any]]:
 def _time_words(account: Account) -> str:
     times = [one for one in account.of(SECONDS) if one.value > 0]
     tool = f", as {times[-1].tool} printed it" if times and times[-1].tool else ""
-    repeated = (
-        ""
-        if len(case_means(times)) < len(times)
-        else " Nothing was repeated: there is no interval."
-    )
+    spread = spread_note([case.mean for case in case_means(times)], of="Each line")
     return (
-        f"Time{tool}; logarithmic, lower is better. The line is the 95 % interval of the geometric"
-        " mean, the point in it; each faint mark is one repetition, so a cold first run stands by"
-        f" itself.{repeated}"
+        f"Time{tool}; logarithmic, lower is better. Each faint mark is one repetition, so a cold"
+        f" first run stands by itself. {spread or 'Nothing was repeated: there is no spread.'}"
     )
 
 

@@ -84,7 +84,9 @@ def _queries(results: QueryResults) -> dict[str, Any]:
                     {
                         "query": one.query,
                         "seconds": one.seconds,
-                        "median_s": one.median_s,
+                        "mean_s": one.mean_s,
+                        "standing": one.standing,
+                        "seconds_spread": _spread(one.time),
                         "cpu_s": one.cpu_s,
                         "read_bytes": one.read_bytes,
                         "rows": one.rows,
@@ -116,9 +118,8 @@ def _streams(runs: StreamRuns) -> dict[str, Any]:
         "streams": runs.streams,
         "queries": runs.queries,
         "elapsed_s": [runs.elapsed_s[block] for block in sorted(runs.elapsed_s)],
-        "queries_per_hour": rate.centre if rate is not None else None,
-        "queries_per_hour_low": rate.low if rate is not None else None,
-        "queries_per_hour_high": rate.high if rate is not None else None,
+        "queries_per_hour": rate.value if rate is not None else None,
+        "queries_per_hour_spread": _spread(rate),
         "queries_per_hour_by_run": runs.rates,
         "cpu_s": runs.cpu_s,
         "read_bytes": runs.read_bytes,
@@ -131,7 +132,7 @@ def _streams(runs: StreamRuns) -> dict[str, Any]:
             for (query, outcome), count in runs.failures.items()
         ],
         "stream_s": {str(stream): seconds for stream, seconds in runs.by_stream_s.items()},
-        "query_median_s": dict(runs.median_s),
+        "query_mean_s": dict(runs.mean_s),
     }  # fmt: skip
 
 
@@ -286,8 +287,8 @@ def _instrument(cell: Result) -> dict[str, Any]:
     }
 
 
-def _spread(mean: Mean) -> dict[str, Any] | None:
-    if not mean.is_spread:
+def _spread(mean: Mean | None) -> dict[str, Any] | None:
+    if mean is None or not mean.is_spread:
         return None
     return {
         "kind": SPREAD_IS[mean.is_interval],
@@ -319,8 +320,8 @@ def _change(change: InterventionEffect) -> dict[str, Any]:
         "base_trials": list(change.base.trials),
         "trials": list(change.changed.trials),
         "operation": change.base.operation,
-        "base_requests_per_s": change.base.requests_per_s,
-        "requests_per_s": change.changed.requests_per_s,
+        "base_requests_per_s": change.base_rate,
+        "requests_per_s": change.changed_rate,
         "ratio": change.ratio.ratio,
         "ratio_low": change.ratio.low,
         "ratio_high": change.ratio.high,
@@ -353,9 +354,8 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
         "over": search.is_over,
         "end": search.end,
         "reason": search.reason,
-        "requests_per_s": None if rate is None else rate.centre,
-        "requests_per_s_low": None if rate is None else rate.low,
-        "requests_per_s_high": None if rate is None else rate.high,
+        "requests_per_s": None if rate is None else rate.value,
+        "requests_per_s_spread": _spread(rate),
         "latency_ns": search.latency_ns,
         "confirming": list(search.confirming),
         "steps": [

@@ -84,7 +84,7 @@ def _sentence_of_streams(results: QueryResults) -> str:
         rate = one.rate
         told = "no rate, as not every query was answered rightly"
         if rate is not None:
-            told = f"{three_digits(rate.centre)} queries an hour"
+            told = f"{three_digits(rate.value)} queries an hour"
         streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
         words.append(f"{streams} on {results.name_of(one.arm)}: {told}")
     return f"{'; '.join(words)}. {DERIVED}"
@@ -97,13 +97,13 @@ def _tiles(results: QueryResults) -> Iterable[Tile]:
         yield Tile(
             key="streams",
             name=f"{results.name_of(one.arm)}, {streams}",
-            value="not whole" if rate is None else f"{three_digits(rate.centre)}/h",
+            value="not whole" if rate is None else f"{three_digits(rate.value)}/h",
             note=f"{one.right}/{one.asked} right",
             is_bad=rate is None,
         )
     for arm in results.arms[:4]:
         slowest = arm.slowest
-        note = f"slowest: {slowest.query}, {seconds(slowest.median_s)}" if slowest else ""
+        note = f"slowest: {slowest.query}, {seconds(slowest.mean_s)}" if slowest else ""
         yield Tile(
             key="arm",
             name=results.name_of(arm.arm),
@@ -117,7 +117,7 @@ def query_data(results: QueryResults) -> dict[str, Any]:
     """Return what the charts of queries are drawn from."""
     return {
         "query_words": (
-            "Each dot is a query's median, its line all of its runs; logarithmic. Queries that"
+            "Each dot is a query's mean time, its line all of its runs; logarithmic. Queries that"
             " failed, or answered wrongly, have none."
         ),
         "queries": list(_points(results)),
@@ -127,13 +127,13 @@ def query_data(results: QueryResults) -> dict[str, Any]:
 def _points(results: QueryResults) -> Iterable[dict[str, object]]:
     for arm in results.arms:
         for one in arm.queries:
-            times = one.seconds
+            times, time = one.seconds, one.time
             yield {
                 "arm": results.name_of(arm.arm),
                 "query": one.query,
-                "value_ns": round(one.median_s * 1e9) if one.median_s is not None else None,
-                "low_ns": round(min(times) * 1e9) if times else None,
-                "high_ns": round(max(times) * 1e9) if times else None,
+                "value_ns": round(one.mean_s * 1e9) if one.mean_s is not None else None,
+                "low_ns": round(time.low * 1e9) if time is not None else None,
+                "high_ns": round(time.high * 1e9) if time is not None else None,
                 "times_ns": [round(time * 1e9) for time in times],
                 "runs": len(times),
                 "read_bytes": one.read_bytes,

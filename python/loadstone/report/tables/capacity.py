@@ -4,7 +4,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.campaign.search import STALLED_MAX
-from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.result_words import NOT_KNOWN, ends_words, spread_head, spread_note
 from loadstone.report.tables.layout import Column, Table
 
 STALLED = "client stood still"
@@ -22,12 +22,13 @@ def capacity_table(findings: Findings) -> Table | None:
     if not findings.searches:
         return None
     left = ("Search", "Objective")
+    rates = [search.rate for search in findings.searches if search.rate is not None]
     columns = (
         *(Column(head=head, align="left") for head in left),
         Column(head="Holds at"),
         Column(head="Fails at"),
         Column(head="Achieved"),
-        Column(head="95 % CI"),
+        Column(head=spread_head(rates)),
         Column(head="Latency", is_optional=True),
         Column(head="Trials"),
         Column(head="Ended", align="left"),
@@ -39,8 +40,8 @@ def capacity_table(findings: Findings) -> Table | None:
         notes=(
             "Holds at: the largest load that met the objective, most often and again in fresh"
             " trials. Fails at: the smallest that did not.",
-            "Achieved: good requests a second of the confirming trials, with Student's t interval"
-            " on logarithms over these trials.",
+            "Achieved: good requests a second of the confirming trials.",
+            *filter(None, [spread_note(rates, of="Achieved")]),
         ),
     )
 
@@ -71,17 +72,13 @@ def _indices(search: CapacitySearch) -> range:
 
 
 def _answer(one: CapacitySearch) -> tuple[str, ...]:
-    interval = NOT_KNOWN
-    if one.rate is not None and one.rate.low is not None and one.rate.high is not None:
-        low, high = (units.format_number(end, 4) for end in (one.rate.low, one.rate.high))
-        interval = f"{low} to {high}"
     return (
         one.name,
         one.objective,
         NOT_KNOWN if one.lower is None else one.describe_load(one.lower),
         NOT_KNOWN if one.upper is None else one.describe_load(one.upper),
-        NOT_KNOWN if one.rate is None else units.format_rate(one.rate.centre),
-        interval,
+        NOT_KNOWN if one.rate is None else units.format_rate(one.rate.value),
+        ends_words(one.rate),
         NOT_KNOWN if one.latency_ns is None else _latency(one, one.latency_ns),
         str(len(one.steps)),
         one.reason if one.is_confirmed else f"not confirmed: {one.reason}",

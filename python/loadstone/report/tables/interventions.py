@@ -39,8 +39,8 @@ def _row(change: InterventionEffect) -> tuple[str, ...]:
     return (
         change.base.name,
         change.kind,
-        units.format_number(change.base.requests_per_s),
-        units.format_number(change.changed.requests_per_s),
+        units.format_number(change.base_rate),
+        units.format_number(change.changed_rate),
         f"{ratio.ratio:.3f}",
         interval,
         str(ratio.n_a),

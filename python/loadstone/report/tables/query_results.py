@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
 
 from loadstone import units
 from loadstone.analysis.cells.queries import (
@@ -14,8 +13,8 @@ from loadstone.analysis.cells.queries import (
     ratio_of,
 )
 from loadstone.analysis.cells.query_streams import StreamRuns
-from loadstone.analysis.statistics.ratios import Interval
-from loadstone.report.result_words import NOT_KNOWN
+from loadstone.analysis.statistics.mean import Mean
+from loadstone.report.result_words import MARKS, NOT_KNOWN, marks_note, spread_note
 from loadstone.report.tables.layout import Column, Table
 
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
@@ -56,7 +55,7 @@ def arms_table(results: QueryResults) -> Table:
         names,
         ["Total", "Geo mean", "× first"],
         rows,
-        "Total and geometric mean of each query's median. × first: geometric mean of the "
+        "Total and geometric mean of each query's mean time. × first: geometric mean of the "
         "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
     )
 
@@ -69,7 +68,7 @@ def streams_table(results: QueryResults) -> Table:
         figures = (
             str(one.streams),
             _hourly(one.rate),
-            seconds(median(one.elapsed_s.values()) if one.elapsed_s else None),
+            seconds(one.mean_elapsed_s),
             seconds(one.cpu_s),
             _bytes(one.read_bytes),
             NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
@@ -81,9 +80,9 @@ def streams_table(results: QueryResults) -> Table:
         results.names,
         ["Streams", "Queries/h", "Elapsed"],
         rows,
-        "Queries/h: all queries of all streams by wall time, geometric mean of the runs with "
-        "its 95 % CI; runs with a failed or wrong query have none. Times of queries are those "
-        "beside the other streams, not comparable with a query by itself.",
+        "Queries/h: all queries of all streams by wall time; runs with a failed or wrong query "
+        "have none. Times of queries are those beside the other streams, not comparable with a "
+        "query by itself. " + spread_note([rate for one in results.streams if (rate := one.rate)]),
     )
 
 
@@ -111,7 +110,7 @@ def _by_arm(
 
 
 def _beside(results: QueryResults) -> Table:
-    names = list(dict.fromkeys(name for one in results.streams for name in one.median_s))
+    names = list(dict.fromkeys(name for one in results.streams for name in one.mean_s))
     return Table(
         title="Seconds of each query in streams",
         columns=(
@@ -122,13 +121,13 @@ def _beside(results: QueryResults) -> Table:
             (
                 name,
                 *(
-                    f"{one.median_s[name]:.3f}" if name in one.median_s else NOT_KNOWN
+                    f"{one.mean_s[name]:.3f}" if name in one.mean_s else NOT_KNOWN
                     for one in results.streams
                 ),
             )
             for name in sorted(names)
         ),
-        notes=("Median over streams and runs, with the other streams beside it.",),
+        notes=("Geometric mean over streams and runs, with the other streams beside it.",),
     )
 
 
@@ -136,13 +135,11 @@ def _streams_name(results: QueryResults, one: StreamRuns) -> str:
     return f"{results.name_of(one.arm)} ×{one.streams}"
 
 
-def _hourly(rate: Interval | None) -> str:
+def _hourly(rate: Mean | None) -> str:
     if rate is None:
         return NOT_KNOWN
-    between = ""
-    if rate.low is not None and rate.high is not None:
-        between = f" ({three_digits(rate.low)}–{three_digits(rate.high)})"
-    return f"{three_digits(rate.centre)}{between}"
+    between = f" ({three_digits(rate.low)}–{three_digits(rate.high)})" if rate.is_spread else ""
+    return f"{three_digits(rate.value)}{between}"
 
 
 def three_digits(rate: float) -> str:
@@ -154,7 +151,7 @@ def _side_by_side(results: QueryResults) -> Table:
     queries = list(dict.fromkeys(one.query for arm in results.arms for one in arm.queries))
     found = {(arm.arm, one.query): one for arm in results.arms for one in arm.queries}
     rows = [
-        (name, *(_median(found.get((arm.arm, name))) for arm in results.arms)) for name in queries
+        (name, *(_time(found.get((arm.arm, name))) for arm in results.arms)) for name in queries
     ]
     return Table(
         title="Seconds of each query",
@@ -163,7 +160,7 @@ def _side_by_side(results: QueryResults) -> Table:
             *(Column(head=results.name_of(arm.arm), unit="s") for arm in results.arms),
         ),
         rows=tuple(rows),
-        notes=("Median ± half the range of its runs.",),
+        notes=tuple(filter(None, [_spread_note(results), _marks_note(results)])),
     )
 
 
@@ -174,7 +171,7 @@ def _details(results: QueryResults) -> Table:
             one.query,
             str(len(one.by_block)),
             seconds(one.seconds[0] if one.by_block else None),
-            seconds(one.median_s),
+            seconds(one.mean_s),
             seconds(one.cpu_s),
             _bytes(one.read_bytes),
             NOT_KNOWN if one.rows is None else f"{one.rows:,}",
@@ -184,7 +181,7 @@ def _details(results: QueryResults) -> Table:
         for arm in results.arms
         for one in arm.queries
     ]
-    heads = ("Runs", "First", "Median", "CPU", "Read", "Rows")
+    heads = ("Runs", "First", "Mean", "CPU", "Read", "Rows")
     return Table(
         title="Each query in detail",
         columns=(
@@ -252,16 +249,25 @@ def seconds(value: float | None) -> str:
     return NOT_KNOWN if value is None else units.format_duration(value * 1e9)
 
 
-def _median(one: QueryTimes | None) -> str:
-    if one is None or one.median_s is None:
-        return "failed" if one is not None and one.failures else NOT_KNOWN
-    spread = one.half_range_s
-    digits = 3 if one.median_s < 1 else 1
-    if spread:
-        # A spread of "0.000" would say that all runs took the same time; theirs are in nanoseconds.
-        digits = min(9, max(digits, -math.floor(math.log10(spread))))
-    around = f" ± {spread:.{digits}f}" if spread is not None else ""
-    return f"{one.median_s:.{digits}f}{around}"
+def _time(query: QueryTimes | None) -> str:
+    if query is None or query.time is None:
+        return "failed" if query is not None and query.failures else NOT_KNOWN
+    time = query.time
+    digits = 3 if time.value < 1 else 1
+    if (width := time.high - time.low) > 0:
+        # Ends that are printed alike would say that all runs took the same time.
+        digits = min(9, max(digits, -math.floor(math.log10(width))))
+    between = f" ({time.low:.{digits}f}–{time.high:.{digits}f})" if time.is_spread else ""
+    return f"{MARKS[query.standing]}{time.value:.{digits}f}{between}"
+
+
+def _spread_note(results: QueryResults) -> str:
+    means = [query.time for arm in results.arms for query in arm.queries if query.time is not None]
+    return spread_note(means, of="Time")
+
+
+def _marks_note(results: QueryResults) -> str:
+    return marks_note(query.standing for arm in results.arms for query in arm.queries)
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
@@ -291,7 +297,7 @@ def _ratio(first: QueryArm, arm: QueryArm) -> str:
 
 def _slowest(arm: QueryArm) -> str:
     slowest = arm.slowest
-    return NOT_KNOWN if slowest is None else f"{slowest.query} {seconds(slowest.median_s)}"
+    return NOT_KNOWN if slowest is None else f"{slowest.query} {seconds(slowest.mean_s)}"
 
 
 def answers_cell(arm: QueryArm) -> str:

@@ -51,7 +51,7 @@ def command(
         list[str] | None,
         typer.Option(
             help="requests_per_s, bytes_per_s, service_ns_p99 and the like; can be repeated."
-            " Default: requests_per_s and service_ns_p99."
+            " Default: requests_per_s, seconds of queries, and service_ns_p99."
         ),
     ] = None,
     check: Annotated[

@@ -1,0 +1,67 @@
+"""One number of several trials: of rates their geometric mean, of times that of all requests.
+
+A percentile is read from the sum of the trials' histograms, as everywhere; percentiles of trials
+are never averaged. Where another tool states them and no histogram is left, the geometric mean of
+what it states stands in.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+
+from loadstone.analysis.accounts.account import Measurement
+from loadstone.analysis.statistics.latency import QUANTILES, merge
+from loadstone.analysis.statistics.mean import mean_of
+from loadstone.analysis.statistics.ratios import geometric_mean
+
+BUSY_RATE = "actions_busy_per_s"
+"""What one client would do of these actions alone: one over their mean time."""
+
+
+def level_of(trials: Sequence[Measurement]) -> float:
+    """Return the one number of these trials, which are of one case and metric."""
+    merged = _level_of_requests(trials)
+    if merged is not None:
+        return merged
+    starts = [trial.started_unix_ns for trial in trials]
+    return mean_of([trial.value for trial in trials], starts).value
+
+
+def levels_of(units: Sequence[Sequence[Measurement]]) -> list[float]:
+    """Return a number for each unit of repetition, so that their geometric mean is the whole's.
+
+    A percentile of all requests is no mean of the units' own. So a unit counts for what the whole
+    loses without it: the jackknife's pseudo-values, on logarithms, about the whole's value (Efron &
+    Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11). Of a mean of logarithms these
+    are the units' own logarithms.
+    """
+    whole = _level_of_requests(list(chain.from_iterable(units)))
+    if whole is None:
+        return [geometric_mean([trial.value for trial in unit]) for unit in units]
+    count = len(units)
+    if count < 2:
+        return [whole]
+    without = [
+        math.log(_level_of_requests(list(chain(*units[:place], *units[place + 1 :]))) or whole)
+        for place in range(count)
+    ]
+    middle = math.fsum(without) / count
+    return [whole * math.exp((count - 1) * (middle - left)) for left in without]
+
+
+def read_level(metric: str, histograms: Sequence[bytes | None]) -> float | None:
+    """Return what a metric says of the requests of these histograms; None where none has any."""
+    merged = merge(histograms)
+    if merged is None:
+        return None
+    if metric == BUSY_RATE:
+        return 1e9 / merged.mean if merged.mean else None
+    name = metric.rpartition("_ns_")[2]
+    return merged.mean if name == "mean" else float(merged.quantile(QUANTILES[name]))
+
+
+def _level_of_requests(trials: Sequence[Measurement]) -> float | None:
+    histograms = [trial.histogram for trial in trials]
+    if not trials or None in histograms:
+        return None
+    return read_level(trials[0].metric, histograms)
