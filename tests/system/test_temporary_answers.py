@@ -156,10 +156,7 @@ def test_a_measured_request_is_sent_once(store_port: int, tmp_path: Path) -> Non
     assert (put["requests"], put["failed"], put["retries"]) == (40, 4, {})
 
 
-def test_a_store_that_stays_unable_is_given_up_and_leaves_nothing_to_clean(
-    store_port: int, tmp_path: Path
-) -> None:
-    """What is left is looked for before it is said."""
+def test_a_store_that_stays_unable_is_given_up(store_port: int, tmp_path: Path) -> None:
     run, counted = tmp_path / "run", list[str]()
 
     def spoil(exchange: Exchange) -> bool:
@@ -170,7 +167,40 @@ def test_a_store_that_stays_unable_is_given_up_and_leaves_nothing_to_clean(
     assert said.code == exit_code.FAILED
     assert said.kinds == ["target"]
     assert 2 <= len(counted) <= 10
+
+
+def test_a_store_that_refuses_to_make_a_bucket_leaves_nothing_to_clean(
+    store_port: int, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    denied = refuse("403 Forbidden", body=error_document("AccessDenied"))
+    said = bench(store_port, some(makes_bucket, denied, first=100), run, "put")
+    assert said.code == exit_code.FAILED
     assert what_is_left(run) == []
+
+
+def test_a_bucket_that_was_made_late_is_cleaned_up(store_port: int, tmp_path: Path) -> None:
+    """Its making fails, looks do not find it, and later it is there."""
+    run, is_shown, deleted = tmp_path / "run", threading.Event(), list[str]()
+
+    def spoil(exchange: Exchange) -> bool:
+        request = exchange.request
+        if is_shown.is_set():
+            if request.method == "DELETE":
+                deleted.append(request.path.partition("?")[0].strip("/"))
+            return False
+        if makes_bucket(request):
+            return made_all_the_same(exchange)
+        return refuse("404 Not Found", body=error_document("NoSuchBucket"))(exchange)
+
+    with hostile(store_port, spoil) as server:
+        words = ("bench", "put", server.url, *LOAD, "-o", run)
+        said = loadstone(*TOLD_AS_JSON, *words, environment=KEYS)
+        assert said.code == exit_code.FAILED
+        [left] = what_is_left(run)
+        is_shown.set()
+        assert loadstone("clean", run, "--yes", environment=KEYS).code == 0
+    assert left.buckets.first() in deleted
 
 
 def refusing(code: str, *headers: tuple[str, str]) -> Spoiler:

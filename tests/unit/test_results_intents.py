@@ -64,9 +64,16 @@ def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> 
     assert intended(tmp_path, trials) == {"0001"}
     note_unmade(tmp_path, document("0001"), ["b-1"], "now")
     assert intended(tmp_path, trials) == set()
+    assert Intents(tmp_path).adopted(document("0001")) == document("0001")
     # A resumption may be luckier.
     note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
     assert intended(tmp_path, trials) == {"0001"}
+    # What it was asked for in vain may come, though a later session is refused it.
+    note_intent(tmp_path, document("0001"), ["b-0"], "now")
+    note_unmade(tmp_path, document("0001"), ["b-0", "b-1"], "now")
+    assert intended(tmp_path, trials) == {"0001"}
+    ownership = Intents(tmp_path).adopted(document("0001"))["ownership"]
+    assert ownership["adopt"] == ["b-0"]
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

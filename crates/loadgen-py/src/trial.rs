@@ -94,7 +94,7 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
 /// again at its end; when `on_intent` raises, nothing has been made. `on_volume(text)` gets the device
 /// or file system that places are claimed on, if `ownership.volumes` does not have it. `on_unmade(names)` gets those of
-/// these places that are not there after all. `on_retry(text)` is called about a request outside the
+/// these places that are certainly not made. `on_retry(text)` is called about a request outside the
 /// measurement that is sent again after a temporary answer. With `on_ready()` the load waits when everything is
 /// ready, and that is called; it starts when `control.start` tells a time. Where several hosts run a
 /// script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended, and

@@ -116,8 +116,8 @@ pub(crate) trait Client: 'static {
         Ok(Standing::Unseen)
     }
 
-    /// Tells whether a bucket is known not to be there after its making has failed. Changes nothing:
-    /// it claims no foreign one. A driver that cannot tell, or has told with the failure, says no.
+    /// Tells whether a bucket that the load is to make is not there. Changes nothing: unlike
+    /// [`Client::look_at_bucket`] it claims no foreign one.
     ///
     /// # Errors
     /// The target did not answer as it must.

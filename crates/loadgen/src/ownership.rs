@@ -383,8 +383,8 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
     Ok(Standing::Foreign)
 }
 
-/// Tells whether a place is not there. Unlike [`look`] it claims nothing: what answers late may be
-/// a place that the run itself has just made, and a claim would make it look like another's.
+/// Tells whether a place is not there. Unlike [`look`] it claims nothing: load that makes places
+/// writes nothing in those of others.
 ///
 /// # Errors
 /// The target did not answer as it must.

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::buckets::{Buckets, Told, ready_buckets, sweep_buckets, telling_of_retries};
+use self::buckets::{Buckets, RetryNews, ready_buckets, sweep_buckets, telling_of_retries};
 pub use self::edges::{EdgeWork, Edges};
 use self::hiccup::{Hiccup, Jitter};
 use self::hold::Hold;
@@ -250,7 +250,7 @@ fn watch(
     let mut next_tell_ns = 0;
     let mut turns = Turns::of(trial, &control.begins);
     let retries = trial.retries.as_ref().filter(|_| !trial.measured);
-    let mut told = retries.map(|retries| Told::after(retries));
+    let mut news = retries.map(|retries| RetryNews::after(retries));
     loop {
         end_with_lease(control, shared);
         if turns.as_mut().is_some_and(|turns| !turns.look(sink)) {
@@ -287,8 +287,8 @@ fn watch(
         for row in seconds.into_iter().flat_map(|(_, rows)| rows.into_values()) {
             collector.recycle(row);
         }
-        if let (Some(retries), Some(told)) = (retries, &mut told) {
-            told.look(retries, &shared.stop, sink);
+        if let (Some(retries), Some(news)) = (retries, &mut news) {
+            news.tell(retries, &shared.stop, sink);
         }
         if is_over {
             return;

@@ -94,7 +94,7 @@ class Output:
         self._intents.take_volume(self._document, volume)
 
     def unmade(self, names: Sequence[str]) -> None:
-        """Note which of these places are not there after all."""
+        """Note which of these places are certainly not made."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_unmade(self._folder, self._document, names, time)
 

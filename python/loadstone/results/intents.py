@@ -21,7 +21,9 @@ INTENTS = "intents.jsonl"
 
 
 class IntentEntry(TypedDict, total=False):
-    """One line: places that a trial was about to make, or that its target refused to make.
+    """One line: places that a trial was about to make, or of these those that it did not.
+
+    The target refused to make them, or was not asked for them any more.
 
     Or the device or file system on which it has claimed places.
     """
@@ -41,7 +43,7 @@ def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], tim
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
-    """Note which of these places the target refused to make, and make the note durable."""
+    """Note which of these places are certainly not made, and make the note durable."""
     line_log.append_line(folder, INTENTS, {**_entry(document, time), "unmade": list(names)})
 
 
@@ -58,12 +60,10 @@ def intended(folder: Path, trials: Iterable[str]) -> set[str]:
     lines = _lines(folder)
     if lines.is_damaged:
         return set(trials)
-    left: dict[str, set[str]] = {trial: set() for trial in trials}
+    of_trials: dict[str, list[IntentEntry]] = {trial: [] for trial in trials}
     for entry in lines.entries:
-        names = left.get(entry.get("trial", ""), set())
-        names |= set(entry.get("names", ()))
-        names -= set(entry.get("unmade", ()))
-    return {trial for trial, names in left.items() if names}
+        of_trials.get(entry.get("trial", ""), []).append(entry)
+    return {trial for trial, entries in of_trials.items() if _may_be_made(entries)}
 
 
 def is_damaged(folder: Path) -> bool:
@@ -97,12 +97,11 @@ class Intents:
         And with what the run has claimed them on, in this session too.
         """
         place = place_of(document)
-        mine = [
-            name
+        mine = _may_be_made(
+            entry
             for entry in self._entries
             if (entry.get("target"), entry.get("bucket_prefix")) == place
-            for name in entry.get("names", ())
-        ]
+        )
         volumes = self._volumes.get(place, [])
         if not (mine or volumes):
             return document.copy()
@@ -113,6 +112,20 @@ class Intents:
         if volumes:
             ownership["volumes"] = list(dict.fromkeys(volumes))
         return {**document, "ownership": ownership}
+
+
+def _may_be_made(entries: Iterable[IntentEntry]) -> list[str]:
+    """Return the places that were asked for more often than they were refused.
+
+    What one session asked for in vain may still come when a later one was refused it.
+    """
+    times: dict[str, int] = {}
+    for entry in entries:
+        for name in entry.get("names", ()):
+            times[name] = times.get(name, 0) + 1
+        for name in entry.get("unmade", ()):
+            times[name] = times.get(name, 0) - 1
+    return [name for name, count in times.items() if count > 0]
 
 
 def _entry(document: TrialDocument, time: str) -> IntentEntry:

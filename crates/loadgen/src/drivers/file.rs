@@ -333,6 +333,10 @@ impl Client for FileClient {
         self.tree.find(bucket, self.tree.is_foreign_allowed)
     }
 
+    async fn is_bucket_absent(&mut self, bucket: &str) -> Result<bool, Error> {
+        Ok(self.tree.is_absent(bucket))
+    }
+
     async fn ready_bucket(
         &mut self,
         bucket: &str,

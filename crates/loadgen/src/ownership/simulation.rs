@@ -35,6 +35,9 @@ struct History {
     world: Arc<Mutex<World>>,
     trial: serde_json::Value,
     journal: Vec<String>,
+    /// What the name of the target leads to, and on what the journal says that places were claimed.
+    volume: &'static str,
+    volumes: Vec<String>,
     /// Whether anything was in the way of an undisturbed run.
     is_disturbed: bool,
 }
@@ -56,8 +59,15 @@ impl History {
             "stop": {"requests": 1}, "timeout_ns": 1_000_000_000,
             "ownership": {"adopt": [], "runs": [], "written": []},
         });
-        let mut history =
-            Self { chance: mix64(seed), world, trial, journal: Vec::new(), is_disturbed: false };
+        let mut history = Self {
+            chance: mix64(seed),
+            world,
+            trial,
+            journal: Vec::new(),
+            volume: "first",
+            volumes: Vec::new(),
+            is_disturbed: false,
+        };
         history.trial["dataset"]["buckets"] = json!(1 + history.draw(3));
         history.trial["dataset"]["objects"] = json!(history.draw(9));
         if history.draw(3) == 0 {
@@ -83,6 +93,7 @@ impl History {
         let mut document = self.trial.clone();
         document["phase"] = json!(phase);
         document["ownership"]["adopt"] = json!(self.journal);
+        document["ownership"]["volumes"] = json!(self.volumes);
         // As planned: what mixes may have put is known only to what deletes it.
         if document["phase"] == "clean-up" {
             document["ownership"]["written"] = json!([WRITTEN]);
@@ -134,7 +145,8 @@ impl History {
         let title = Arc::new(Title::of(trial, plain_key));
         let stop = Arc::new(AtomicBool::new(false));
         let (world, dataset) = (Arc::clone(&self.world), Dataset::new(trial));
-        Arc::new(Target { world, title, stop, beside: Beside::of_trial(trial), dataset })
+        let (beside, volume) = (Beside::of_trial(trial), self.volume);
+        Arc::new(Target { world, title, stop, beside, dataset, volume })
     }
 
     fn ready(&mut self) -> Result<bool, Error> {
@@ -145,21 +157,28 @@ impl History {
     fn begin(&mut self) -> Result<(Vec<String>, bool), Error> {
         let trial = self.parsed();
         let target = self.target(&trial);
-        let mut told = Vec::new();
+        let (mut intended, mut volumes, mut unmade) = (Vec::new(), Vec::new(), Vec::new());
         let world = Arc::clone(&self.world);
         let ready = ready_buckets(&target, &trial, &target.stop, &mut |output| {
-            if let Output::Intent(names) = output {
-                let world = world.lock().expect("one thread");
-                assert!(told.is_empty(), "told once");
-                assert!(names.iter().all(|name| !world.places.contains_key(name)
-                    || world.theirs.iter().any(|(place, _)| place == name)));
-                told = names.to_vec();
+            match output {
+                Output::Volume(volume) => volumes.push(volume.to_owned()),
+                Output::Unmade(names) => unmade.extend_from_slice(names),
+                Output::Intent(names) => {
+                    let world = world.lock().expect("one thread");
+                    assert!(intended.is_empty(), "told once");
+                    assert!(names.iter().all(|name| !world.places.contains_key(name)
+                        || world.theirs.iter().any(|(place, _)| place == name)));
+                    intended = names.to_vec();
+                }
+                _ => {}
             }
             true
         });
-        self.journal.extend(told.iter().cloned());
+        self.journal.extend(intended.iter().cloned());
+        self.journal.retain(|place| !unmade.contains(place));
+        self.volumes.extend(volumes);
         let is_stopped = target.stop.load(Ordering::Relaxed);
-        ready.map(|_| (told, !is_stopped))
+        ready.map(|_| (intended, !is_stopped))
     }
 
     /// Puts the dataset, or a part of it, as a load does once all places are ready.
@@ -197,6 +216,48 @@ impl History {
         Ok((!is_stopped).then_some(swept))
     }
 
+    /// Cleans up by a copy of the run's folder, as it was before some of the run: a journal that lacks
+    /// later entries. What it knows of may go, and nothing of others.
+    fn clean_up_by_copy(&mut self) {
+        let kept = self.draw(1 + self.journal.len() as u64) as usize;
+        let volumes = if self.draw(2) == 0 { Vec::new() } else { self.volumes.clone() };
+        let (journal, phase) = (self.journal.clone(), self.trial["phase"].clone());
+        let volumes = std::mem::replace(&mut self.volumes, volumes);
+        self.journal.truncate(kept);
+        // It ends, whatever it says.
+        let _ = self.clean_up();
+        self.expect_theirs();
+        (self.journal, self.volumes) = (journal, volumes);
+        self.trial["phase"] = phase;
+    }
+
+    /// Another volume takes the target's name, empty or with what others have on it, and the run is
+    /// cleaned up there. Nothing of theirs changes, and what the run has on the first is not gone.
+    fn clean_up_elsewhere(&mut self) {
+        let mut other = World::new();
+        for place in self.names() {
+            if self.draw(2) == 0 {
+                other.write_theirs(&place, "notes");
+                let prefix = self.trial["dataset"]["object_prefix"].as_str().expect("a text");
+                other.write_theirs(&place, &format!("{prefix}0"));
+            }
+        }
+        let mut first = std::mem::replace(&mut *self.world.lock().expect("one thread"), other);
+        (self.volume, first.fault) = ("second", None);
+        let phase = self.trial["phase"].clone();
+        let swept = self.clean_up();
+        self.expect_theirs();
+        if let Ok(Some(swept)) = swept {
+            let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
+            for (place, objects) in &first.places {
+                let has_ours = objects.values().any(|object| object.writer == RUN);
+                assert!(!has_ours || left.contains(place.as_str()), "{place} is away, not gone");
+            }
+        }
+        (self.volume, self.trial["phase"]) = ("first", phase);
+        std::mem::swap(&mut *self.world.lock().expect("one thread"), &mut first);
+    }
+
     fn break_at(&self, fault: Option<(u64, Fault)>, listing: Listing) {
         let mut world = self.world.lock().expect("one thread");
         (world.fault, world.listing) = (fault, listing);
@@ -226,9 +287,9 @@ impl History {
         let world = self.world.lock().expect("one thread");
         let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
         for (place, objects) in &world.places {
-            // One of the journal's that holds only what others wrote is theirs.
-            let is_touched = objects.values().any(|object| object.writer == RUN)
-                || (objects.is_empty() && self.journal.contains(place));
+            // Others leave no place empty.
+            let is_touched =
+                objects.is_empty() || objects.values().any(|object| object.writer == RUN);
             assert!(!is_touched || left.contains(place.as_str()), "{place} is forgotten");
         }
         let is_foreign_allowed = self.parsed().allow_foreign;
@@ -270,6 +331,10 @@ fn live(
         true
     } else {
         history.break_at(None, Listing::Honest);
+        // What the target hid so far it may still hide when the run is given up.
+        if history.draw(2) == 0 {
+            history.world.lock().expect("one thread").show_late();
+        }
         let resumed = history.ready();
         history.expect_theirs();
         if !history.is_disturbed {
@@ -290,6 +355,12 @@ fn live(
             }
         }
         history.replace_claimed();
+    }
+    history.world.lock().expect("one thread").show_late();
+    match history.draw(6) {
+        0 => history.clean_up_elsewhere(),
+        1 => history.clean_up_by_copy(),
+        _ => {}
     }
     history.break_at(end, listing);
     let first = history.clean_up();

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::driver::{Client, Driver, Thread};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::operation::Operation;
 use crate::ownership::{BucketState, Left, LeftKind, Standing, Swept};
 use crate::run::output::{Output, OutputSink};
@@ -56,33 +56,30 @@ pub(crate) fn ready_buckets<D: Driver>(
     if trial.portion().index > 0 || !makes {
         return Ok(Buckets::default());
     }
-    // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
-    let job = if makes_as_load { Job::LookAtAll } else { Job::Look };
-    let found = on_buckets(driver, trial, stop, job, names(trial), sink)?.well()?;
-    let mut intended = found.absent.clone();
+    // Buckets that the load makes are looked for alone: no other is claimed, and one that it cannot
+    // make is an outcome of the load.
+    let job = if makes_as_load { Job::FindAbsent } else { Job::Look };
+    let looked = on_buckets(driver, trial, stop, job, names(trial), sink)?.well()?;
+    let mut intended = looked.absent.clone();
     intended.sort_unstable_by_key(|(number, _)| *number);
     let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
     if !intended.is_empty() && !stop.load(Ordering::Relaxed) && !sink(Output::Intent(&intended)) {
         stop.store(true, Ordering::Relaxed);
     }
     if makes_as_load || stop.load(Ordering::Relaxed) {
-        return Ok(found.buckets);
+        return Ok(looked.buckets);
     }
-    let to_make: VecDeque<_> = found.absent.into_iter().chain(found.unseen).collect();
-    let mut made = on_buckets(driver, trial, stop, Job::Ready, to_make, sink)?;
-    if made.error.is_some() {
-        made.unmade.extend(made.to_do.drain(..).map(|(_, name)| name));
-        // Of these the answers do not tell: they are looked for before they are said to be left.
-        let doubtful = std::mem::take(&mut made.doubtful);
-        let looked = on_buckets(driver, trial, stop, Job::FindAbsent, doubtful, sink)?;
-        made.unmade.extend(looked.absent.into_iter().map(|(_, name)| name));
-        made.unmade.retain(|name| intended.contains(name));
+    let to_make: VecDeque<_> = looked.absent.into_iter().chain(looked.unseen).collect();
+    let mut readied = on_buckets(driver, trial, stop, Job::Ready, to_make, sink)?;
+    if readied.error.is_some() {
+        readied.unmade.extend(readied.to_do.drain(..).map(|(_, name)| name));
+        readied.unmade.retain(|name| intended.contains(name));
         // The sink's answer does not matter: the error ends the trial in any case.
-        let _ = sink(Output::Unmade(&made.unmade));
+        let _ = sink(Output::Unmade(&readied.unmade));
     }
-    let made = made.well()?.buckets;
-    let foreign = [found.buckets.foreign, made.foreign].concat();
-    Ok(Buckets { foreign, ..made })
+    let readied = readied.well()?.buckets;
+    let foreign = [looked.buckets.foreign, readied.foreign].concat();
+    Ok(Buckets { foreign, ..readied })
 }
 
 /// Deletes what is left of a dataset in the buckets that carry our mark, and those buckets.
@@ -93,15 +90,14 @@ pub(crate) fn sweep_buckets<D: Driver>(
     sink: &mut OutputSink<'_>,
 ) -> Result<Buckets, Error> {
     let all = names(trial);
-    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone(), sink)?.well()?;
-    let done: std::collections::HashSet<&str> = found
-        .buckets
+    let mut swept = on_buckets(driver, trial, stop, Job::Sweep, all.clone(), sink)?.well()?.buckets;
+    let done: std::collections::HashSet<&str> = swept
         .deleted
         .iter()
-        .chain(&found.buckets.absent)
-        .chain(&found.buckets.foreign)
+        .chain(&swept.absent)
+        .chain(&swept.foreign)
         .map(String::as_str)
-        .chain(found.buckets.left.iter().map(|left| left.place.as_str()))
+        .chain(swept.left.iter().map(|left| left.place.as_str()))
         .collect();
     let reason = "the clean-up ended before it reached this bucket";
     let not_tried: Vec<Left> = all
@@ -109,8 +105,8 @@ pub(crate) fn sweep_buckets<D: Driver>(
         .filter(|(_, name)| !done.contains(name.as_str()))
         .map(|(_, name)| Left::new(name, LeftKind::NotTried, reason))
         .collect();
-    found.buckets.left.extend(not_tried);
-    Ok(found.buckets)
+    swept.left.extend(not_tried);
+    Ok(swept)
 }
 
 fn names(trial: &Trial) -> VecDeque<Named> {
@@ -124,25 +120,21 @@ type Named = (u64, String);
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Look,
-    /// As `Look`, whatever comes of some of them.
-    LookAtAll,
-    /// Find those that are not there; claim none.
+    /// Find those that are not there, whatever comes of others; claim none.
     FindAbsent,
     Ready,
     Sweep,
 }
 
-/// What is to be done, and what was found.
+/// Buckets to do a job on, and what came of those that it is done on.
 #[derive(Debug, Default)]
 struct Work {
     to_do: VecDeque<Named>,
     absent: Vec<Named>,
     unseen: Vec<Named>,
     buckets: Buckets,
-    /// Those that are known not to be made.
+    /// Those that the target has refused to make. After any other failure it may make one later.
     unmade: Vec<String>,
-    /// Those that were asked for, answered with a failure that does not say whether they were made.
-    doubtful: VecDeque<Named>,
     error: Option<Error>,
     /// Sweeps that failed since one has not.
     errors: u32,
@@ -168,14 +160,14 @@ pub(crate) fn telling_of_retries<T: Send>(
     job: impl FnOnce() -> T + Send,
 ) -> T {
     let Some(retries) = &trial.retries else { return job() };
-    let mut told = Told::after(retries);
+    let mut news = RetryNews::after(retries);
     std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel();
         let worker = scope.spawn(move || end.send(job()));
         loop {
             match ended.recv_timeout(LOOK_EVERY) {
                 Ok(done) => return done,
-                Err(RecvTimeoutError::Timeout) => told.look(retries, stop, sink),
+                Err(RecvTimeoutError::Timeout) => news.tell(retries, stop, sink),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -188,16 +180,16 @@ pub(crate) fn telling_of_retries<T: Send>(
 
 /// How many retries the sink has been told of.
 #[derive(Debug)]
-pub(crate) struct Told(u64);
+pub(crate) struct RetryNews(u64);
 
-impl Told {
-    /// Begins with what is known of.
+impl RetryNews {
+    /// Begins with those that were made before.
     pub(crate) fn after(retries: &Retries) -> Self {
         Self(retries.made().total())
     }
 
-    /// Tells of the latest retry if there were any since the last look.
-    pub(crate) fn look(&mut self, retries: &Retries, stop: &AtomicBool, sink: &mut OutputSink<'_>) {
+    /// Tells of the latest retry if there were any since the last time.
+    pub(crate) fn tell(&mut self, retries: &Retries, stop: &AtomicBool, sink: &mut OutputSink<'_>) {
         let made = retries.made();
         if made.total() > self.0 {
             self.0 = made.total();
@@ -233,13 +225,8 @@ fn work_on_buckets<D: Driver>(
                 inner.set_deadline(inner.now_ns() + timeout_ns);
                 match job {
                     Job::Look => {
-                        let found = client.look_at_bucket(&bucket.1).await;
-                        state.borrow_mut().note_look(bucket, found);
-                    }
-                    Job::LookAtAll => {
-                        if let Ok(found) = client.look_at_bucket(&bucket.1).await {
-                            state.borrow_mut().note_look(bucket, Ok(found));
-                        }
+                        let standing = client.look_at_bucket(&bucket.1).await;
+                        state.borrow_mut().note_look(bucket, standing);
                     }
                     Job::FindAbsent => {
                         if let Ok(true) = client.is_bucket_absent(&bucket.1).await {
@@ -247,14 +234,14 @@ fn work_on_buckets<D: Driver>(
                         }
                     }
                     Job::Ready => {
-                        let found = client.ready_bucket(&bucket.1, allow_foreign).await;
-                        state.borrow_mut().note_ready(bucket, found);
+                        let readied = client.ready_bucket(&bucket.1, allow_foreign).await;
+                        state.borrow_mut().note_ready(bucket, readied);
                     }
                     Job::Sweep => {
                         let swept = client.sweep_bucket(&bucket.1).await;
                         let volume = driver.volume().unwrap_or_default();
                         let swept =
-                            swept.map(|one| one.or_not_there(&bucket.1, volume, &ownership));
+                            swept.map(|swept| swept.or_not_there(&bucket.1, volume, &ownership));
                         state.borrow_mut().note_sweep(bucket.1, swept);
                     }
                 }
@@ -275,8 +262,8 @@ impl Work {
         if self.error.is_some() { None } else { self.to_do.pop_front() }
     }
 
-    fn note_look(&mut self, bucket: Named, found: Result<Standing, Error>) {
-        match found {
+    fn note_look(&mut self, bucket: Named, standing: Result<Standing, Error>) {
+        match standing {
             Ok(Standing::Absent) => self.absent.push(bucket),
             Ok(Standing::Unseen | Standing::Bare) => self.unseen.push(bucket),
             Ok(Standing::Foreign) => self.buckets.foreign.push(bucket.1),
@@ -287,17 +274,14 @@ impl Work {
         }
     }
 
-    fn note_ready(&mut self, bucket: Named, found: Result<BucketState, Error>) {
-        match found {
+    fn note_ready(&mut self, bucket: Named, readied: Result<BucketState, Error>) {
+        match readied {
             Ok(BucketState::Created) => self.buckets.created.push(bucket.1),
             Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket.1),
             Ok(BucketState::Ours) => {}
             Err(error) => {
                 if error.is_refusal() {
                     self.unmade.push(bucket.1);
-                } else if error.kind() != Kind::Unreachable {
-                    // Without an answer it may still be made after a look.
-                    self.doubtful.push_back(bucket);
                 }
                 self.error.get_or_insert(error);
             }

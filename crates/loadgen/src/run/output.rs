@@ -82,8 +82,8 @@ pub enum Output<'a> {
     /// Places that do not exist and are made as soon as this returns: a caller with a journal writes
     /// them there first. Sent at most once in a trial; `false` ends it before any is made.
     Intent(&'a [String]),
-    /// Of these, the places that are not there: the target refused to make them, they were not asked
-    /// for any more, or a look after a failure did not find them.
+    /// Of these, the places that are not made: the target refused to, or was not asked any more. What
+    /// failed otherwise may be made later, though nothing shows it yet.
     Unmade(&'a [String]),
     /// A request outside the measurement is sent again after a temporary answer: the latest of those
     /// since this was told last, for people.

@@ -246,6 +246,10 @@ impl FileTree {
         }
     }
 
+    pub(super) fn is_absent(&self, bucket: &str) -> bool {
+        matches!(self.open_below(bucket), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Looks how a bucket stands to the trial, and refuses one that may not be written to.
     pub(super) fn find(&self, bucket: &str, allow_foreign: bool) -> Result<Found, Error> {
         match self.open_below(bucket) {

@@ -77,7 +77,9 @@ impl Places for S3Client {
             _ if reply.outcome.is_ok() => Ok(Made::New),
             status => {
                 let error = self.refused(format!("create bucket \"{bucket}\""), &reply);
-                Err(error.refused_if(ownership::says_no(status)))
+                // What an attempt before has begun may still be made.
+                let is_no = ownership::says_no(status) && !self.connection.is_in_doubt();
+                Err(error.refused_if(is_no))
             }
         }
     }

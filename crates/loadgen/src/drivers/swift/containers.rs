@@ -72,7 +72,9 @@ impl Places for SwiftClient {
             _ if reply.outcome.is_ok() => Ok(Made::New),
             status => {
                 let error = self.refused(format!("create container \"{container}\""), &reply);
-                Err(error.refused_if(ownership::says_no(status)))
+                // What an attempt before has begun may still be made.
+                let is_no = ownership::says_no(status) && !self.connection.is_in_doubt();
+                Err(error.refused_if(is_no))
             }
         }
     }

@@ -42,6 +42,8 @@ pub(super) fn text_for_a_mark(place: &str) -> String {
 pub(super) enum Fault {
     /// The target refuses.
     Refused,
+    /// The target says that it failed; a place that was to be made is there later.
+    Late,
     /// The target does it, and the answer is lost.
     Lost,
     /// The user stops the run.
@@ -51,8 +53,14 @@ pub(super) enum Fault {
     KilledAfter,
 }
 
-pub(super) const FAULTS: [Fault; 5] =
-    [Fault::Refused, Fault::Lost, Fault::Stopped, Fault::KilledBefore, Fault::KilledAfter];
+pub(super) const FAULTS: [Fault; 6] = [
+    Fault::Refused,
+    Fault::Late,
+    Fault::Lost,
+    Fault::Stopped,
+    Fault::KilledBefore,
+    Fault::KilledAfter,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
@@ -96,6 +104,8 @@ pub(super) struct World {
     pub(super) places: BTreeMap<String, Objects>,
     pub(super) steps: u64,
     pub(super) fault: Option<(u64, Fault)>,
+    /// A place whose making failed, and that is there later.
+    pub(super) late: Option<String>,
     /// Another user makes this place, with a key in it, at that step.
     pub(super) intruder: Option<(u64, String, String)>,
     pub(super) listing: Listing,
@@ -121,6 +131,7 @@ impl World {
             places: BTreeMap::new(),
             steps: 0,
             fault: None,
+            late: None,
             intruder: None,
             neighbour: None,
             keeps_metadata: true,
@@ -130,6 +141,13 @@ impl World {
             keys_at_once: 3,
             hides: false,
             theirs: BTreeSet::new(),
+        }
+    }
+
+    /// The place that was asked for and hidden is there.
+    pub(super) fn show_late(&mut self) {
+        if let Some(place) = self.late.take() {
+            self.places.entry(place).or_default();
         }
     }
 
@@ -156,6 +174,7 @@ pub(super) struct Target {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) beside: Option<Arc<Beside>>,
     pub(super) dataset: Dataset,
+    pub(super) volume: &'static str,
 }
 
 pub(super) struct TargetClient {
@@ -178,6 +197,10 @@ impl Driver for Target {
 
     fn open(_: &Trial) -> Result<Self, Error> {
         unreachable!("the simulation makes its own")
+    }
+
+    fn volume(&self) -> Option<&str> {
+        Some(self.volume)
     }
 
     fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
@@ -233,7 +256,9 @@ impl TargetClient {
         };
         let lost = || Error::target("do a step", "the answer is lost");
         match fault {
-            Some(Fault::Refused) => return Err(Error::target("do a step", "refused")),
+            Some(Fault::Refused | Fault::Late) => {
+                return Err(Error::target("do a step", "refused"));
+            }
             Some(Fault::Stopped) => self.target.stop.store(true, Ordering::Relaxed),
             Some(Fault::KilledBefore) => self.die().await,
             _ => {}
@@ -273,14 +298,21 @@ impl Places for TargetClient {
     }
 
     async fn create(&mut self, place: &str) -> Result<Made, Error> {
-        self.step(|world| {
+        let made = self.step(|world| {
             if world.places.contains_key(place) && !world.says_new {
                 return Made::Exists;
             }
             world.places.entry(place.to_owned()).or_default();
             Made::New
-        })
-        .await
+        });
+        let made = made.await;
+        let mut world = self.target.world.lock().expect("one thread");
+        let fault = world.fault.filter(|(step, _)| made.is_err() && *step == world.steps);
+        let fault = fault.map(|(_, fault)| fault);
+        if fault == Some(Fault::Late) {
+            world.late = Some(place.to_owned());
+        }
+        made.map_err(|error| error.refused_if(fault == Some(Fault::Refused)))
     }
 
     async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error> {
