@@ -86,16 +86,23 @@ pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
     let known = || {
         let number = rustix::fs::fstat(file).ok()?.st_dev;
         let disk = of_device(&Path::new("/sys/dev/block").join(number_of(number)));
+        let mount = Mount::of(number);
         // A program behind a mount in user space may be as fragile as rbd-fuse: the kernel knows it.
-        if let Some(source) = in_user_space(number) {
-            return Some(source);
+        if let Some(Mount { kind, source }) = &mount
+            && kind.starts_with("fuse")
+        {
+            return Some(format!("mount of {source} ({kind})"));
         }
         let kind = rustix::fs::fstatfs(file).ok()?.f_type as u32;
         // That of XFS is its device's number, and so no better than a disk's serial number.
-        let told = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
-        let id = || told().filter(|id| *id != 0).map(|id| format!("file system {id:x}"));
-        let named = disk.or_else(id).or_else(|| source_of(number));
-        Some(format!("{} (type {kind:x})", named.unwrap_or_else(|| number_of(number))))
+        let id = || {
+            let id = rustix::fs::fstatvfs(file).ok()?.f_fsid;
+            (id != 0).then(|| format!("file system {id:x}"))
+        };
+        // Some file systems are only numbered by the kernel, as NFS: what is mounted tells them.
+        let source = || mount.map(|mount| format!("mount of {}", mount.source));
+        let name = disk.or_else(id).or_else(source).unwrap_or_else(|| number_of(number));
+        Some(format!("{name} (type {kind:x})"))
     };
     volume(path, &known().unwrap_or_default())
 }
@@ -110,22 +117,22 @@ fn number_of(device: u64) -> String {
     format!("{}:{}", major(device), minor(device))
 }
 
-/// Returns what is mounted where the kernel only numbers file systems: a server's path, as of NFS.
-fn source_of(device: u64) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let number = number_of(device);
-    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
-    line.split_once(" - ")?.1.split(' ').nth(1).map(|source| format!("mount of {source}"))
+/// A line of `mountinfo`.
+struct Mount {
+    /// Of its file system, such as `nfs4`.
+    kind: String,
+    /// What is mounted: a device, or a server's path.
+    source: String,
 }
 
-/// Returns what is mounted, where a program in user space is the file system.
-fn in_user_space(device: u64) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let number = number_of(device);
-    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
-    let mut words = line.split_once(" - ")?.1.split(' ');
-    let kind = words.next().filter(|kind| kind.starts_with("fuse"))?;
-    Some(format!("mount of {} ({kind})", words.next()?))
+impl Mount {
+    fn of(device: u64) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let number = number_of(device);
+        let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+        let mut words = line.split_once(" - ")?.1.split(' ').map(str::to_owned);
+        Some(Self { kind: words.next()?, source: words.next()? })
+    }
 }
 
 fn known(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
