@@ -32,6 +32,7 @@ __all__ = [
     "bucket_name",
     "check",
     "drivers",
+    "file_named",
     "from_environment",
     "is_in_kernel_folder",
     "keep_secrets",
@@ -341,6 +342,9 @@ def plain(text: str) -> str:
 
 def variable_named(name: str) -> str:
     """Return a variable's name for a message, unless it may be a secret in the name's place."""
+
+def file_named(path: str) -> str:
+    """Return a file's name for a message that it cannot be read, unless it may be a secret."""
 
 def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
     """Keep the values of `{env: NAME}` and `{file: PATH}` that a controller sent.

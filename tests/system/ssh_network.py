@@ -58,12 +58,13 @@ class SshNetwork:
     def start(
         self, *arguments: str | Path, environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        """Start `loadstone` on the controller."""
+        """Start `loadstone` on the controller, where commands for hosts are allowed."""
+        allowed = ["--allow-commands"] if arguments[0] in ("run", "hosts") else []
         space = ["ip", "netns", "exec", f"{self.prefix}-c"]
         # A namespace is entered with mounts of its own.
         mounts = ["sh", "-c", f'mount --bind {self.ssh_folder} /etc/ssh && exec "$0" "$@"']
         return subprocess.Popen(
-            [*space, *mounts, sys.executable, "-m", "loadstone", *map(str, arguments)],
+            [*space, *mounts, sys.executable, "-m", "loadstone", *map(str, arguments), *allowed],
             env={**os.environ, "HOME": str(self.folder / "home"), "NO_COLOR": "1",
                  "XDG_STATE_HOME": str(self.folder / "controller.state"), **(environment or {})},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -70,7 +70,7 @@ def test_a_mistake_in_settings_of_dask_is_named_with_its_file_where_they_hold(
     environment = home_of_dask(settings)
     hosts = f"{launch}, count: 1, listen: 127.0.0.1"
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", hosts))
-    said = loadstone("hosts", "check", file, environment=environment)
+    said = loadstone("hosts", "check", file, "--allow-commands", environment=environment)
     assert said.code == 1
     error, _, hint = said.err.strip().partition("\nhint: ")
     assert error.startswith("error: ")

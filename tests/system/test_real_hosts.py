@@ -46,7 +46,7 @@ phases: [{{op: put, duration: 500ms}}]
 
 
 def run(hosts: ssh.Hosts, *words: str | Path) -> Said:
-    return loadstone(*words, environment=hosts.environment)
+    return loadstone(*words, "--allow-commands", environment=hosts.environment)
 
 
 def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> None:

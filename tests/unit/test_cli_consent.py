@@ -4,12 +4,14 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.cli import consent
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 
 CAMPAIGN = """
@@ -48,7 +50,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> Terminal:
 
 
 def test_a_campaign_without_commands_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    consent.ask(plan(), is_allowed=False)
+    consent.ask(plan(), None, is_allowed=False)
 
 
 def test_without_a_terminal_commands_are_refused_with_the_way_out(
@@ -56,24 +58,24 @@ def test_without_a_terminal_commands_are_refused_with_the_way_out(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     with pytest.raises(InputError) as refused:
-        consent.ask(plan(HOOK % "one"), is_allowed=False)
+        consent.ask(plan(HOOK % "one"), None, is_allowed=False)
     assert "--allow-commands" in (refused.value.hint or "")
     assert "echo one" in capsys.readouterr().err
-    consent.ask(plan(HOOK % "one"), is_allowed=True)
+    consent.ask(plan(HOOK % "one"), None, is_allowed=True)
 
 
 def test_leave_is_remembered_for_the_same_commands_and_no_others(
     monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     answer(monkeypatch, "y")
-    consent.ask(plan(HOOK % "one"), is_allowed=False)
+    consent.ask(plan(HOOK % "one"), None, is_allowed=False)
     assert state.stat().st_mode & 0o777 == 0o600
     assert len(json.loads(state.read_text())["allowed"]) == 1
     screen = answer(monkeypatch, "n")
-    consent.ask(plan(HOOK % "one"), is_allowed=False)
+    consent.ask(plan(HOOK % "one"), None, is_allowed=False)
     assert not screen.getvalue()
     with pytest.raises(InputError):
-        consent.ask(plan(HOOK % "two"), is_allowed=False)
+        consent.ask(plan(HOOK % "two"), None, is_allowed=False)
     assert "echo two" in screen.getvalue()
 
 
@@ -82,7 +84,7 @@ def test_what_a_command_hides_from_the_terminal_is_shown(
 ) -> None:
     screen = answer(monkeypatch, "")
     with pytest.raises(InputError):
-        consent.ask(plan(HOOK % '"\\e[2K; rm -r /"'), is_allowed=False)
+        consent.ask(plan(HOOK % '"\\e[2K; rm -r /"'), None, is_allowed=False)
     assert "\x1b" not in screen.getvalue()
     assert "rm -r /" in screen.getvalue()
 
@@ -95,7 +97,7 @@ def test_a_broken_memory_is_no_leave(
     state.write_text(content)
     answer(monkeypatch, "n")
     with pytest.raises(InputError):
-        consent.ask(plan(HOOK % "one"), is_allowed=False)
+        consent.ask(plan(HOOK % "one"), None, is_allowed=False)
 
 
 def test_commands_behind_which_others_run_are_asked_for(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_variables_are_shown_and_allowed_as_they_are_and_references_stay_unresol
         ("TOKEN: {env: OTHER}", "TOKEN={env: OTHER}"),
     ):
         screen = answer(monkeypatch, "y")
-        consent.ask(plan(hook % env), is_allowed=False)
+        consent.ask(plan(hook % env), None, is_allowed=False)
         assert is_shown in screen.getvalue()
         assert "hidden-value" not in screen.getvalue()
 
@@ -155,5 +157,29 @@ def test_permission_in_one_directory_is_none_in_another(
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         screen = answer(monkeypatch, "y")
-        consent.ask(plan("hooks: [{at: before_run, run: [./prepare.sh]}]"), is_allowed=False)
+        consent.ask(plan("hooks: [{at: before_run, run: [./prepare.sh]}]"), None, is_allowed=False)
         assert str(tmp_path / name) in screen.getvalue()
+
+
+def test_what_a_campaign_starts_on_its_hosts_is_asked_for() -> None:
+    def said(text: str) -> list[str]:
+        campaign = parse_campaign(CAMPAIGN.format(more=f"hosts: {{{text}}}"), origin="x.yaml")
+        return [where for where, _ in consent.of_hosts(campaign.hosts)]
+
+    mpirun = "launch: mpirun, count: 2, listen: 10.0.0.1"
+    assert said("launch: ssh, names: [a, b]") == []
+    assert said("launch: ssh, names: [a, b], command: touch it;") == ["hosts.command"]
+    assert said("launch: local, count: 2, command: touch it") == ["hosts.command"]
+    assert said(f"{mpirun}, options: [--mca, x, y]") == ["hosts.options"]
+    job = "launch: slurm, count: 1, listen: 10.0.0.1, job: {job_script_prologue: [touch it]}"
+    assert said(job) == ["hosts.job"]
+    assert list(consent.of_hosts(None)) == []
+
+
+def test_code_that_a_query_engine_loads_is_asked_for_once() -> None:
+    def queries(settings: dict[str, object]) -> TrialDocument:
+        document: Any = {"queries": {"engine": "spark", "settings": settings}}
+        return document
+
+    documents = [queries({}), queries({"packages": ["a:b:1"]}), queries({"packages": ["a:b:1"]})]
+    assert [where for where, _ in consent.of_engines(documents)] == ["queries"]

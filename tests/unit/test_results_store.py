@@ -65,6 +65,35 @@ def test_a_run_keeps_control_characters_and_shows_none(tmp_path: Path) -> None:
     assert not any(one in texts for one in "\x1b\u202e\r")
 
 
+def test_a_credential_that_an_early_version_kept_in_a_header_is_shown_nowhere(
+    tmp_path: Path,
+) -> None:
+    """What goes on, or cleans up, sends it; what shows the run has none of it."""
+    secret, path = "wJalrXUtnFEMI-K7MDENG", tmp_path / "run"
+    headers = {"Authorization": secret, "X-Auth-Token": secret, "x-amz-security-token": secret,
+               "Cookie": secret, "X-Trace": "on"}  # fmt: skip
+    trial = document(1) | {
+        "target": {"name": "t", "driver": "s3", "settings": {"headers": headers}}
+    }
+    text = (
+        "targets:\n  t:\n    headers:\n"
+        + "".join(f'      {name}: "{value}"\n' for name, value in headers.items())
+        + f"  u: {{headers: {{Cookie: {secret}, X-Trace: on}}, password: {{env: PASSWORD}}}}\n"
+    )
+    begun = manifest() | {"plan": [trial], "campaign_file": text}
+    begun["command"] = f"loadstone run x.yaml --set targets.t.headers.Authorization={secret}"
+    with RunWriter.create(path, begun) as writer:
+        begun_trial = writer.begin_trial(trial)
+        begun_trial.write_intervals(interval(0))
+        begun_trial.finish({"state": "finished"}, absent_probes={})
+        assert writer.manifest["plan"] == [trial]
+    shown = read_run(path)
+    everything = json.dumps([shown.manifest, [record.trial for record in shown.records]])
+    assert secret not in everything
+    assert everything.count("X-Trace") == 4
+    assert "{env: PASSWORD}" in shown.manifest["campaign_file"]
+
+
 def test_streams_that_outlived_a_kill_go_when_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunWriter.create(path, manifest()) as writer:

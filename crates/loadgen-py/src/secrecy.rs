@@ -25,6 +25,12 @@ pub(crate) fn variable_named(name: &str) -> String {
     secrecy::variable_named(name)
 }
 
+/// Returns a file's name for a message that it cannot be read, unless it may be a secret.
+#[pyfunction]
+pub(crate) fn file_named(path: &str) -> String {
+    secrecy::file_named(path)
+}
+
 /// Returns a text without characters that could steer a terminal; line breaks stay.
 #[pyfunction]
 pub(crate) fn plain(text: &str) -> String {

@@ -4,7 +4,7 @@ use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind};
-use crate::secrecy::{remember, variable_named};
+use crate::secrecy::{file_named, remember, variable_named};
 use crate::settings::{Setting, SettingKind};
 
 mod aws;
@@ -51,8 +51,11 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
                     let value = text.trim_end_matches(['\r', '\n']).to_owned();
                     kept(value, &format!("file \"{path}\"")).map(Some)
                 }
-                Err(error) => Err(Error::target(what(), format!("file \"{path}\": {error}"))
-                    .of(Kind::SecretAbsent)),
+                Err(error) => {
+                    Err(Error::target(what(), format!("file {}: {error}", file_named(path)))
+                        .of(Kind::SecretAbsent)
+                        .with_hint("give the path of a file that is there: {file: PATH}"))
+                }
             }
         }
     }
@@ -229,10 +232,20 @@ mod tests {
 
     #[test]
     fn a_reference_that_leads_nowhere_says_where_it_led() {
-        let settings = map(json!({"a": {"env": "LOADSTONE_NO_SUCH"}, "b": {"file": "/no/such"}}));
+        let settings =
+            map(json!({"a": {"env": "LOADSTONE_NO_SUCH"}, "b": {"file": "/tmp/no/such"}}));
         let text = |key| resolve(&settings, key).expect_err("nothing is there").to_string();
         assert!(text("a").contains("LOADSTONE_NO_SUCH"), "{}", text("a"));
-        assert!(text("b").contains("/no/such"), "{}", text("b"));
+        assert!(text("b").contains("/tmp/no/such"), "{}", text("b"));
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_a_path_is_not_repeated() {
+        for secret in ["hunter2", "wJalrXUtnFEMI/K7MDENG", "/wJalrXUtnFEMI", "Tr0ub4dor.3"] {
+            let settings = map(json!({"password": {"file": secret}}));
+            let error = resolve(&settings, "password").expect_err("nothing is there").to_string();
+            assert!(!error.contains(secret), "{error}");
+        }
     }
 
     #[test]

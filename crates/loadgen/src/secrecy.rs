@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
 use base64::Engine;
@@ -21,6 +22,8 @@ pub const PART_BYTES: usize = 8;
 const TOLD_CHARACTERS: usize = 2000;
 /// A shorter secret would be found in words that have nothing to do with it.
 const SHORTEST_BYTES: usize = 4;
+/// What stands in the place of a name that may be a secret.
+const UNNAMED: &str = "of the name that is given (not repeated: it may be the secret itself)";
 /// What stands in the place of a character that steers a terminal.
 const CONTROL: char = '\u{fffd}';
 
@@ -82,10 +85,25 @@ pub fn variable_named(name: &str) -> String {
         && name
             .bytes()
             .all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    if is_name {
-        format!("\"{name}\"")
+    if is_name { format!("\"{name}\"") } else { UNNAMED.to_owned() }
+}
+
+/// Returns a file's name for a message that it cannot be read. What may be a secret that was put in the
+/// place of the path is not repeated: of a path, the file or at least its first folder is there.
+#[must_use]
+pub fn file_named(path: &str) -> String {
+    let path = Path::new(path);
+    let mut begin = PathBuf::new();
+    for part in path.components() {
+        begin.push(part);
+        if part != Component::RootDir {
+            break;
+        }
+    }
+    if path.exists() || (begin != path && begin.is_dir()) {
+        format!("\"{}\"", path.display())
     } else {
-        "of the name that is given (not repeated: it may be the secret itself)".to_owned()
+        UNNAMED.to_owned()
     }
 }
 

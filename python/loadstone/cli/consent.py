@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.cli import plain
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, ResultError
@@ -26,6 +27,8 @@ from loadstone.results.files import durable
 from loadstone.results.layout import state_folder
 
 ALLOWED = "commands.json"
+CODE_OF_ENGINES = ("jars", "packages", "conf")
+"""Settings of query engines that decide which code runs."""
 
 
 class AllowedCommands(TypedDict):
@@ -35,9 +38,10 @@ class AllowedCommands(TypedDict):
     allowed: dict[str, str]
 
 
-def ask(plan: Plan, *, is_allowed: bool) -> None:
-    """Ask whether the commands of a plan may be run; raise InputError where they may not."""
-    ask_for(list(commands_of(plan)), who="this campaign", is_allowed=is_allowed)
+def ask(plan: Plan, hosts: Hosts | None, *, is_allowed: bool) -> None:
+    """Ask whether a campaign's commands may be run; raise InputError where they may not."""
+    commands = [*commands_of(plan), *of_hosts(hosts)]
+    ask_for(commands, who="this campaign", is_allowed=is_allowed)
 
 
 def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) -> None:
@@ -50,7 +54,7 @@ def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) 
     known = _known()
     if digest in known:
         return
-    what = f"{who} runs commands on this host that it did not run here before"
+    what = f"{who} runs commands that it did not run here before"
     print(plain(f"{what}, in {directory}:"), file=sys.stderr)
     for where, command in commands:
         print(plain(f"  {where}: {command}"), file=sys.stderr)
@@ -73,6 +77,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     profile that the campaign has chosen.
     """
     yield from of_profiles(plan.documents())
+    yield from of_engines(plan.documents())
     for hook in plan.hooks:
         names = "".join(f"{_variable(name, hook.env[name])} " for name in sorted(hook.env))
         yield f"hook {hook.label}", names + shlex.join(hook.command)
@@ -105,6 +110,33 @@ def of_profiles(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]
             yield f'target {name}, profile "{profile}"', command
 
 
+def of_engines(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
+    """Yield what a campaign has query engines load: libraries, and settings that may name some."""
+    loaded: dict[str, None] = {}
+    for document in documents:
+        queries = document.get("queries") or {}
+        settings = queries.get("settings") or {}
+        code = {key: settings[key] for key in CODE_OF_ENGINES if settings.get(key)}
+        if code:
+            text = f"engine {queries.get('engine')}: {json.dumps(code, sort_keys=True)}"
+            loaded.setdefault(text)
+    for text in loaded:
+        yield "queries", text
+
+
+def of_hosts(hosts: Hosts | None) -> Iterator[tuple[str, str]]:
+    """Yield what a campaign has started on its hosts, or by the program that reaches them."""
+    if hosts is None:
+        return
+    if hosts.command:
+        where = "this host" if hosts.launch == "local" else f"each host, by {hosts.launch}"
+        yield "hosts.command", f"{hosts.command} agent … (on {where})"
+    if hosts.options:
+        yield "hosts.options", f"{hosts.launch} {shlex.join(hosts.options)} …"
+    if hosts.job:
+        yield "hosts.job", json.dumps(hosts.job, sort_keys=True, default=str)
+
+
 def _variable(name: str, value: str | dict[str, str]) -> str:
     """Return a variable as the campaign says it: a literal may change what a command is.
 
@@ -113,6 +145,8 @@ def _variable(name: str, value: str | dict[str, str]) -> str:
     if isinstance(value, str):
         return f"{shlex.quote(name)}={shlex.quote(value)}"
     ((kind, where),) = value.items()
+    if kind == "file" and not Path(where).exists():
+        return f"{shlex.quote(name)}={{{kind}: {_loadgen.file_named(where)}}}"
     return f"{shlex.quote(name)}={{{kind}: {shlex.quote(where)}}}"
 
 

@@ -197,7 +197,7 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
     for absent in absent_secrets(plan) if is_looked_up_here else ():
         raise absent
     check_programs(plan.ceilings, plan.hooks)
-    consent.ask(plan, is_allowed=allow_commands)
+    consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     # Limits of this host bind its own load only.
     for worry in host_limits.check(plan) if campaign.hosts is None else ():
         say(f"warning: {worry.text}\nhint: {worry.hint}")
@@ -205,14 +205,15 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
 
 
 def _print_remains(folder: Path) -> None:
-    """Say what is left on the targets, and how it goes away."""
-    found = what_is_left(folder)
-    for one in found[:REMAINS_SHOWN]:
-        print(plain("; ".join((f"left on {one.describe()}", *one.reasons))), file=sys.stderr)
-    if len(found) > REMAINS_SHOWN:
-        print(f"and {len(found) - REMAINS_SHOWN} datasets more", file=sys.stderr)
-    if found:
-        versions = " --versions" if any(one.has_versions for one in found) else ""
+    """Say what is left on the targets, or may come to be there, and how it goes away."""
+    left = what_is_left(folder)
+    for dataset in left[:REMAINS_SHOWN]:
+        text = "; ".join((f"not cleaned up: {dataset.describe()}", *dataset.reasons))
+        print(plain(text), file=sys.stderr)
+    if len(left) > REMAINS_SHOWN:
+        print(f"and {len(left) - REMAINS_SHOWN} datasets more", file=sys.stderr)
+    if left:
+        versions = " --versions" if any(dataset.has_versions for dataset in left) else ""
         say(f"hint: remove it with: loadstone clean {folder}{versions}")
 
 
@@ -351,7 +352,7 @@ def _take_up(
         # As they were before this run wrote to them: a plan that is gone on with stays the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
     )
-    consent.ask(plan, is_allowed=allow_commands)
+    consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):
         say(
             f'warning: "{folder / log}" has lines that are not as they were written: the run goes '

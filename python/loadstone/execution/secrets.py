@@ -38,8 +38,12 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
                 return Path(path).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "it is no text"
-                raise InputError(f'cannot read the secret in "{path}": {reason}') from error
-    raise InputError(f"found {reference}, allowed a reference: {{env: NAME}} or {{file: PATH}}")
+                named = _loadgen.file_named(path)
+                raise InputError(
+                    f"cannot read the secret in the file {named}: {reason}",
+                    "give the path of a file that is there: {file: PATH}",
+                ) from error
+    raise InputError("found no reference to a secret, allowed {env: NAME} or {file: PATH}")
 
 
 def resolved(document: object, environ: Mapping[str, str]) -> object:

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from loadstone import _loadgen, regular_file
+from loadstone.campaign.schema.systems.target import carries_credential
 from loadstone.documents.manifest import Manifest
 from loadstone.errors import ResultError
 from loadstone.results.documents import check_manifest
@@ -24,6 +26,15 @@ PARTIAL_SUFFIX = ".partial.json"
 
 JSON_BYTES_MAX = 256 * regular_file.MIB
 """A manifest of a hundred thousand trials has some 150 MiB."""
+
+HIDDEN = "***"
+_HEADERS = "headers"
+_HEADER_IN_TEXT = re.compile(
+    r"""((?:^|[\s{,."'])([A-Za-z][\w-]*)["']?(?:[ \t]*:[ \t]+|=))"""
+    r"""("[^"\n]*"|'[^'\n]*'|[^\s{][^,}\n]*)""",
+    re.MULTILINE,
+)
+"""A key and its literal value, in YAML or as --set has it; references are maps."""
 
 _MANIFEST_KEYS = {"state": str, "name": str, "run": str, "seed": int, "plan": list}
 
@@ -83,7 +94,8 @@ def read_plain(path: Path) -> dict[str, Any]:
     """Read one JSON object to be shown."""
     document, content = _read(path)
     # In ASCII, control characters of texts are escaped, but for DEL; a NUL shows UTF-16.
-    is_plain = content.isascii() and not any(one in content for one in (b"\\", b"\x7f", b"\0"))
+    unfit = (b"\\", b"\x7f", b"\0", _HEADERS.encode())
+    is_plain = content.isascii() and not any(part in content for part in unfit)
     return document if is_plain else cast(dict[str, Any], plain(document))
 
 
@@ -103,16 +115,29 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 def plain(value: Any) -> Any:
     """Return a document to be shown, whose texts steer no terminal: it may be a stranger's.
 
-    It names nothing on a target any more: a key with a control character is another key.
+    It names nothing on a target any more: a key with a control character is another key. It
+    holds no header that carries a credential: early versions kept those of a campaign's targets.
     """
     match value:
         case str():
-            return value if value.isprintable() else _loadgen.plain(value)
+            text = value if value.isprintable() else _loadgen.plain(value)
+            return _without_credentials(text) if _HEADERS in text else text
         case dict():
-            return {plain(key): plain(one) for key, one in value.items()}
+            shown = {plain(key): plain(part) for key, part in value.items()}
+            if isinstance(headers := shown.get(_HEADERS), dict):
+                hidden = {name: HIDDEN for name in headers if carries_credential(str(name))}
+                shown[_HEADERS] = headers | hidden
+            return shown
         case list():
-            return [plain(one) for one in value]
+            return [plain(part) for part in value]
     return value
+
+
+def _without_credentials(campaign: str) -> str:
+    """Return the text of a campaign, or of a command, without headers that carry a credential."""
+    return _HEADER_IN_TEXT.sub(
+        lambda line: f"{line[1]}{HIDDEN}" if carries_credential(line[2]) else line[0], campaign
+    )
 
 
 def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:

@@ -14,6 +14,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli.messages import say
 from loadstone.cli.reuse import reused_by
@@ -58,6 +59,7 @@ def preview(
             schedule=campaign.schedule,
             nodes=campaign.nodes,
             order=campaign.order,
+            hosts=campaign.hosts,
             are_trials_listed=are_trials_listed,
         )
 
@@ -70,6 +72,7 @@ def print_preview(
     schedule: Schedule | None = None,
     nodes: Mapping[str, Node] | None = None,
     order: str = "random",
+    hosts: Hosts | None = None,
     are_trials_listed: bool = False,
 ) -> None:
     """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
@@ -83,7 +86,7 @@ def print_preview(
         _print_phases(measured)
         _print_varied(varied)
         _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
-    preview_surroundings.print_surroundings(plan, nodes or {})
+    preview_surroundings.print_surroundings(plan, nodes or {}, hosts)
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
         # A plan may be looked at where it will not be run.

@@ -8,14 +8,16 @@ from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.campaign.schema.systems.node_probe import NodeProbe
 from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.cli import consent
 from loadstone.cli.nodes import expected_s
 from loadstone.cli.screen.output import print_table
 
 
-def print_surroundings(plan: Plan, nodes: Mapping[str, Node]) -> None:
+def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | None) -> None:
     """Print what is measured, run and watched around the trials; nothing where there is nothing."""
     if any(node.probes for node in nodes.values()):
         _print_node_probes(nodes)
@@ -24,6 +26,10 @@ def print_surroundings(plan: Plan, nodes: Mapping[str, Node]) -> None:
     if plan.hooks:
         print("\nhooks, in this order at each point:")
         print_table(("hook", "at", "only for", "within", "if it fails", "command"), _hooks(plan))
+    commands = [*consent.of_engines(plan.documents()), *consent.of_hosts(hosts)]
+    if commands:
+        print("\nrun by the campaign, which asks before the first time:")
+        print_table(("key", "command"), commands)
     if plan.probes.prometheus or plan.probes.ceph:
         print("\nwatched at the targets:")
         print_table(("probe", "what", "when"), _probes(plan.probes))

@@ -283,12 +283,13 @@ def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(shown(value), "a map of keys")
     for name in value:
-        if _carries_credential(str(name)):
+        if carries_credential(str(name)):
             raise _wrong(f'the header "{name}"', "headers that carry no credential", REFERENCE_HINT)
     return dict(value)
 
 
-def _carries_credential(header: str) -> bool:
+def carries_credential(header: str) -> bool:
+    """Say whether a header of this name carries what nobody else may know."""
     words = header.lower().split("-")
     return words[-1] == "key" or not _SECRET_WORDS.isdisjoint(words)
 

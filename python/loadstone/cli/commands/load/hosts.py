@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import extras, plain
+from loadstone.cli import consent, extras, plain
 from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen.output import print_table
@@ -56,6 +56,9 @@ def command(
     full: Annotated[
         bool, typer.Option("--full", help="All that hosts told, on lines as long as that takes.")
     ] = False,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
+    ] = False,
 ) -> None:
     if action != "check":
         raise InputError.of_value(action, "check")
@@ -74,6 +77,9 @@ def command(
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
+    consent.ask_for(
+        list(consent.of_hosts(campaign.hosts)), who="this campaign", is_allowed=allow_commands
+    )
     run = uuid.uuid4().hex
     with (
         ending_in_order(),
