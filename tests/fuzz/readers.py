@@ -99,6 +99,7 @@ SUFFIXES = {
     "tpch": ".md",
     "cosbench": ".csv",
     "hsbench": ".csv",
+    "hummingbird": ".txt",
     "sai3-bench": ".tsv",
     "ior": ".txt",
     "mdtest": ".txt",

@@ -175,6 +175,33 @@ s3-main,write,write,594,38016000,31.1,30.2,30,40,50,60,90,200,19.8,1267200,99%,c
 s4-delay,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,completed,a
 """
 
+HUMMINGBIRD = """\
+Hbird Bench. Concurrency: 16. Object size in bytes: 4096
+object PUT failed: 503 to 3-77/1f (map[])
+PUTs: 5000 @ 500.00/s
+  Failures: 2
+  Mean: 0.03100s (45.3% RSD)
+  Median: 0.02900s
+  85%: 0.04000s
+  90%: 0.04500s
+  95%: 0.06000s
+  99%: 0.10000s
+GETs: 30000 @ 3000.00/s
+  Failures: 0
+  Mean: 0.00500s (20.0% RSD)
+  Median: 0.00480s
+  85%: 0.00600s
+  90%: 0.00700s
+  95%: 0.00800s
+  99%: 0.01200s
+"""
+HUMMINGBIRD_2014 = """\
+PUT 5000 objects @ 500.00/s
+GET 30000 objects @ 3000.00/s
+GET ERROR: 77
+Get errors: 3
+"""
+
 HSBENCH = """\
 Loop,Inteval,Duration(s),Mode,Ops,MB/s,IO/s,Min Latency (ms),Avg Latency(ms),99% Latency(ms),\
 Max Latency(ms),Slowdowns

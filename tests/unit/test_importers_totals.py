@@ -13,6 +13,8 @@ from loadstone.formats.imported import Hints
 from tests.unit.old_formats import (
     COSBENCH,
     HSBENCH,
+    HUMMINGBIRD,
+    HUMMINGBIRD_2014,
     IOR_TEXTS,
     MDTEST,
     MDTEST_3_0,
@@ -79,6 +81,23 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
     assert (trial.phase, trial.counts_failures) == ("get", False)
     assert sum(one.bytes for one in trial.rows) == 4000 * 4096
     assert trial.stated["get"].quantiles_ns == {0.99: 9_000_000}
+
+
+def test_the_blocks_of_hummingbird_bench_are_trials(tmp_path: Path) -> None:
+    put, get = imported("hummingbird", [written(tmp_path, "out.txt", HUMMINGBIRD)]).trials
+    assert (put.phase, put.clients, put.size_bytes, put.length_ns) == ("put", 16, 4096, 10 * 10**9)
+    assert {row.outcome: row.requests for row in put.rows} == {"ok": 4998, "unknown": 2}
+    assert sum(row.bytes for row in get.rows) == 30_000 * 4096
+    assert get.source["times_s"]["99%"] == 0.012
+    assert not get.stated
+
+
+def test_the_first_hummingbird_bench_says_failures_at_the_end(tmp_path: Path) -> None:
+    file = written(tmp_path, "out.txt", HUMMINGBIRD_2014)
+    put, get = imported("hummingbird", [file]).trials
+    assert (put.clients, put.size_bytes, put.counts_failures) == (None, None, True)
+    assert {row.outcome: row.requests for row in get.rows} == {"ok": 29_997, "unknown": 3}
+    assert sum(row.bytes for row in put.rows) == 0
 
 
 def test_sai3_bench_has_a_row_of_all_sizes_and_older_ones_their_classes(tmp_path: Path) -> None:
@@ -156,6 +175,10 @@ def test_epochs_of_mlperf_storage_are_repetitions(
         ("cosbench", COSBENCH, ",99%,", ",199%,", "Succ-Ratio"),
         ("hsbench", HSBENCH, "4000,7.81,2000.00", "4000,7.81,2900.00", "IO/s"),
         ("hsbench", HSBENCH, "Mode", "Modus", "Mode"),
+        ("hummingbird", HUMMINGBIRD, "Failures: 2", "Failures: 9000", "9000"),
+        ("hummingbird", HUMMINGBIRD, "500.00/s", "0.00/s", "rate"),
+        ("hummingbird", HUMMINGBIRD, "GETs", "PUTs", "second"),
+        ("hummingbird", "a\nb\n", "a", "c", "hummingbird"),
         ("sai3-bench", SAI3_BENCH, "9.77", "19.77", "throughput_mibps"),
         ("sai3-bench", SAI3_BENCH, "ops_per_sec", "rate", "ops_per_sec"),
         ("ior", IOR_TEXTS["3.3"], "access ", "excess ", "IOR"),
@@ -171,6 +194,16 @@ def test_totals_that_were_edited_or_are_of_others_are_refused(
     path = written(tmp_path, "file", text.replace(old, new))
     with pytest.raises(InputError, match=words):
         importers.find(form).read([path], NOTHING)
+
+
+def test_rollbacks_of_rados_bench_are_refused_as_such(tmp_path: Path) -> None:
+    text = Path("tests/fuzz/corpus/rados-bench/rollback").read_text()
+    for file in (
+        written(tmp_path, "text", text),
+        written(tmp_path, "json", '{"datas": [], "total_rollbacks_made": 216}'),
+    ):
+        with pytest.raises(InputError, match="rollbacks"):
+            importers.find("rados-bench").read([file], NOTHING)
 
 
 def test_what_totals_do_not_say_the_caller_may(tmp_path: Path) -> None:

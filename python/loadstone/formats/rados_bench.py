@@ -30,6 +30,7 @@ from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import FileLine
 
 MEBIBYTE = 2**20
+ROLLBACKS = ("is of rollbacks, which move no objects", "import what write, seq or rand printed")
 TOLERANCE = 0.01
 
 _CLOCK = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d{4}|Z)?\s(?=[\s\w])")
@@ -108,6 +109,8 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
         )
     plain = {name: value for name, (_, value) in totals.items()}
     end = FileLine(path, len(lines))
+    if "Total rollbacks made" in plain:
+        end.refuse(*ROLLBACKS)
     is_read = "Total reads made" in plain
     made = _total(end, totals, "Total reads made" if is_read else "Total writes made")
     size = _total(end, totals, "Read size" if is_read else "Write size")
@@ -135,6 +138,8 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
 
 def _from_json(path: Path, hints: Hints) -> ImportedTrial:
     document = read_document(path)
+    if "total_rollbacks_made" in document.mapping():
+        document.place.refuse(*ROLLBACKS)
     seconds: list[Second] = []
     for row in document.at("datas").items():
         # Printed with a fraction, which is that of the printing and not of the counting.

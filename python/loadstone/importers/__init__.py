@@ -18,6 +18,7 @@ from loadstone.importers import (
     datasafe,
     elbencho,
     hsbench,
+    hummingbird,
     ior,
     mdtest,
     mlpstorage,
@@ -48,6 +49,11 @@ IMPORTERS: Mapping[str, Importer] = {
             name="nectar",
             summary="nectar: the file of -csv, and the console's output",
             read=nectar.read,
+        ),
+        Importer(
+            name="hummingbird",
+            summary="hummingbird bench: what it printed",
+            read=hummingbird.read,
         ),
         Importer(
             name="warp", summary="warp: .csv.zst or .json.zst of one benchmark", read=warp.read

@@ -1,0 +1,106 @@
+"""hummingbird bench: a block of text for each operation, until nectar had benchmarks of its own.
+
+Each block has the number of requests, their rate, failures and times of all requests, failed ones
+too. The times have no longest one, and stay in the source of the trial.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from loadstone.formats import reading
+from loadstone.formats.imported import (
+    LONGEST_S,
+    SECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    settle,
+    workloads_of,
+)
+from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
+
+MOVING = ("put", "get")
+_LOAD = re.compile(r"Hbird Bench\. Concurrency: (\d+)\. Object size in bytes: (\d+)")
+_BLOCK = re.compile(r"(PUT|GET|DELETE)(?:s: (\d+)| (\d+) objects) @ ([\d.]+)/s")
+_FAILURES = re.compile(r"  Failures: (\d+)")
+_ERRORS = re.compile(r"(Put|Get|Delete) errors: (\d+)")
+_TIME = re.compile(r"  (Mean|Median|\d\d%): ([\d.]+)s.*")
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read outputs; each block is a trial."""
+    workloads = workloads_of(paths)
+    files = [
+        list(_trials(path, workload, hints))
+        for path, workload in zip(paths, workloads, strict=True)
+    ]
+    name = workloads[0].rpartition("/")[2]
+    return Imported(tool="hummingbird", name=name, trials=settle(files, hints))
+
+
+def _trials(path: Path, workload: str, hints: Hints) -> Sequence[ImportedTrial]:
+    threads = size = None
+    blocks: list[tuple[FileLine, str, int, float]] = []
+    failed: dict[str, int] = {}
+    times: dict[str, dict[str, float]] = {}
+    for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
+        place = FileLine(path, number)
+        operation = blocks[-1][1] if blocks else ""
+        if found := _LOAD.match(line):
+            threads = reading.whole(place, "Concurrency", found[1], smallest=1)
+            size = reading.whole(place, "Object size", found[2])
+        elif found := _BLOCK.fullmatch(line):
+            operation = found[1].lower()
+            if operation in times:
+                place.refuse(f"has a second block of {found[1]}", "give each run a file of its own")
+            requests = reading.whole(place, found[1], found[2] or found[3], smallest=1)
+            blocks.append((place, operation, requests, reading.number(place, "rate", found[4])))
+            times[operation] = {}
+            if found[3]:
+                # The first versions say failures at the end, of operations that had some.
+                failed[operation] = 0
+        elif blocks and (found := _FAILURES.fullmatch(line)):
+            failed[operation] = reading.whole(place, "Failures", found[1])
+        elif blocks and (found := _ERRORS.fullmatch(line)):
+            failed[found[1].lower()] = reading.whole(place, "errors", found[2])
+        elif blocks and (found := _TIME.fullmatch(line)):
+            times[operation][found[1]] = reading.number(place, found[1], found[2])
+    if not blocks:
+        FileLine(path, 1).refuse(
+            "is no output of hummingbird bench", 'it has a line like "PUTs: 5000 @ 512.30/s"'
+        )
+    return [
+        _trial(block, workload, threads, size, failed.get(block[1]), times[block[1]], hints)
+        for block in blocks
+    ]
+
+
+def _trial(
+    block: tuple[FileLine, str, int, float],
+    workload: str,
+    threads: int | None,
+    size: int | None,
+    failed: int | None,
+    times_s: Mapping[str, float],
+    hints: Hints,
+) -> ImportedTrial:
+    place, operation, requests, rate = block
+    if not rate or requests / rate > LONGEST_S:
+        place.refuse("does not say how long it took: its rate is rounded to nothing")
+    if failed is not None and failed > requests:
+        place.refuse(f"says that {failed} of {requests} requests failed")
+    good = requests - (failed or 0)
+    moved = good * (size or hints.size_bytes or 0) if operation in MOVING else 0
+    return trial_of_works(
+        [Work(operation=operation, requests=good, failed=failed, objects=good, bytes=moved)],
+        tool="hummingbird",
+        workload=workload,
+        length_ns=round(requests / rate * SECOND_NS),
+        threads=threads,
+        size_bytes=size,
+        started_unix_ns=None,
+        source={"requests": requests, "rate": rate, "failures": failed, "times_s": dict(times_s)},
+        hints=hints,
+    )
