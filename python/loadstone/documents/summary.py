@@ -59,6 +59,22 @@ class LeftPlace(TypedDict, total=False):
     has_more: bool
 
 
+class Residue(TypedDict):
+    """How much an earlier trial had left of one quantity, and how much counts as settled."""
+
+    quantity: str
+    before_wait: Number
+    before_load: Number
+    settled_max: Number
+
+
+class HostState(TypedDict):
+    """What was looked at on a host before a load, and for how long it waited to settle."""
+
+    waited_ns: Whole
+    residues: list[Residue]
+
+
 class LoadHost(TypedDict, total=False):
     """One host's part in a trial that several made."""
 
@@ -83,6 +99,7 @@ class LoadHost(TypedDict, total=False):
     thread_run_delay_ns: list[Whole | None] | None
     error_examples: dict[str, str] | None
     target_on_own_host: bool | None
+    host_state: HostState | None
 
 
 class EngineUseDocument(TypedDict, total=False):
@@ -217,6 +234,7 @@ class Summary(TypedDict, total=False):
     objects_swept: Whole
     objects_swept_again: Whole
     target_on_own_host: bool | None
+    host_state: HostState | None
     hosts: list[LoadHost] | None
     start_error_ns: Whole | None
     stated_latency: dict[str, StatedLatency] | None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from loadstone._loadgen import Table
+from loadstone.documents.summary import HostState
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
@@ -22,7 +23,10 @@ class AroundTrial:
         exporters: Exporters,
         clusters: Clusters,
         stores: Stores,
+        host_state: HostState | None,
     ) -> None:
+        """`host_state` is what was seen of this host before the trial."""
+        self.host_state = host_state
         self.target_state: dict[str, TargetState] = {}
         self._document = document
         self._timed = timed

@@ -167,6 +167,8 @@ def run_trial(
         summary["target_on_own_host"] = is_on_own_host(
             document["target"]["driver"], document["target"].get("settings") or {}
         )
+        if around.host_state is not None:
+            summary["host_state"] = around.host_state
         around.look_after()
         output.trial.note_target(around.target_state)
         absent = {**output.collector.absent, **around.absent}

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.summary import HostState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.events import CeilingFailed, Event
+from loadstone.execution.events import CeilingFailed, Event, Resting
+from loadstone.execution.host.settling import Settling, disk_queue, quantities_of
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
 from loadstone.execution.programs.cluster import Clusters
@@ -50,6 +52,8 @@ class Surroundings:
     _exporters: Exporters = field(kw_only=True)
     _clusters: Clusters = field(kw_only=True)
     _stores: Stores = field(kw_only=True)
+    _settling: Settling = field(default_factory=Settling, kw_only=True)
+    _host_state: HostState | None = None
 
     @classmethod
     def of(
@@ -101,14 +105,28 @@ class Surroundings:
         return [planned for planned in self._plan.ceilings if planned.id not in done]
 
     def before_trial(self, document: TrialDocument) -> None:
-        """Run the hooks that come before a trial."""
+        """Wait until this host has settled, and run the hooks that come before a trial."""
         self.begin_phase(document)
+        self._host_state = self._settle(document)
         self.hooks.run("before_trial", document)
 
     def of_trial(self, document: TrialDocument) -> AroundTrial:
         """Return what goes on beside a trial itself."""
         timed = self.hooks.of_trial(document)
-        return AroundTrial(document, timed, self._exporters, self._clusters, self._stores)
+        return AroundTrial(
+            document, timed, self._exporters, self._clusters, self._stores, self._host_state
+        )
+
+    def _settle(self, document: TrialDocument) -> HostState | None:
+        """Return what earlier trials had left; hosts that make the load look for themselves."""
+        if not document["measured"]:
+            return None
+        quantities = [] if document.get("hosts") else quantities_of(document)
+        return self._settling.settle(
+            [*quantities, disk_queue(self._exporters.disk_requests)],
+            self._interrupt.wait,
+            lambda left_s, why: self._listen(Resting(seconds=left_s, why=why)),
+        )
 
     def start(self) -> None:
         """Begin to watch: the first trial is not to wait for it."""

@@ -23,9 +23,10 @@ from typing import TextIO
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
-from loadstone.documents.summary import Live, Summary
+from loadstone.documents.summary import HostState, Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
+from loadstone.execution.host.settling import Settling, quantities_of
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.invitation import Invitation
@@ -93,6 +94,7 @@ class Agent:
     ) -> None:
         """Use `serve`."""
         self.files = files
+        self.settling = Settling()
         self.has_left = threading.Event()
         self.reason = "the connection to the controller broke"
         self.clock = clock
@@ -212,7 +214,7 @@ class _Work:
         self._control = _loadgen.Control()
         self._clock = agent.clock
         self._probes = Collector(host=host, clock=agent.clock)
-        self._is_stopped = False
+        self._stopped = threading.Event()
         self._left: str | None = None
         self._lease_s = lease_s
         self._control.lease(lease_s)
@@ -233,7 +235,7 @@ class _Work:
 
     def stop(self) -> None:
         """End the load, or what waits for its start, as the controller asks."""
-        self._is_stopped = True
+        self._stopped.set()
         self.noted.set()
         self._control.stop()
 
@@ -243,8 +245,9 @@ class _Work:
         self.stop()
 
     def _run(self) -> None:
-        before_ns = self._clock.step_ns()
         try:
+            host_state = self._settle()
+            before_ns = self._clock.step_ns()
             with self._probes:
                 told = self._load()
         except Raised as error:
@@ -256,6 +259,8 @@ class _Work:
             now_ns = self._clock.step_ns()
             # As the load generator read this host's clock, which may have been set since.
             summary = on_steady_clock(json.loads(told), now_ns)
+            if host_state is not None:
+                summary["host_state"] = host_state
             self._say(
                 messages.End(
                     attempt=self._attempt,
@@ -276,6 +281,24 @@ class _Work:
         # An interruption that was asked for has no reason.
         reason = summary["reason"] if summary["state"] == "interrupted" else None
         return self._left or reason
+
+    def _settle(self) -> HostState | None:
+        """Wait until this host has settled, and return what earlier trials had left on it."""
+        document: TrialDocument = json.loads(self._trial)
+        if not document["measured"]:
+            return None
+        told: set[str] = set()
+
+        def tell(left_s: float, why: str) -> None:
+            if why not in told:
+                told.add(why)
+                self._say(
+                    messages.News(
+                        attempt=self._attempt, text=f"waits, at most {left_s:.0f} s, {why}"
+                    )
+                )
+
+        return self._agent.settling.settle(quantities_of(document), self._stopped.wait, tell)
 
     def _load(self) -> str:
         return _loadgen.run_trial(
@@ -304,7 +327,7 @@ class _Work:
 
     def _ask_for_piece(self, sha256: str, offset: int) -> tuple[int, bytes]:
         self._say(messages.Want(attempt=self._attempt, sha256=sha256, offset=offset))
-        while not self._is_stopped:
+        while not self._stopped.is_set():
             with contextlib.suppress(queue.Empty):
                 sent = self.pieces.get(timeout=PIECE_LOOK_S)
                 if (sent.attempt, sent.sha256, sent.offset) == (self._attempt, sha256, offset):
@@ -338,7 +361,7 @@ class _Work:
         # Nothing is made before the run folder knows of it: a clean-up must find it.
         self._say(messages.Intent(attempt=self._attempt, names=names))
         self.noted.wait()
-        if self._is_stopped:
+        if self._stopped.is_set():
             raise InterruptedError("the trial was stopped before anything was made")
 
     def _on_volume(self, volume: str) -> None:

@@ -355,6 +355,8 @@ class _TrialOnHosts:
                 self._output.unmade(said.names)
             case messages.Retry():
                 self._output.retry(f"{host.name}: {said.text}")
+            case messages.News():
+                self._output.host_news(f"{host.name}: {said.text}", is_problem=False)
             case messages.End():
                 for probe, reason in said.absent_probes.items():
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason

@@ -20,7 +20,7 @@ NAMES = (
 )  # fmt: skip
 OWN_FIGURES = (
     "connections_opened", "bytes_sent", "bytes_received", "thread_cpu_ns", "thread_awake_ns",
-    "thread_run_delay_ns", "error_examples", "target_on_own_host",
+    "thread_run_delay_ns", "error_examples", "target_on_own_host", "host_state",
 )  # fmt: skip
 """What a record keeps of each host as well: a host's counters are judged by what its own load did,
 and a sum over all hosts would claim the work of other programs for it.

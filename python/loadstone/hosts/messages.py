@@ -228,6 +228,13 @@ class Retry(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class News(OfTrial):
+    """A host waits before its load, and says for what."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class End(OfTrial):
     """A share is over. `left` says why, where the controller did not ask for its end."""
 
@@ -346,6 +353,7 @@ Said = (
     | Volume
     | Unmade
     | Retry
+    | News
     | End
     | Failed
     | ClockReading

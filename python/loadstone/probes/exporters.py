@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from loadstone._loadgen import StreamReader, Table
@@ -14,6 +15,10 @@ from loadstone.documents.exporter import ExporterDocument
 
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
+RECENT = 4
+"""So many readings of each exporter are at hand between trials."""
+
+DISK_REQUESTS = "node_disk_io_now"
 INHERITED = (
     "HOME",
     "LANG",
@@ -36,6 +41,9 @@ class Exporters:
         self._probes = probes
         self._process: subprocess.Popen[bytes] | None = None
         self._batches: list[Table] = []
+        self._recent: deque[Table] = deque(
+            maxlen=RECENT * max(1, sum(len(one.urls) for one in probes))
+        )
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
 
@@ -65,6 +73,25 @@ class Exporters:
             batches, self._batches = self._batches, []
         return batches
 
+    def keep(self, batch: Table) -> None:
+        """Keep what was read: one row for each value of an exporter."""
+        with self._lock:
+            # Between trials they are not collected: the oldest are of no use then.
+            self._batches = [*self._batches[-BATCHES_MAX:], batch]
+            self._recent.append(batch)
+
+    def disk_requests(self) -> float | None:
+        """Return the requests under way at the busiest disk, as read last; None where unwatched."""
+        with self._lock:
+            recent = list(self._recent)
+        newest: dict[tuple[str, str], float] = {}
+        for batch in recent:
+            columns = (batch[name] for name in ("metric", "host", "subject", "value"))
+            for metric, host, subject, value in zip(*columns, strict=True):
+                if metric == DISK_REQUESTS:
+                    newest[host, subject] = value
+        return max(newest.values(), default=None)
+
     def stop(self) -> None:
         """End the scraper."""
         process, self._process = self._process, None
@@ -88,9 +115,7 @@ class Exporters:
         with process.stdout as source:
             # It ends with the stream, or with the process in the middle of one.
             for batch in StreamReader.of_descriptor(source.fileno()):
-                with self._lock:
-                    # Between trials they are not collected: the oldest are of no use then.
-                    self._batches = [*self._batches[-BATCHES_MAX:], batch]
+                self.keep(batch)
 
 
 class Readings:

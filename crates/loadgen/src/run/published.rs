@@ -38,6 +38,9 @@ struct Observed {
     /// Whether the target is served by the host that made the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
+    /// What was looked at on the host that made the load, before that, and at the target from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_state: Option<HostState>,
     /// Whether it was stopped because a client host was lost, and not by failed requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_on_loss: Option<bool>,
@@ -87,6 +90,9 @@ struct LoadHost {
     /// Whether the target is served by this very host.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
+    /// What was looked at on this host before the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_state: Option<HostState>,
     /// When it was found lost, from the common start.
     lost_ns: Option<u64>,
     /// By how much its load began after the common start, on its own clock.
@@ -100,6 +106,28 @@ struct LoadHost {
     /// By how much its clock was set during the trial; the load's own times do not follow that.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_step_ns: Option<i64>,
+}
+
+/// What earlier trials had left on a host before a load, and for how long it waited to settle.
+#[derive(Serialize, JsonSchema)]
+struct HostState {
+    /// How long the load was held back.
+    waited_ns: u64,
+    /// Each quantity that was looked at.
+    residues: Vec<Residue>,
+}
+
+/// How much an earlier trial had left of one quantity.
+#[derive(Serialize, JsonSchema)]
+struct Residue {
+    /// `ports_resting`, `connections_closing`, `dirty_bytes` or `target_disk_requests`.
+    quantity: String,
+    /// When it was first looked at.
+    before_wait: f64,
+    /// When the load began.
+    before_load: f64,
+    /// Up to how much counts as settled.
+    settled_max: f64,
 }
 
 /// Which content a file had when it was written.

@@ -20,7 +20,12 @@ from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.measured.samples import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.documents.summary import Summary
-from loadstone.probes.sockets import TCP_TW_REUSE_USUAL, is_loopback, port_rest_s
+from loadstone.probes.sockets import (
+    PORTS_QUICK_SHARE,
+    TCP_TW_REUSE_USUAL,
+    is_loopback,
+    port_rest_s,
+)
 from loadstone.results.record import Record
 
 Numbers = NDArray[np.float64]
@@ -41,7 +46,6 @@ NIC_BUSY = 0.90
 NIC_PASSED = 1.05
 OWN_TRAFFIC = 0.5
 FOREIGN_BUSY = 0.10
-SOCKETS_USED = 0.80
 FRAME_BYTES = 1500
 
 PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
@@ -332,20 +336,28 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
     endpoints = settings.get("endpoints")
     # One port serves as many connections as there are destinations.
     destinations = max(1, len(endpoints)) if isinstance(endpoints, list) else 1
-    for line in lines.get(("sockets", "ports"), ()) if is_closed_here else ():
-        ports = float(line.values.max()) * destinations
-        used = spare * min(1.0, _port_rest_s(record, lines, line.host) / whole_s) if whole_s else 0
-        if ports and used >= SOCKETS_USED * ports:
+    for line in lines.get(("sockets", "ports"), ()) if is_closed_here and whole_s else ():
+        ports = float(line.values.max())
+        rested = spare / destinations * min(1.0, _port_rest_s(record, lines, line.host) / whole_s)
+        rested += residue_of(record, "ports_resting")
+        if ports and rested >= PORTS_QUICK_SHARE * ports:
             yield _evidence(
-                "ports of connections that this process opened and closed, of all",
-                used / ports,
-                SOCKETS_USED,
+                "local ports that rest after connections to the target, of all",
+                rested / ports,
+                PORTS_QUICK_SHARE,
                 line.host,
             )
     examples = record.summary.get("error_examples") or {}
     for kind in ("no_ports", "no_descriptors"):
         if kind in examples:
             yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
+
+
+def residue_of(record: Record, quantity: str) -> float:
+    """Return how much earlier trials had left of a quantity when the load of a host began."""
+    state = record.summary.get("host_state")
+    residues = state["residues"] if state else ()
+    return max((one["before_load"] for one in residues if one["quantity"] == quantity), default=0.0)
 
 
 def _port_rest_s(record: Record, lines: Lines, host: str) -> int:

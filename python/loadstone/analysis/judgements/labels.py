@@ -71,6 +71,17 @@ CHANCE = 3.0
 """Standard deviations by which the number of arrivals may differ from the number wanted."""
 
 
+def is_unsettled(record: Record) -> bool:
+    """UNSETTLED."""
+    hosts = [record.summary, *(record.summary.get("hosts") or ())]
+    states = [state for host in hosts if (state := host.get("host_state"))]
+    return any(
+        residue["before_load"] > residue["settled_max"]
+        for state in states
+        for residue in state["residues"]
+    )
+
+
 def label_trial(record: Record) -> tuple[str, ...]:
     """Return the labels of one trial: those it was recorded with, and how it ended.
 

@@ -236,6 +236,7 @@ def _point(cell: Cell) -> LoadPoint:
         rate=cell.requests_per_s,
         time_s=cell.service.mean_ns / 1e9 if cell.service else None,
         error=_error(cell),
+        is_settled="UNSETTLED" not in cell.labels,
     )
 
 

@@ -32,13 +32,15 @@ CEILING_PASSED = 1.05
 class LoadPoint:
     """One load and its result: N in flight, X requests a second, R seconds each.
 
-    `error` is the relative standard error of the rate, 0 where it is not known.
+    `error` is the relative standard error of the rate, 0 where it is not known. `is_settled` says
+    that what earlier trials had left was gone when it began.
     """
 
     load: float
     rate: float
     time_s: float | None = None
     error: float = 0.0
+    is_settled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +63,20 @@ class LoadStep:
     @property
     def is_rise(self) -> bool:
         """Whether more load brings more."""
-        return self.ratio > RISES and self._interval[0] > SURELY_RISES
+        is_more = self.ratio > RISES and self._interval[0] > SURELY_RISES
+        return is_more and self.low.is_settled
 
     @property
     def is_fall(self) -> bool:
         """Whether more load brings less."""
-        return self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
+        is_less = self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
+        return is_less and self.high.is_settled
 
     @property
     def is_flat(self) -> bool:
         """Whether more load brings no more: a rise of any size that matters is excluded."""
-        return not self.is_rise and not self.is_fall and self._interval[1] < SURELY_FLAT
+        is_same = not self.is_rise and not self.is_fall and self._interval[1] < SURELY_FLAT
+        return is_same and self.high.is_settled
 
     @property
     def is_proportional(self) -> bool:

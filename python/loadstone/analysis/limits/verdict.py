@@ -32,6 +32,7 @@ NEXT = {
     "loads": "measure at other loads: --set 'sweep.threads=[{half:g}, {load:g}, {twice:g}]'",
     "rates": "search for the capacity, or measure at other rates: --rate",
     "repeat": "repeat it in blocks: --blocks 6",
+    "rest": "rest between trials: --set phases.NAME.pause_after=60s",
     "path": "measure the path: ceilings: [{{kind: network, host: HOST}}]",
     "target": "watch the target: probes: {{prometheus: {{urls: http://HOST:9100/metrics}}}}",
     "client": "measure the client's own ceiling: loadstone calibrate",
@@ -260,6 +261,8 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             "a single load does not show whether more brings more",
             "rates" if is_open else "loads",
         )
+    if not (step.low.is_settled and step.high.is_settled):
+        return "a load began before what earlier trials had left was gone", "rest"
     if (step.is_flat or step.is_fall) and step.is_slower is not True:
         return "neither rate nor time grow with the load: clients were not always in a request", (
             "client"

@@ -104,6 +104,15 @@ RULES: tuple[Rule, ...] = (
         checks=(SEEN + "find_stalled",),
     ),
     _caution(
+        id="UNSETTLED",
+        short="began before all had settled",
+        says="began, after a wait, before what earlier trials had left was gone: resting ports, "
+        "closing connections, dirty pages, or requests at a target's disk (host_state)",
+        means="What is left of earlier trials, or other work, may slow this one.",
+        do="Rest longer between trials (pause_after), or end what else keeps it up.",
+        trial_check=LABELS + "is_unsettled",
+    ),
+    _caution(
         id="UNCHECKED",
         short="reads not checked",
         says="no read was checked (verify: 0): wrong bytes would count as good requests",

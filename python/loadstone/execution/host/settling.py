@@ -1,0 +1,274 @@
+"""Before a load: has what earlier trials left behind gone?
+
+Local ports that rest, connections that are closing, dirty pages and a queue at the target's disks
+slow the next trial, which then looks like an effect of its own load. Each quantity is looked at,
+waited for within a bound, and kept with the trial. A quantity for which a wait was in vain belongs
+to something else that goes on, so that no later trial waits for it.
+"""
+
+import ipaddress
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadstone import units
+from loadstone.campaign.drivers import addresses_of, facts_of
+from loadstone.documents.summary import HostState, Residue
+from loadstone.documents.trial import TrialDocument
+from loadstone.execution.host.limits import Demand, demand_of, read_limits
+from loadstone.execution.programs.program import run_programs
+from loadstone.probes import memory, sockets
+from loadstone.probes.proc import AbsentError
+
+TICK_S = 0.5
+
+PORTS_SETTLED_SHARE = 0.05
+"""So many of the local ports may rest on any host that is in use."""
+
+CLOSING_SETTLED_SHARE, CLOSING_SETTLED_MIN = 0.10, 16
+"""Of a trial's own clients, so many connections may still be closing."""
+
+DIRTY_SETTLED_SHARE, DIRTY_SETTLED_MIN_BYTES = 0.01, 64 << 20
+"""Of the memory, so much may be dirty; the kernel writes back by itself above a tenth."""
+
+DISK_REQUESTS_SETTLED_MAX = 2
+"""So many requests may be under way at a disk that serves nobody but its own host."""
+
+PORTS_WAIT_S, CLOSING_WAIT_S, DIRTY_WAIT_S, DISK_WAIT_S = 65.0, 10.0, 60.0, 30.0
+"""How long a trial waits at most. TIME_WAIT takes 60 s by the kernel's own constant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """One thing that an earlier trial may have left, and how much of it counts as settled.
+
+    `words` say until when a trial waits, with {} for the value; `help_along` does what makes it go.
+    """
+
+    name: str
+    words: str
+    settled_max: float
+    wait_s: float
+    read: Callable[[], float | None]
+    describe: Callable[[float], str] = units.format_number
+    help_along: Callable[[Callable[[], bool]], None] | None = None
+
+
+Rest = Callable[[float], bool]
+"""Waits for so many seconds, and returns whether the run is to stop."""
+
+Tell = Callable[[float, str], None]
+"""Says what is waited for, with the seconds that are left at most."""
+
+
+@dataclass(slots=True)
+class Settling:
+    """Looks before each trial of one session on one host."""
+
+    _in_vain: set[str] = field(default_factory=set)
+
+    def settle(self, quantities: Sequence[Quantity], rest: Rest, tell: Tell) -> HostState:
+        """Wait until all quantities have settled, each within its bound, and return what was seen.
+
+        What this host does not tell is left out.
+        """
+        began = time.monotonic()
+        first = {one.name: value for one in quantities if (value := one.read()) is not None}
+        last = dict(first)
+        unsettled = [
+            one
+            for one in quantities
+            if first.get(one.name, 0.0) > one.settled_max and one.name not in self._in_vain
+        ]
+        for one in unsettled:
+            last[one.name] = self._wait_for(one, first[one.name], rest, tell)
+        return {
+            "waited_ns": round((time.monotonic() - began) * 1e9) if unsettled else 0,
+            "residues": [
+                Residue(
+                    quantity=one.name,
+                    before_wait=first[one.name],
+                    before_load=last[one.name],
+                    settled_max=one.settled_max,
+                )
+                for one in quantities
+                if one.name in first
+            ],
+        }
+
+    def _wait_for(self, quantity: Quantity, value: float, rest: Rest, tell: Tell) -> float:
+        """Return how much of a quantity is left when it has settled, or after its bound."""
+        end = time.monotonic() + quantity.wait_s
+        why = quantity.words.format(quantity.describe(value))
+        tell(quantity.wait_s, why)
+        if quantity.help_along is not None:
+            quantity.help_along(lambda: rest(0.0))
+            value = quantity.read() or 0.0
+        while value > quantity.settled_max and (left_s := end - time.monotonic()) > 0:
+            tell(left_s, why)
+            if rest(min(left_s, TICK_S)):
+                return value
+            value = quantity.read() or 0.0
+        if value > quantity.settled_max:
+            self._in_vain.add(quantity.name)
+        return value
+
+
+def disk_queue(read: Callable[[], float | None]) -> Quantity:
+    """Return the requests that wait at the busiest of a target's disks that are watched."""
+    return Quantity(
+        name="target_disk_requests",
+        words="until the target's disks have caught up: {} requests are under way at one",
+        settled_max=DISK_REQUESTS_SETTLED_MAX,
+        wait_s=DISK_WAIT_S,
+        read=read,
+    )
+
+
+def quantities_of(document: TrialDocument) -> list[Quantity]:
+    """Return what a trial's own host looks at before its load."""
+    facts = facts_of(document["target"]["driver"])
+    settings = document["target"].get("settings") or {}
+    found: list[Quantity] = []
+    if facts.connects and document.get("load"):
+        found += _of_connections(demand_of(document), addresses_of(facts, settings))
+    if facts.address.kind == "path":
+        known: Mapping[str, Any] = settings
+        paths = [str(known[name]) for name in facts.address.settings if known.get(name)]
+        found += _of_pages(paths, is_directory=facts.place == "directory")
+    return found
+
+
+def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quantity]:
+    limits = read_limits()
+    clients = demand.to_one
+    # Of a trial that ends by the clock nobody knows how many connections it will open.
+    requests = limits.ports if demand.requests is None else -(-demand.requests // demand.endpoints)
+    needed = requests if demand.is_per_request else clients
+    free = sockets.PORTS_QUICK_SHARE * limits.ports - needed
+    hosts = _hosts_of(addresses)
+    settled_max = max(int(PORTS_SETTLED_SHARE * limits.ports), int(free))
+    yield Quantity(
+        name="ports_resting",
+        words=f"until local ports are free: {{}} of {limits.ports:,} rest after connections before",
+        settled_max=settled_max,
+        wait_s=PORTS_WAIT_S,
+        read=lambda: _ports_resting(hosts, limits.tcp_tw_reuse, settled_max),
+        describe=lambda value: f"{value:,.0f}",
+    )
+    closing_max = max(CLOSING_SETTLED_MIN, int(CLOSING_SETTLED_SHARE * clients))
+    yield Quantity(
+        name="connections_closing",
+        words="until connections are closed: {} of the trials before are closing",
+        settled_max=closing_max,
+        wait_s=CLOSING_WAIT_S,
+        read=lambda: _connections_closing(hosts, closing_max),
+        describe=lambda value: f"{value:,.0f}",
+    )
+
+
+def _of_pages(paths: Sequence[str], *, is_directory: bool) -> Iterator[Quantity]:
+    pages = _memory()
+    if "total_bytes" not in pages:
+        return
+    flush = ["sync", "-f"] if is_directory else ["sync"]
+
+    def help_along(is_over: Callable[[], bool]) -> None:
+        run_programs(
+            [[*flush, path] for path in paths],
+            timeout_s=DIRTY_WAIT_S,
+            is_stopped=is_over,
+            tick=lambda passed_s: None,
+        )
+
+    def read() -> float | None:
+        found = _memory()
+        return found.get("dirty_bytes", 0.0) + found.get("writeback_bytes", 0.0)
+
+    yield Quantity(
+        name="dirty_bytes",
+        words="until what was written is on the target: {} is in memory alone",
+        settled_max=max(DIRTY_SETTLED_MIN_BYTES, int(DIRTY_SETTLED_SHARE * pages["total_bytes"])),
+        wait_s=DIRTY_WAIT_S,
+        read=read,
+        describe=lambda value: units.format_bytes(round(value)),
+        help_along=help_along,
+    )
+
+
+def _memory() -> Mapping[str, float]:
+    try:
+        probe = memory.Memory()
+    except AbsentError:
+        return {}
+    try:
+        return {metric: value for _, metric, value in probe.read()}
+    finally:
+        probe.close()
+
+
+def _hosts_of(addresses: Sequence[str]) -> set[str]:
+    """Return the hosts that a target's addresses lead to, as far as names can be looked up.
+
+    Not with their ports: some targets tell only when a client logs in at which one their data is.
+    """
+    found: set[str] = set()
+    for address in addresses:
+        try:
+            host = urlsplit(address if "://" in address else f"//{address}").hostname
+            known = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, ValueError):
+            continue
+        found |= {str(end[0]) for *_, end in known}
+    return found
+
+
+def _ports_resting(hosts: set[str], tcp_tw_reuse: int, settled_max: float) -> float | None:
+    """Return how many local ports rest after connections to one port of a target, the busiest."""
+    held = _held()
+    if held is None or held["tw"] <= settled_max:
+        # The sum is cheap to read; where they led to is not, and does not matter then.
+        return None if held is None else float(held["tw"])
+    return _busiest(
+        one
+        for one in sockets.connections()
+        if one.state == sockets.TIME_WAIT
+        and one.timer_s > sockets.TIME_WAIT_S - _rest_s(one, tcp_tw_reuse)
+        and (one.remote[0] in hosts or not hosts)
+    )
+
+
+def _rest_s(connection: sockets.Connection, tcp_tw_reuse: int) -> int:
+    address = ipaddress.ip_address(connection.remote[0])
+    return sockets.port_rest_s(tcp_tw_reuse, is_loopback=address.is_loopback)
+
+
+def _connections_closing(hosts: set[str], settled_max: float) -> float | None:
+    held = _held()
+    if held is None or held["inuse"] <= settled_max:
+        return None if held is None else 0.0
+    return _busiest(
+        one
+        for one in sockets.connections()
+        if one.state in sockets.CLOSING and (one.remote[0] in hosts or not hosts)
+    )
+
+
+def _busiest(found: Iterable[sockets.Connection]) -> float:
+    return float(max(Counter(one.remote for one in found).values(), default=0))
+
+
+def _held() -> Mapping[str, int] | None:
+    try:
+        probe = sockets.Sockets()
+    except AbsentError:
+        return None
+    try:
+        found: dict[str, Any] = {metric: value for _, metric, value in probe.read()}
+        return {"tw": int(found["time_wait"]), "inuse": int(found["in_use"])}
+    finally:
+        probe.close()

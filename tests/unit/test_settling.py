@@ -1,0 +1,199 @@
+"""What earlier trials leave is looked at before a load, waited for within a bound, and kept."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from loadstone.analysis.judgements.labels import label_trial
+from loadstone.analysis.limits.observed import LoadPoint, LoadStep
+from loadstone.documents.summary import HostState
+from loadstone.documents.trial import TrialDocument
+from loadstone.execution.host import limits, settling
+from loadstone.execution.host.settling import Quantity, Settling, disk_queue, quantities_of
+from loadstone.probes import sockets
+from loadstone.probes.exporters import Exporters
+from loadstone.results.record import PROBE_SCHEMA, Record
+
+PORTS = limits.Limits(
+    descriptors=1024, first_port=20_001, last_port=30_000, time_wait=0, tcp_tw_reuse=0
+)
+
+
+def quantity(values: Iterator[float], settled_max: float = 10, wait_s: float = 60) -> Quantity:
+    return Quantity(
+        name="ports_resting",
+        words="{}",
+        settled_max=settled_max,
+        wait_s=wait_s,
+        read=lambda: next(values, None),
+    )
+
+
+def settle(
+    one: Quantity, host: Settling | None = None, *, is_over: bool = False
+) -> tuple[HostState, list[str]]:
+    told: list[str] = []
+    state = (host or Settling()).settle(
+        [one], lambda seconds: is_over, lambda left_s, why: told.append(why)
+    )
+    return state, told
+
+
+def test_a_host_that_is_at_rest_is_not_waited_for() -> None:
+    state, told = settle(quantity(iter([10.0])))
+    assert (state["waited_ns"], told) == (0, [])
+    assert state["residues"] == [
+        {
+            "quantity": "ports_resting", "before_wait": 10.0, "before_load": 10.0,
+            "settled_max": 10,
+        }
+    ]  # fmt: skip
+
+
+def test_a_residue_is_waited_for_until_it_is_gone() -> None:
+    state, told = settle(quantity(iter([900.0, 500.0, 9.0, 800.0])))
+    (residue,) = state["residues"]
+    assert (residue["before_wait"], residue["before_load"]) == (900, 9)
+    assert state["waited_ns"] > 0
+    assert set(told) == {"900"}
+
+
+def test_what_never_goes_is_waited_for_once_and_within_a_bound() -> None:
+    host = Settling()
+    for is_first in (True, False):
+        state, told = settle(quantity(iter(lambda: 900.0, None), wait_s=0.05), host)
+        assert state["residues"][0]["before_load"] == 900
+        assert bool(told) is (state["waited_ns"] > 0) is is_first
+
+
+def test_a_run_that_is_to_stop_does_not_wait() -> None:
+    state, _ = settle(quantity(iter(lambda: 900.0, None)), is_over=True)
+    assert state["residues"][0]["before_load"] == 900
+
+
+def test_what_a_host_does_not_tell_is_left_out() -> None:
+    assert settle(quantity(iter([])))[0]["residues"] == []
+
+
+def trial(connections: str, requests: int | None, clients: int = 100) -> TrialDocument:
+    return {
+        "id": "0001",
+        "target": {
+            "name": "a", "driver": "s3", "settings": {"endpoints": ["http://127.0.0.1:9000"]},
+        },
+        "load": {"kind": "closed", "clients": clients},
+        "stop": {"requests": requests, "duration_ns": None},
+        "connections": connections,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("connections", "requests", "free"),
+    [
+        ("keep_alive", 1_000_000, 4900),
+        ("per_request", 3000, 2000),
+        ("per_request", 1_000_000, 500),
+        ("per_request", None, 500),
+    ],
+)
+def test_a_trial_waits_for_the_ports_that_it_needs(
+    connections: str, requests: int | None, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "read_limits", lambda: PORTS)
+    ports = next(
+        one for one in quantities_of(trial(connections, requests)) if one.name == "ports_resting"
+    )
+    assert ports.settled_max == free
+
+
+def test_a_port_rests_after_a_connection_that_was_closed_here() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        with socket.create_connection(address) as client:
+            accepted, _ = server.accept()
+            port = client.getsockname()[1]
+            assert [one.state for one in sockets.connections() if one.port == port] == ["01"]
+        accepted.close()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            found = [one for one in sockets.connections() if one.port == port]
+            if [one.state for one in found] == [sockets.TIME_WAIT]:
+                break
+            time.sleep(0.01)
+    (connection,) = found
+    assert connection.remote == address
+    assert sockets.TIME_WAIT_S - 15 < connection.timer_s <= sockets.TIME_WAIT_S
+
+
+IN_NAMESPACE = """
+import socket
+from pathlib import Path
+from loadstone.execution.host.settling import quantities_of
+
+Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("20000 20199")
+Path("/proc/sys/net/ipv4/tcp_tw_reuse").write_text({reuse!r})
+document = {document!r}
+ports = next(one for one in quantities_of(document) if one.name == "ports_resting")
+print(ports.settled_max, ports.read())
+for address in ("127.0.0.1", "127.0.0.2"):
+    with socket.create_server((address, 9000)) as server:
+        for _ in range(80):
+            client = socket.create_connection((address, 9000))
+            accepted, _ = server.accept()
+            client.close()
+            accepted.recv(1)
+            accepted.close()
+print(ports.settled_max, ports.read())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+def test_ports_that_rest_after_connections_to_others_are_free() -> None:
+    script = IN_NAMESPACE.format(document=trial("per_request", None), reuse="0")
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", f'ip link set lo up && exec "{sys.executable}" -'],
+        input=script,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if "unshare" in done.stderr or "ip:" in done.stderr:
+        pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+    assert done.stderr == ""
+    assert [tuple(map(float, line.split())) for line in done.stdout.splitlines()] == [
+        (10, 0), (10, 80),
+    ]  # fmt: skip
+
+
+def test_the_newest_reading_of_the_busiest_disk_counts() -> None:
+    exporters = Exporters([])
+    assert disk_queue(exporters.disk_requests).read() is None
+    for values in ((9.0, 1.0), (4.0, 0.0)):
+        rows = [
+            (0, "osd1", "prometheus:osd", f'device="{name}"', "node_disk_io_now", value)
+            for name, value in zip(("sda", "sdb"), values, strict=True)
+        ]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        exporters.keep(PROBE_SCHEMA.of_columns(columns))
+    assert exporters.disk_requests() == 4.0
+
+
+def test_a_trial_that_began_unsettled_is_labelled_and_proves_no_step() -> None:
+    state = settle(quantity(iter(lambda: 900.0, None), wait_s=0.0))[0]
+    for summary in (
+        {"host_state": state},
+        {"hosts": [{"name": "b", "state": "finished", "host_state": state}]},
+    ):
+        assert "UNSETTLED" in label_trial(Record(trial=trial("keep_alive", 1), summary=summary))
+    assert "UNSETTLED" not in label_trial(
+        Record(
+            trial=trial("keep_alive", 1), summary={"host_state": settle(quantity(iter([1.0])))[0]}
+        )
+    )
+    settled, slow = LoadPoint(load=8, rate=1000.0), LoadPoint(load=4, rate=250.0, is_settled=False)
+    assert not LoadStep(low=slow, high=settled).is_rise
+    assert not LoadStep(low=settled, high=slow).is_fall
+    assert not LoadStep(low=settled, high=slow).is_flat
