@@ -171,10 +171,12 @@ def test_a_disk_without_room_is_told_by_its_name_and_the_run_stays_readable(
     if done.returncode in (77, 127) or "unshare" in done.stderr:
         pytest.skip("no file system may be mounted here")
     assert done.returncode == 1
-    error = errors_in(done.stderr)[0]
+    error = errors_in(done.stderr)[-1]
     assert error["kind"] == "no-space"
     assert os.strerror(errno.ENOSPC) in error["message"]
-    assert "--resume" in error["hint"]
+    folder = tmp_path / "disk" / "run"
+    assert f"run folder: {folder}" in done.stderr
+    assert f"-o {folder} --resume" in done.stderr
     run = read_run(tmp_path / "kept")
     assert run.state == "interrupted"
     assert run.records[0].is_whole

@@ -83,7 +83,7 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
     for fact in ("ceph", "get", "round 2", "4 KiB", "250 threads"):
         assert fact in name
     assert begun.startswith(f"[1/3] {name}: ")
-    assert half == "[1/3]  50%        10/s       0.0 MiB/s  p50 0.001 ms  p99 0.002 ms"
+    assert half == "[1/3]  50%        10/s       0.0 MiB/s  p50 1.00 µs  p99 2.00 µs"
     assert ended == f"[1/3] {name}: {progress.ending(summary())}"
     assert rest.startswith("[-/3] ")
     assert rest.endswith(f" 5 min: {PAUSE}")

@@ -145,14 +145,19 @@ def test_a_nightly_job_fails_from_the_change_on_and_for_as_long_as_it_asks(
     nights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["history", str(nights), "--metric", RATE, "--check"]
+    trial_name = "s3, hummingbird-4k, get 4 KiB"
     assert main([*arguments, "--recent", "4"]) == 3
     said = capsys.readouterr().out
     assert "night-08" in said
-    (heading,) = [line for line in said.splitlines() if metric_words(RATE) in line]
+    heading, _ = [line for line in said.splitlines() if metric_words(RATE) in line]
     assert "more" in heading
     assert "less" not in heading
     assert RATE not in said
+    last = said.splitlines()[-1]
+    assert "4 runs" in last
+    assert trial_name in last
     assert main([*arguments, "--recent", "3"]) == 0
+    assert trial_name not in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_every_format_holds_every_value(nights: Path, tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ def test_nothing_is_written_into_a_run(
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_no_folder_is_made_for_a_file(here: Path, command: tuple[str, ...]) -> None:
+    assert main([*command, "-o", "misspelt/file"]) == 1
+    assert not (here / "misspelt").exists()
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_a_file_of_others_is_replaced_when_that_is_allowed(
     here: Path, command: tuple[str, ...]
 ) -> None:

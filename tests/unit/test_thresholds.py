@@ -104,3 +104,13 @@ def test_a_threshold_of_failures_says_how_many_are_too_many(run: Path) -> None:
     assert code("failures > 2%", is_left=True) == exit_code.LEFT
     assert code("failures > 0.1%", is_left=True) == exit_code.WORSE
     assert code("failures > 2%", "p50 > 1ns") == exit_code.WORSE
+
+
+def test_a_condition_of_what_is_not_measured_is_refused_before_any_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench = ["bench", "get", "null", "-n", "10", "-o", "run"]
+    assert cli.main([*bench, "--fail-if", "put p99 > 5ms"]) == exit_code.FAILED
+    assert not (tmp_path / "run").exists()
+    assert cli.main([*bench, "--fail-if", "get p50 > 1h", "--fail-if", "rate < 1/s"]) != 1

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.cli import exit_code, plain
+from loadstone.errors import InputError
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.analysis.judgements.thresholds import Threshold
+    from loadstone.documents.trial import TrialDocument
 
 CASES_SHOWN = 5
 
@@ -35,6 +38,27 @@ def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
     from loadstone.analysis.judgements.thresholds import parse_threshold
 
     return tuple(map(parse_threshold, texts))
+
+
+def check_thresholds(
+    thresholds: Sequence["Threshold"], documents: Sequence["TrialDocument"]
+) -> None:
+    """Refuse a threshold of an operation that a plan does not measure, before hours of load.
+
+    Which operations a script asks for is known when it has run.
+    """
+    measured = [document for document in documents if document["measured"]]
+    if any(document.get("script") for document in measured):
+        return
+    names: dict[str, None] = {}
+    for document in measured:
+        names |= dict.fromkeys((*operations_of(document), document["phase"]))
+    for threshold in thresholds:
+        if threshold.of is not None and threshold.of not in names:
+            raise InputError(
+                f'--fail-if "{threshold.text}": nothing of "{threshold.of}" is measured',
+                f"what is measured: {', '.join(names)}",
+            )
 
 
 def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") -> int:

@@ -16,6 +16,8 @@ from loadstone.documents.manifest import ReportDocument
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Layout, Options, Report
 from loadstone.report.options import Megabyte, Spread
+from loadstone.results.files import durable
+from loadstone.results.files.output import check_outside_runs
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
@@ -139,6 +141,9 @@ def write(
         if report.is_folder:
             files = report.render_files(run, findings, options)
             contents = {output / name: content for name, content in files.items()}
+            check_outside_runs(output)
+            with durable.writing(output):
+                output.mkdir(exist_ok=True)
         else:
             contents = {output: report.render(run, findings, options)}
         write_files(contents, may_overwrite=may_overwrite)

@@ -24,7 +24,7 @@ from loadstone.cli.stores import store_sizes
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import InputError, LeftBehindError
+from loadstone.errors import InputError, LeftBehindError, LoadstoneError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
 from loadstone.execution.executors import absent_secrets, check_documents
@@ -93,6 +93,7 @@ def measure(
             hosts = stack.enter_context(load_hosts.joined(campaign, plan))
         else:
             plan = _checked_plan(campaign, allow_commands, scripts)
+            fail_if.check_thresholds(thresholds, plan.documents())
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan))
@@ -115,7 +116,9 @@ def measure(
                 table=hosts.table,
             )  # fmt: skip
         except BaseException:
-            print(f"run folder: {folder}", file=sys.stderr)
+            # What stopped it may keep the folder from being read, too.
+            with contextlib.suppress(LoadstoneError):
+                _print_left(folder, file, command)
             raise
         finally:
             view.close()
@@ -143,6 +146,15 @@ def _interrupted(
     end: runner.RunEnd, folder: Path, file: Path | None, form: str, command: str | None
 ) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
+    _print_left(folder, file, command)
+    sys.stderr.flush()
+    # What there is, marked as interrupted. The load has ended: this takes nothing from it.
+    _print_report(folder, form)
+    return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
+
+
+def _print_left(folder: Path, file: Path | None, command: str | None) -> None:
+    """Say what a run that ended too early leaves, and how a campaign's goes on."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None:
@@ -150,10 +162,6 @@ def _interrupted(
         if str(file) == "-":
             key = "campaign_file"
             print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
-    sys.stderr.flush()
-    # What there is, marked as interrupted. The load has ended: this takes nothing from it.
-    _print_report(folder, form)
-    return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
 
 
 def _resuming(command: str | None, file: Path, folder: Path) -> str:

@@ -69,7 +69,7 @@ Overwrite = Annotated[
 
 
 def write_files(contents: Mapping[Path, bytes], *, may_overwrite: bool) -> None:
-    """Write files that the user named, and the folders they lie in: all, or none if one may not."""
+    """Write files that the user named: all, or none if one may not be written."""
     for path in contents:
         check_output(path, may_overwrite=may_overwrite)
     for path, content in contents.items():

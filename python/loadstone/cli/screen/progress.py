@@ -133,12 +133,11 @@ def figures(live: Live) -> str:
     parts.append(f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}")
     if live["failed"]:
         parts.append(f"{live['failed']:,} failed")
-    return "  ".join(parts)
+    return "  ".join(parts).rstrip()
 
 
 def _time(value_ns: int) -> str:
-    # Always milliseconds, so that the eye can compare one line with the next.
-    return f"{value_ns / 1e6:.3g} ms"
+    return f"{units.format_duration(value_ns):<7}"
 
 
 def ending(summary: Summary) -> str:

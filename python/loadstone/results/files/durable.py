@@ -151,7 +151,7 @@ def writing(path: Path) -> Iterator[None]:
         message = f'cannot write "{path}": {reason}'
         if error.errno not in _OUT_OF_SPACE:
             raise ResultError(message) from error
-        hint = "make room for it; a run goes on with: loadstone run CAMPAIGN --resume -o RUN"
+        hint = "make room for it"
         raise ResultError(message, hint, kind="no-space") from error
 
 

@@ -8,6 +8,7 @@ has to allow it.
 import contextlib
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +37,6 @@ def writing_output(path: Path, *, may_overwrite: bool) -> Iterator[BinaryIO]:
         return
     # A link of the user's stays one: what it leads to is replaced.
     place = Path(os.path.realpath(path))
-    with durable.writing(path):
-        place.parent.mkdir(parents=True, exist_ok=True)
     with durable.replacing(place.parent, place.name, 0o666) as stream:
         yield stream
         stream.flush()
@@ -54,7 +53,12 @@ def check_output(path: Path, *, may_overwrite: bool) -> None:
     check_outside_runs(path)
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        folder = Path(os.path.realpath(path)).parent
+        if not folder.is_dir():
+            # A folder that was misspelt would be made, and the file looked for elsewhere.
+            hint = f"make it first: mkdir -p {shlex.quote(str(folder))}"
+            raise _refused(path, f'there is no folder "{folder}"', hint) from error
         return
     except OSError as error:
         raise _refused(path, str(error.strerror)) from error

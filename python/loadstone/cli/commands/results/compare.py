@@ -272,7 +272,10 @@ def _varied(whole: Account) -> list[str]:
 def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     unit = claims.plural(found.unit_of_replication)
     print(f"{found.b} against {found.a}: {metric_words(found.metric)}")
-    print(f"geometric means over the {unit}")
+    if "_ns_" in found.metric:
+        print(f"of all requests of the {unit} together")
+    else:
+        print(f"geometric means over the {unit}")
     if found.metric == ACTION_RATE:
         print("the requests that actions are made of: --metric requests_per_s")
     for factor in found.factors:

@@ -100,7 +100,12 @@ def command(
     regressed = [trend for trend in found.trends if trend.is_regressed(recent)]
     if check and regressed:
         names = "; ".join(f"{trend.name} {metric_words(trend.metric)}" for trend in regressed)
-        print(plain(f"worse within {recent} runs: {names}"), file=sys.stderr)
+        is_text = output is None and form == "terminal"
+        # What a job ends with stands last in what it printed, and in no file for programs.
+        print(
+            plain(f"worse within the last {units.counted(recent, 'run')}: {names}"),
+            file=sys.stdout if is_text else sys.stderr,
+        )
         raise typer.Exit(exit_code.WORSE)
 
 
@@ -221,7 +226,8 @@ def _answer(found: "History") -> str:
     worse = [trend for trend in found.trends if trend.newest == "worse"]
     changed = sum(bool(trend.changes) for trend in found.trends)
     total = units.counted(len(found.trends), "trend")
-    answer = f"of {total}, {changed} changed level; in the newest run {len(worse)} got worse"
+    lately = f"the newest run is worse in {len(worse)}" if worse else "the newest run is no worse"
+    answer = f"of {total}, {changed} changed level; {lately}"
     if max(len(trend.points) for trend in found.trends) < RUNS_FOR_A_CHANGE:
         answer += f"\nchanges of level are found from {RUNS_FOR_A_CHANGE} runs on"
     return answer

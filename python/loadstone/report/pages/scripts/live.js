@@ -64,7 +64,7 @@ function drawTrial(trial) {
   tile("failed", trial.failed.toLocaleString("en-US"), kinds || `of ${(trial.requests + trial.failed).toLocaleString("en-US")}`, trial.failed > 0);
   const shares = Object.entries(trial.cpu).filter(([, one]) => one.length);
   const busiest = shares.map(([host, one]) => [host, one.at(-1)[1]]).sort((a, b) => b[1] - a[1])[0];
-  tile("cpu", busiest ? `${Math.round(100 * busiest[1])} %` : "–", busiest && shares.length > 1 ? `busiest: ${busiest[0]}` : "all processes of the host");
+  tile("cpu", busiest ? `${Math.round(100 * busiest[1])} %` : "–", busiest && shares.length > 1 ? `busiest: ${busiest[0]}` : "all programs on it");
   const isSeveral = trial.agents.length > 1;
   const rates = isSeveral
     ? trial.seconds.flatMap((one) => trial.agents.map((agent) => ({ second: one.second, agent, requests: one.agents[agent] ?? 0 })))
@@ -75,7 +75,7 @@ function drawTrial(trial) {
     lastSeconds("live-rate", "Good requests per second", "By load host where there are several.", rates, "requests", { tickFormat: shortRate, by: isSeveral ? "agent" : null }),
     lastSeconds("live-latency", "Latency of each second", "p50 and p99 of good requests.", times, "value", { tickFormat: axisDuration, by: "which" }),
     lastSeconds("live-failed", "Failed requests per second", "All kinds of failure.", trial.failed > 0 ? trial.seconds : [], "failed", { tickFormat: shortRate }),
-    lastSeconds("live-cpu", "Client CPU", "Of the cores that the load may use, by host.", cpu, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
+    lastSeconds("live-cpu", "CPU of the client host", "All programs on the cores that the load may use; what the load itself took stands in the report.", cpu, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
   ]);
 }
 
