@@ -23,10 +23,9 @@ def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> No
     rows = [line.split()[:2] for line in lines if "/s" in line and "Rate:" not in line]
     assert rows == [[t, o] for t in ("s3", "swift", "directory") for o in ("put", "get", "delete")]
     assert str(tmp_path / "run" / "report.html") in said.out
-    full = loadstone("report", tmp_path / "run", "--full")
-    assert "| 4 KB 1 node Results" in full.out  # others' words
-    assert "| DELETE/sec second round" in full.out
-    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert len(page) > 100_000
+    assert 'id="asked"' not in page
     run = read_run(tmp_path / "run")
     assert run.state == "finished"
     measured = [record for record in run.records if record.trial["measured"]]

@@ -1,6 +1,7 @@
 """Pages for everybody: axe-core finds nothing wrong, the keyboard reaches all, phones fit."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -111,11 +112,13 @@ def test_the_keyboard_skips_to_the_results_and_sorts_them(browser, pages):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_paper_holds_all_of_a_page(browser, pages, name, tmp_path):
+def test_a_page_prints_its_answer_on_two_sheets(browser, pages, name, tmp_path):
     browser.open((pages / f"{name}.html").as_uri(), media="print", width=794)
     browser.wait_for(DRAWN)
     browser.paper(tmp_path / "page.pdf")
-    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    printed = (tmp_path / "page.pdf").read_bytes()
+    assert printed.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)"
     )

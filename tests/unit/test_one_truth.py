@@ -31,6 +31,7 @@ from loadstone.campaign.search_step import read_step, step_document
 from loadstone.cli import exit_code, fail_if
 from loadstone.formats.imported import Hints, Imported
 from loadstone.importers.run_folder import write_run
+from loadstone.published import find_layout
 from loadstone.report import REPORTS, Options
 from loadstone.report.result_words import MARKS, ends_words, rate_words
 from loadstone.results.record import ACTION_SCHEMA, Run
@@ -584,6 +585,7 @@ def test_layouts_of_published_reports_name_what_must_not_be_used(
 ) -> None:
     _, run, findings = made
     for table in ("hummingbird", "cern", *(["datasafe"] if findings.actions else [])):
-        text = rendered(run, findings, "csv" if table != "hummingbird" else "markdown", table=table)
+        form = "csv" if table != "hummingbird" else "markdown"
+        text = rendered(run, findings, form, layout=find_layout(table))
         for one in findings.rounds if table != "datasafe" else (a.cell for a in findings.actions):
             assert one.standing == "valid" or one.name in text, table

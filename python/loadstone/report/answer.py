@@ -247,7 +247,13 @@ def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTab
             merged.setdefault(id(one), []).append(name)
         own = {id(one): one for _, one in curve.points}
         found += [(", ".join(words), own[key]) for key, words in merged.items()]
-    shown = found[: max(1, lines - 6)]
+    room = max(1, lines - 6)
+    if len(found) > room:
+        # The knee of each says more than all points of some.
+        found = [(name, one) for name, one in found if "knee" in name] + [
+            (name, one) for name, one in found if "knee" not in name
+        ]
+    shown = found[:room]
     names = [name for name, _ in shown]
     yield _rows([one for _, one in shown], [curves[0].load], width, names)
     if len(shown) < len(found):
@@ -266,13 +272,25 @@ def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[Ri
     for number, matrix in enumerate(matrices):
         pieces = [*_matrix(matrix, width)]
         height = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in pieces)
-        if number and used + height > lines:
-            yield Text(f"and {len(matrices) - number} more: --full", style="dim")
-            break
+        left = len(matrices) - number - 1
+        if number and used + height + left > lines:
+            # What there is no room for is named with its best: each operation has its number.
+            first = next(iter(matrix.results.values()))
+            best = _best(matrix, matrix.results[matrix.best]) if matrix.best is not None else "–"
+            at = "" if matrix.best is None else f" ({_place_words(matrix)})"
+            yield Text(f"{first.target} {first.operation}{at}: {best.removeprefix('* ')}")
+            used += 1
+            continue
         used += height
         yield from pieces
     if key:
         yield Text(key, style="dim")
+
+
+def _place_words(matrix: Matrix) -> str:
+    """Return where the best of a matrix stands."""
+    places = zip((matrix.down, matrix.across), matrix.best or (), strict=False)
+    return ", ".join(describe_parameter(name, value) for name, value in places)
 
 
 def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
@@ -331,9 +349,11 @@ def _entry(one: Result | None, *, is_large: bool, is_best: bool) -> str:
 
 def _best(matrix: Matrix, one: Result) -> str:
     """Return the best of a matrix in a line."""
-    words = [f"* {rate_words(one)}"]
+    is_data = "size" in (matrix.down, matrix.across) and bool(one.bytes)
+    words = [f"* {data_words(one) if is_data else rate_words(one)}"]
     if one.rate.is_spread:
-        words[0] += f" ({spread_head([one.rate])} {ends_words(one.rate)}, {one.rate.n} trials)"
+        ends = data_ends_words(one) if is_data else ends_words(one.rate)
+        words[0] += f" ({spread_head([one.rate])} {ends}, {one.rate.n} trials)"
     words += [f"{name} {quantile_words(one.headline, name)}" for name in ("p50", "p99")]
     if one.failed_if_stated is not None:
         words += [f"{failed_words(one)} failed" if one.failed else "none failed"]

@@ -16,6 +16,9 @@ from loadstone.campaign.schema.systems.target import SYSTEM
 
 KNEE_SHARE = 0.95
 CURVE_POINTS_MIN = 4
+KNEE_LOADS_MIN = 3
+"""So many loads tell where more of it brings no more."""
+
 LOADS = ("threads", "clients", "rate_per_s", "rate")
 
 Weight = Literal["void", "bound", "caution"]
@@ -56,11 +59,16 @@ class Caution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a run says on one screen; one of the three forms holds every result."""
+    """What a run says on one screen; one of the three forms holds every result.
+
+    `knees` are the curves along the load, also those within the matrices of a load and another
+    parameter.
+    """
 
     results: tuple[Result, ...]
     curves: tuple[Curve, ...]
     matrices: tuple[Matrix, ...]
+    knees: tuple[Curve, ...]
     cautions: tuple[Caution, ...]
 
 
@@ -78,14 +86,23 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
     varied = _varied(results)
     curves: list[Curve] = []
     matrices: list[Matrix] = []
+    knees: list[Curve] = []
     if len(varied) == 1 and varied[0] in LOADS:
-        curves = [_curve(own, varied[0]) for own in groups.values()]
+        curves = knees = [_curve(own, varied[0]) for own in groups.values()]
     elif len(varied) == 2:
+        other, load = varied
+        for own in groups.values() if load in LOADS else ():
+            values = dict.fromkeys(one.parameters.get(other) for one in own)
+            knees += [
+                _curve([one for one in own if one.parameters.get(other) == value], load)
+                for value in values
+            ]
         matrices = [_matrix(own, varied) for own in groups.values()]
     return Answer(
         results=results,
         curves=tuple(one for one in curves if len(one.results) >= CURVE_POINTS_MIN),
         matrices=tuple(matrices),
+        knees=tuple(one for one in knees if len(one.results) >= KNEE_LOADS_MIN),
         cautions=cautions,
     )
 

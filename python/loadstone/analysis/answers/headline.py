@@ -17,15 +17,17 @@ from loadstone.analysis.answers.answer import Answer, Curve, case_words, no_resu
 from loadstone.analysis.answers.of_scripts import ACTION
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.naming import describe_parameter, describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
+from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
 
 Standing = Literal["void", "bound", "first look", "good"]
 
 OPERATIONS_FIRST = ("get", "read", "put", "write")
 REASON_MAX = 140
+KNEES_MAX = 4
 NO_RESULT = "no result that may be used"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
@@ -87,14 +89,16 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     usable = [one for one in answer.results if not one.is_void and one.good]
     operation = _main_operation(usable, answer.results)
     own = [one for one in usable if one.operation == operation]
-    best = max(own, key=lambda one: one.requests_per_s, default=None)
+    is_data = _is_data(own)
+    best = max(own, key=lambda one: _speed(one, is_data=is_data), default=None)
     ratio = _ratio(findings, own)
-    curve = next((one for one in answer.curves if best is not None and best in one.results), None)
+    curve = next((one for one in answer.knees if best is not None and best in one.results), None)
     confidence = _confidence(answer, own)
     sentences = [
         *(_failed_sentence(one) for one in failed),
         *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
-        *_main_sentence(findings, best, ratio, curve, answer),
+        *_main_sentence(findings, best, ratio, answer),
+        *_knee_sentence(answer),
         *_limit_sentence(best, ratio),
         *_void_sentence(best, answer),
     ]
@@ -107,6 +111,15 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
         ratio=ratio,
         confidence=confidence,
     )
+
+
+def _is_data(own: Sequence[Result]) -> bool:
+    """Tell whether results differ in size: then data says which is the best, and not requests."""
+    return len({one.size_bytes for one in own}) > 1 and all(one.bytes for one in own)
+
+
+def _speed(one: Result, *, is_data: bool) -> float:
+    return one.bytes_per_s if is_data else one.requests_per_s
 
 
 def _load_words(curve: Curve, one: Result) -> str:
@@ -212,8 +225,9 @@ def _confidence(answer: Answer, own: Sequence[Result]) -> int:
     return 3 if is_clear and not answer.cautions else 2
 
 
-def _rate(one: Result) -> str:
-    return f"{'at least ' if one.is_bound else ''}{_per_s(one, one.requests_per_s)}"
+def _rate(one: Result, *, is_data: bool = False) -> str:
+    shown = units.format_byte_rate(one.bytes_per_s) if is_data else _per_s(one, one.requests_per_s)
+    return f"{'at least ' if one.is_bound else ''}{shown}"
 
 
 def _per_s(one: Result, rate: float) -> str:
@@ -230,7 +244,6 @@ def _main_sentence(
     findings: Findings,
     best: Result | None,
     ratio: TargetRatio | None,
-    curve: Curve | None,
     answer: Answer,
 ) -> Iterable[str]:
     if best is None:
@@ -246,13 +259,35 @@ def _main_sentence(
         return
     p99 = _time(best, "p99")
     late = f", 99 % of them within {p99}" if p99 else ""
-    rate = _per_s(best, best.requests_per_s) + (" or more" if best.is_bound else "")
+    is_data = _is_data([one for one in answer.results if one.operation == operation])
+    shown = (
+        units.format_byte_rate(best.bytes_per_s) if is_data else _per_s(best, best.requests_per_s)
+    )
+    rate = shown + (" or more" if best.is_bound else "")
     did = "completed" if operation == ACTION else f"served {operation} at"
     yield f"{best.target} {did} {rate}{_at(best)}{late}."
-    if curve is not None:
+
+
+def _knee_sentence(answer: Answer) -> Iterable[str]:
+    """Say from where on more load brings no more, for each operation, target and size."""
+    if not answer.knees:
+        return
+    are_sized = _is_data([one for one in answer.results if one.bytes])
+    several = len({one.target for one in answer.results}) > 1
+    words = []
+    for curve in answer.knees:
         knee = dict(curve.points)["knee"]
-        if knee is not best:
-            yield f"95 % of that is reached with {_load_words(curve, knee)}: the knee."
+        others = {k: v for k, v in knee.parameters.items() if k not in (curve.load, SYSTEM)}
+        varied = {k: v for k, v in others.items() if _varies(k, answer)}
+        name = [knee.target] * several + [knee.operation, describe_parameters(varied)]
+        rate = _rate(knee, is_data=are_sized and bool(knee.bytes))
+        words.append(f"{' '.join(filter(None, name))} {_load_words(curve, knee)} ({rate})")
+    more = f" and {len(words) - KNEES_MAX} more" if len(words) > KNEES_MAX else ""
+    yield f"Knee, 95 % of the most: {', '.join(words[:KNEES_MAX])}{more}."
+
+
+def _varies(name: str, answer: Answer) -> bool:
+    return len({str(one.parameters.get(name)) for one in answer.results}) > 1
 
 
 def _ratio_sentence(ratio: TargetRatio) -> str:
@@ -320,11 +355,11 @@ def _tiles(
     confidence: int,
 ) -> Iterable[Tile]:
     if best is not None:
-        cell = best
+        cell, is_data = best, _is_data(own)
         yield Tile(
             key="rate",
-            name=f"Best {cell.operation} rate",
-            value=_rate(best),
+            name=f"Most {cell.operation} data" if is_data else f"Best {cell.operation} rate",
+            value=_rate(best, is_data=is_data),
             note=" · ".join(word for word in (cell.target, case_words(best)) if word),
             is_bound=best.is_bound,
         )

@@ -44,10 +44,13 @@ class Result(Cell):
 
     @property
     def limit_words(self) -> str:
-        """What kept the rate from being higher, in words: one limit, or what makes it invalid."""
+        """What kept the rate from being higher, in words: one limit, or what makes it void."""
+        is_invalid = self.verdict is not None and self.verdict.effect == "invalid"
+        if self.is_void and not is_invalid:
+            return reason_words(self.reasons[0])
         if self.verdict is None:
             return ""
-        return reason_words(self.verdict.limit if self.verdict.effect == "invalid" else self.limit)
+        return reason_words(self.verdict.limit if is_invalid else self.limit)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from loadstone import units
 from loadstone.analysis.answers.answer import Answer
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.judgements.standing import reason_words
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.systems.target import SYSTEM
@@ -130,19 +129,16 @@ def _parameter(name: str, value: object) -> ResultCell:
 
 
 def _chips(one: Result) -> Iterable[Chip]:
-    """Return the one limit of a result, and why it is void where that is not its limit."""
+    """Return the one limit of a result, or the first reason why it must not be used."""
     verdict = one.verdict
-    if verdict is not None:
+    if one.is_void and (verdict is None or verdict.effect != "invalid"):
+        rule = one.reasons[0].partition("(")[0]
+        yield Chip(id=rule, words=one.limit_words, says=find_rule(rule).says, kind="void")
+    elif verdict is not None:
         kind = "unknown" if one.limit == "UNDETERMINED" else "limit"
         kind = {"valid": kind, "bound": OWN, "void": "void"}[one.standing]
         grade = f" (grade {verdict.grade})" if verdict.grade else ""
         yield Chip(id=one.limit, words=one.limit_words, says=f"{verdict.reason}{grade}", kind=kind)
-    for name in one.reasons:
-        words = reason_words(name)
-        if words != one.limit_words:
-            rule = name.partition("(")[0]
-            kind = "void" if one.is_void else OWN
-            yield Chip(id=rule, words=words, says=find_rule(rule).says, kind=kind)
 
 
 def _short(value: float) -> float:

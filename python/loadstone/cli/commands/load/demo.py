@@ -56,10 +56,6 @@ phases:
   - {{op: put}}
   - {{op: get, iterations: 3}}
   - {{op: delete}}
-report:
-  table: hummingbird
-  head: "4 KB 1 node Results"
-  labels: {{s3: S3, swift: Swift, directory: Directory}}
 """
 
 

@@ -8,8 +8,8 @@ function isDark() {
 }
 
 function sayTheme() {
-  const button = document.getElementById("theme");
-  button.setAttribute("aria-pressed", String(isDark()));
+  // It says what it does, not what is.
+  document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
 }
 
 export function openPage(draw) {
@@ -33,12 +33,6 @@ export function openPage(draw) {
     const button = event.target.closest("[data-download]");
     if (button) saveChart(button.dataset.download);
   });
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    for (const one of folded) one.open = true;
-  });
-  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
   addEventListener("hashchange", openTarget);
   openTarget();
   document.documentElement.dataset.drawn = "yes";
