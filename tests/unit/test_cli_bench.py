@@ -10,7 +10,7 @@ from loadstone import cli
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading import quick
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.cli import session
+from loadstone.cli import application, session
 
 
 @pytest.fixture
@@ -96,17 +96,17 @@ def test_a_campaign_key_can_be_set_as_in_a_file(asked: dict[str, Any]) -> None:
     assert asked["campaign"].rounds == 2
 
 
-def test_help_tells_the_values_that_stand_in_for_absent_flags(
+def test_help_has_the_default_of_each_flag(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert cli.main(["bench", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert f"; {quick.THREADS} without" in told
-    assert f"; {quick.SIZE} without" in told
-    assert f"; {quick.DURATION} without" in told
-    assert f"; {quick.WARM_UP} without" in told
-    assert "number six" in told
-    assert f"16 to {quick.OBJECTS_MAX:,}" in told
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"default {quick.THREADS}," in shown
+    assert f"default {quick.SIZE}." in shown
+    assert f"default {quick.DURATION} without -n" in shown
+    assert f"default {quick.WARM_UP} without -n" in shown
+    assert f"means {application.BLOCKS}." in shown
+    assert f"16 to {quick.OBJECTS_MAX:,}" in shown
 
 
 @pytest.mark.parametrize(

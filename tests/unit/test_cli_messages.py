@@ -119,7 +119,7 @@ def test_a_form_of_errors_that_there_is_not_is_refused() -> None:
 
 def test_the_page_for_jobs_tells_each_kind() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/nightly.md").read_text()
-    table = page.partition("| kind | is |")[2]
+    table = page.partition("| kind | meaning |")[2]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(get_args(Kind))
 
 

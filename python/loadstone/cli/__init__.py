@@ -41,47 +41,47 @@ COMMANDS = (
     ),
     Command(
         name="nodes",
-        summary="Describe and probe the machines that a campaign names.",
+        summary="Describe and probe the machines of a campaign.",
         module="loadstone.cli.commands.load.nodes",
     ),
     Command(
         name="clean",
-        summary="Remove what a run left on its targets.",
+        summary="Remove the data that a run left on its targets.",
         module="loadstone.cli.commands.load.clean",
     ),
     Command(
         name="report",
-        summary="Render what a run measured.",
+        summary="Make a report of a run: terminal, HTML, CSV, JSON and others.",
         module="loadstone.cli.commands.results.report",
     ),
     Command(
         name="compare",
-        summary="Say how much faster one run or target is than another.",
+        summary="Compare runs or targets: how much faster, with an interval.",
         module="loadstone.cli.commands.results.compare",
     ),
     Command(
         name="history",
-        summary="Follow one campaign through many runs: where did it get slower?",
+        summary="Compare many runs of one campaign: when did it get slower?",
         module="loadstone.cli.commands.results.history",
     ),
     Command(
         name="view",
-        summary="Show runs in a browser: reports, comparisons, one live.",
+        summary="Show runs in a browser: reports, comparisons, running runs.",
         module="loadstone.cli.commands.results.view",
     ),
     Command(
         name="analyse",
-        summary="Judge what a run or a published report says.",
+        summary="Judge the numbers of a run or a published report.",
         module="loadstone.cli.commands.results.analyse",
     ),
     Command(
         name="published",
-        summary="List and show the published reports that loadstone carries.",
+        summary="List and show the published reports in loadstone.",
         module="loadstone.cli.commands.results.published",
     ),
     Command(
         name="import",
-        summary="Read what another tool wrote, into a run folder.",
+        summary="Convert another tool's output into a run folder.",
         module="loadstone.cli.commands.results.import_",
     ),
     Command(
@@ -91,7 +91,7 @@ COMMANDS = (
     ),
     Command(
         name="hosts",
-        summary="Say whether a campaign's client hosts can make its load.",
+        summary="Check whether a campaign's client hosts can make its load.",
         module="loadstone.cli.commands.load.hosts",
     ),
     Command(
@@ -120,8 +120,8 @@ EXAMPLES = (
 )
 HELP_TEXTS = {
     "-V, --version": "Print the version.",
-    "--debug": "Show where in loadstone an error arose.",
-    "--errors FORMAT": "How errors are told: terminal or json.",
+    "--debug": "Show the stack trace of an error.",
+    "--errors FORMAT": "Format of errors: terminal or json.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell, to copy it or customize the "
     "installation.",

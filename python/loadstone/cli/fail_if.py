@@ -21,7 +21,7 @@ FailIf = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-if",
-        help="End with exit code 3 when a case does this; can be repeated. Rate, p50 to p999,"
+        help="Exit with code 3 if a case meets this condition; repeatable. Rate, p50 to p999,"
         ' failures: "get p99 > 50ms", "rate < 1000/s", "failures > 1%".',
         metavar="CONDITION",
     ),

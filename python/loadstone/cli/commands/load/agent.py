@@ -1,8 +1,8 @@
-"""Make load on this host for a controller elsewhere, until its run is over.
+"""Make load on this host for a controller elsewhere, until its run ends.
 
-The invitation names the controller, and holds the certificate by which both know each other: it is
-as secret as a password. "loadstone run" writes or sends one for each host of a campaign that names
-hosts. The agent does what its controller asks for; its load ends with the connection.
+The invitation names the controller, and contains the certificate by which both identify each other:
+keep it as secret as a password. "loadstone run" writes or sends one for each host of a campaign
+with hosts. The agent obeys its controller. Its load ends with the connection.
 
 \b
 Examples:
@@ -23,7 +23,7 @@ from loadstone.cli import exit_code
 def command(
     join: Annotated[
         str,
-        typer.Option("--join", help="The invitation to the run; - reads it from standard input."),
+        typer.Option("--join", help="The invitation to the run; - reads standard input."),
     ],
 ) -> int:
     from loadstone.hosts.agent import serve

@@ -1,18 +1,19 @@
 """Run one workload from flags, without a file.
 
-OPERATION is one operation, several with commas that run one after another, "mixed", a mix such as
-get=3,put=1, or "sessions": users who write, read, list, share and delete, one copy of the same
-1009 actions (-n) for each thread, with every answer checked. TARGET is s3+http://HOST:PORT (or
-http://…), swift+http://HOST:PORT/v3, swift+http://HOST/auth/v1.0, a directory, block:PATH (a device
-or a large file), rados:POOL, or null. Credentials come from AWS_*, OS_* or ST_* in the environment.
+OPERATION is one operation, several in order (put,get,delete), "mixed", a mix such as get=3,put=1,
+or "sessions": users who write, read, list, share and delete, with every answer checked. Each thread
+runs a copy of the same 1009 actions (-n).
 
-Without -n and -d, what reads, a mix, and a put alone are measured for 10 s after 2 s of warm-up.
-There are as many objects as fit into 1 GiB, 16 to 10,000; a put alone writes new ones, up to
-16 GiB, and then the same again. Puts before other operations, and deletes, go over the objects
-once.
+TARGET is s3+http://HOST:PORT (or http://…), swift+http://HOST:PORT/v3,
+swift+http://HOST/auth/v1.0, a directory, block:PATH (a device or a large file), rados:POOL, or
+null. Credentials come from the environment: AWS_*, OS_* or ST_*.
 
-Several values with commas between them, of -t, -s, -b and --rate, are a sweep: every combination
-is measured, with as many objects as fit of the largest size.
+Without -n and -d, reads, mixes and a single put are measured for 10 s after 2 s of warm-up, on as
+many objects as fit into 1 GiB (16 to 10,000). A single put writes up to 16 GiB, and then overwrites
+the same objects. Puts before other operations, and deletes, process each object once.
+
+Lists with commas for -t, -s, -b and --rate are a sweep: every combination is measured, with as many
+objects as fit at the largest size.
 
 \b
 Examples:
@@ -42,8 +43,8 @@ from loadstone.cli.fail_if import FailIf
 
 def command(
     context: typer.Context,
-    operation: Annotated[str, typer.Argument(help="What to do.")],
-    target: Annotated[str, typer.Argument(help="Where to.")],
+    operation: Annotated[str, typer.Argument(help="Operation, mix or workload.")],
+    target: Annotated[str, typer.Argument(help="Address of the target.")],
     threads: Annotated[
         str | None,
         typer.Option(
@@ -53,13 +54,13 @@ def command(
             "-t",
             "-C",
             "-c",
-            help="Requests in flight; 16 without it and --rate. Several sweep: 1,4,16.",
+            help="Requests in flight; default 16, unless --rate is given. A list sweeps: 1,4,16.",
         ),
     ] = None,
     size: Annotated[
         str | None,
         typer.Option(
-            "--size", "--obj.size", "-s", help="Object size, as 1M; 4KiB without it. Several sweep."
+            "--size", "--obj.size", "-s", help="Object size; default 4KiB. A list sweeps."
         ),
     ] = None,
     count: Annotated[
@@ -68,7 +69,7 @@ def command(
             "--count",
             "--objects",
             "-n",
-            help="Objects, and requests of each phase; without it, by the clock (see above).",
+            help="Number of objects, and of requests per phase; default: see above.",
         ),
     ] = None,
     duration: Annotated[
@@ -77,39 +78,43 @@ def command(
             "--duration",
             "--timelimit",
             "-d",
-            help="How long, instead of how many; 10s without it and -n.",
+            help="Time per phase, instead of -n; default 10s without -n.",
         ),
     ] = None,
     buckets: Annotated[
-        str | None, typer.Option("--buckets", "--containers", "-b", help="Buckets to spread over.")
+        str | None, typer.Option("--buckets", "--containers", "-b", help="Number of buckets.")
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option("--iterations", "--loops", "-i", help="Repeat reads so often.")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Repeat all of it on fresh objects.")] = None,
-    blocks: Annotated[
         int | None,
         typer.Option(
-            help="Repeat all of it in interleaved blocks; without a number six, which can decide a "
-            "comparison."
+            "--iterations",
+            "--loops",
+            "-i",
+            help="Number of passes over the same objects, of reads.",
         ),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Repeat everything on fresh objects.")] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(help="Repeat everything in interleaved blocks; --blocks alone means 6."),
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="Open load: requests a second, which do not wait for answers."),
+        typer.Option(help="Open load: requests per second, which do not wait for answers."),
     ] = None,
-    arrivals: Annotated[
-        str | None, typer.Option(help="Of an open load: poisson, constant.")
-    ] = None,
+    arrivals: Annotated[str | None, typer.Option(help="Open load: poisson or constant.")] = None,
     clients_max: Annotated[
-        int | None, typer.Option(help="Of an open load: most requests in flight.")
+        int | None, typer.Option(help="Open load: most requests in flight.")
     ] = None,
     rate_limit: Annotated[
-        str | None, typer.Option("--rate-limit", "--rps-limit", help="Closed load: not faster.")
+        str | None,
+        typer.Option("--rate-limit", "--rps-limit", help="Closed load: the highest rate."),
     ] = None,
     ramp_up: Annotated[
         str | None,
-        typer.Option("--ramp-up", "--warm-up", help="Load before measuring; 2s without -n and -d."),
+        typer.Option(
+            "--ramp-up", "--warm-up", help="Load before measuring; default 2s without -n and -d."
+        ),
     ] = None,
     ramp_down: Annotated[
         str | None, typer.Option("--ramp-down", "--cool-down", help="Load after measuring.")
@@ -119,7 +124,7 @@ def command(
     ] = None,
     block: Annotated[
         str | None,
-        typer.Option("--block", "--range", "-B", help="Length of a range, or a block."),
+        typer.Option("--block", "--range", "-B", help="Length of a range or block."),
     ] = None,
     range_count: Annotated[int | None, typer.Option(help="Ranges in one multi_range_get.")] = None,
     part_size: Annotated[
@@ -128,10 +133,12 @@ def command(
     part_concurrency: Annotated[
         int | None, typer.Option(help="Parts of one object in flight at once, per client.")
     ] = None,
-    keys: Annotated[str | None, typer.Option(help="sequential, uniform or zipf.")] = None,
+    keys: Annotated[
+        str | None, typer.Option(help="Order of objects: sequential, uniform or zipf.")
+    ] = None,
     theta: Annotated[float | None, typer.Option(help="Exponent of zipf.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="What bucket names begin with.")] = None,
-    object_prefix: Annotated[str | None, typer.Option(help="What keys begin with.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Prefix of bucket names.")] = None,
+    object_prefix: Annotated[str | None, typer.Option(help="Prefix of keys.")] = None,
     encrypt: Annotated[
         str | None,
         typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc."),
@@ -139,16 +146,18 @@ def command(
     encrypt_paths: Annotated[
         str | None, typer.Option(help="Encrypt keys of objects on the client: aes-256-siv.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(help="How long one request may take.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="Most time for one request.")] = None,
     no_keepalive: Annotated[
         bool, typer.Option("--no-keepalive", help="One connection for each request.")
     ] = False,
-    on_error: Annotated[str | None, typer.Option(help="continue or stop.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    on_error: Annotated[
+        str | None, typer.Option(help="After a failed request: continue or stop.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.")] = None,
     hosts: Annotated[
         str | None,
         typer.Option(
-            help="Hosts to log in to by ssh, which make the load together; -t is of each.",
+            help="Hosts that make the load together, by ssh; -t is per host.",
             metavar="HOST,HOST,...",
         ),
     ] = None,
@@ -161,17 +170,17 @@ def command(
         typer.Option("--set", help="A campaign key, as in a file.", metavar="KEY=VALUE"),
     ] = None,
     log_requests: Annotated[
-        bool, typer.Option("--log-requests", "--full", help="Keep every request in a log.")
+        bool, typer.Option("--log-requests", "--full", help="Log every request.")
     ] = False,
     keep_data: Annotated[
-        bool, typer.Option("--keep-data", "--noclear", help="Leave the objects behind.")
+        bool, typer.Option("--keep-data", "--noclear", help="Do not delete the objects.")
     ] = False,
     allow_foreign: Annotated[
-        bool, typer.Option("--allow-foreign", help="Write to buckets loadstone did not make.")
+        bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
     ] = False,
     reuse: Annotated[
         str | None,
-        typer.Option(help="Read what this run kept: its folder or identity.", metavar="RUN"),
+        typer.Option(help="Read the objects that this run kept: its folder or id.", metavar="RUN"),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
@@ -182,10 +191,10 @@ def command(
     conditions: FailIf = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="No progress: only what went wrong, and the report."),
+        typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
+        bool, typer.Option("--dry-run", help="Show the plan and its cost, and do nothing.")
     ] = False,
     trials: Annotated[
         bool, typer.Option("--trials", help="With --dry-run: list each trial.")

@@ -1,13 +1,12 @@
 """Measure the load generator's own ceiling on this host, against targets that do nothing.
 
-Drivers are null, s3, swift, file and block; all of them without a name. s3 and swift talk to a
-server on loopback that stores nothing, in a process of its own: it shares this host's processors,
-so what a request costs the client is kept beside the rate. file and block work in memory
-(/dev/shm).
+Drivers are null, s3, swift, file and block; default: all. s3 and swift use a server on loopback
+that stores nothing. It shares this host's CPU, so the client's CPU time per request is kept beside
+the rate. file and block work in memory (/dev/shm).
 
-The result is kept for this host and this build, and copied into every later run: reports then say
-how near to its own ceiling the load generator was, and print rates from 80 % of it on as "≥". Leave
-the host alone meanwhile. Ctrl-C keeps what has been measured.
+The result is kept for this host and this build, and copied into every later run. Reports then say
+how close to its own ceiling the load generator was, and print rates from 80 % of it on as "≥". Do
+not use the host for anything else meanwhile. Ctrl-C keeps the loads that were measured.
 
 \b
 Examples:
@@ -52,7 +51,7 @@ DURATION_NS_MIN = 100_000_000
 
 def command(
     drivers: Annotated[
-        list[str] | None, typer.Argument(help="Which drivers; all without it.", metavar="DRIVER")
+        list[str] | None, typer.Argument(help="Drivers; default: all.", metavar="DRIVER")
     ] = None,
     sizes: Annotated[str, typer.Option("--sizes", "--size", "-s", help="Sizes of objects.")] = (
         "4KiB,1MiB"
@@ -61,10 +60,15 @@ def command(
         "1,16,250"
     ),
     operations: Annotated[
-        str | None, typer.Option(help="put, get, head, delete, read, write; the usual without it.")
+        str | None,
+        typer.Option(
+            help="Operations: put, get, head, delete, read, write; default: those of the driver."
+        ),
     ] = None,
-    duration: Annotated[str, typer.Option("--duration", "-d", help="Of each load.")] = "1s",
-    warm_up: Annotated[str, typer.Option(help="Before each load.")] = "200ms",
+    duration: Annotated[
+        str, typer.Option("--duration", "-d", help="Measured time of each load.")
+    ] = "1s",
+    warm_up: Annotated[str, typer.Option(help="Warm-up of each load.")] = "200ms",
     verify: Annotated[str, typer.Option(help="Share of reads whose bytes are checked.")] = "100%",
     no_keepalive: Annotated[
         bool, typer.Option("--no-keepalive", help="One connection for each request.")
@@ -74,10 +78,11 @@ def command(
         typer.Option("--target-set", help="A setting of the drivers.", metavar="KEY=VALUE"),
     ] = None,
     directory: Annotated[
-        Path, typer.Option(help="Memory that looks like a directory, for file and block.")
+        Path, typer.Option(help="A directory in memory, for file and block.")
     ] = Path("/dev/shm"),
     show: Annotated[
-        bool, typer.Option("--show", help="Measure nothing; show what is kept of this host.")
+        bool,
+        typer.Option("--show", help="Show the kept calibration of this host; measure nothing."),
     ] = False,
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
 ) -> int:

@@ -1,9 +1,10 @@
-"""Remove what a run left on its targets: after Ctrl-C, a kill, a failed clean-up or --keep-data.
+"""Remove the data that a run left on its targets: after Ctrl-C, a kill, a failed clean-up or
+--keep-data.
 
-Only what that run made is deleted: its own objects, in buckets and directories that carry its mark,
-and those buckets once nothing else is in them. It lists them first, and asks. The run folder stays;
-a run whose data is gone cannot be resumed. The exit code is 0 when nothing is left, 5 when
-something is, and 1 when a target could not be reached.
+It deletes only objects of that run, in buckets and directories with its mark, and those buckets
+once they are empty. It lists them first, and asks. The run folder stays. A run whose data is gone
+cannot be resumed. Exit codes: 0, nothing is left; 5, something is left; 1, a target could not be
+reached.
 
 \b
 Examples:
@@ -54,15 +55,16 @@ def command(
         bool,
         typer.Option(
             "--versions",
-            help="Also all versions and delete markers of what the run wrote, where a bucket keeps "
-            "them.",
+            help="Also delete all versions and delete markers of the run's objects, in versioned "
+            "buckets.",
         ),
     ] = False,
     allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run what gives a profile's keys, unasked.")
+        bool,
+        typer.Option("--allow-commands", help="Run a profile's credential_process without asking."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be deleted.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and do nothing.")
     ] = False,
 ) -> int:
     from loadstone.execution.cleaning import unknown, what_is_left

@@ -1,8 +1,8 @@
 """Measure the embedded store, end to end: two rounds of put, get (three times) and delete of 4 KiB
-objects in containers, by the S3 API, by the Swift API with Keystone, and in a directory.
+objects, by the S3 API, by the Swift API with Keystone, and in a directory.
 
-It starts the store on loopback, runs the campaign, writes report.html and prints the answer. What
-it measures is this machine, which serves and asks at once: an example, not a result.
+It starts the store on loopback, runs the campaign, writes report.html and prints the results.
+Client and store share this machine, so the numbers are an example, not a result.
 
 \b
 Examples:
@@ -67,7 +67,7 @@ def command(
     blocks: Annotated[
         int | None,
         typer.Option(
-            help="Interleaved blocks in the place of two rounds; six can decide which is faster.",
+            help="Interleaved blocks instead of two rounds; six can decide which is faster.",
             min=1,
         ),
     ] = None,

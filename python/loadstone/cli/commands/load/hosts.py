@@ -1,10 +1,10 @@
-"""Say whether a campaign's client hosts can make its load, without making any.
+"""Check whether a campaign's client hosts can make its load, without making any.
 
-Each host's agent is launched, joins, tells what the host has, reads from each target, and leaves
-again: a target that a host does not reach, or that refuses its credentials or its clock, is named,
-and so is a host that may not have as many connections as its load takes. Nothing is written to a
-target. The clock is the host's less this machine's; the truth lies within the bound of it, half of
-the fastest round trip. The exit code is 1 where a host cannot make the load.
+Each host's agent is launched, joins, describes the host, reads from each target, and leaves again.
+Hosts are named that cannot reach a target, whose credentials or clock a target refuses, or that may
+not open as many connections as their load needs. Nothing is written to a target. The clock is the
+host's minus this machine's, with its bound: half of the fastest round trip. The exit code is 1 if a
+host cannot make the load.
 
 \b
 Examples:
@@ -44,17 +44,17 @@ NAME_MIN = 8
 
 
 def command(
-    action: Annotated[str, typer.Argument(help="check.", metavar="check")],
+    action: Annotated[str, typer.Argument(help="The action: check.", metavar="check")],
     campaign_file: Annotated[
         Path, typer.Argument(help="The campaign, which names its hosts.", metavar="CAMPAIGN")
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
+        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
     ] = None,
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
     full: Annotated[
-        bool, typer.Option("--full", help="All that hosts told, on lines as long as that takes.")
+        bool, typer.Option("--full", help="All facts about the hosts, on long lines.")
     ] = False,
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")

@@ -1,11 +1,11 @@
 """Describe and probe the machines that a campaign names under "nodes".
 
-Each is reached by the system's own ssh, or is this machine. Hardware, system, disks and versions
-are only read. What a node names under "probes" is measured as well: ping and iperf3 between nodes,
-fio on devices, which it only reads, and on mounts, in a directory that is removed again.
+A node is reached by the system's own ssh, or is this machine. Hardware, system, disks and versions
+are only read. The "probes" of a node are measured: ping and iperf3 between nodes; fio on devices,
+which it only reads; and fio on mounts, in a new directory that is removed again.
 
-A run does the same before its first trial, and keeps it; given a run's folder, what it kept is
-printed.
+A run does the same before its first trial and keeps the answers. Given a run's folder, this command
+prints them.
 
 \b
 Examples:
@@ -38,13 +38,13 @@ def command(
     ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a key: KEY=VALUE.", metavar="KEY=VALUE"),
+        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
     ] = None,
     form: Annotated[
         str, typer.Option("--format", "-f", help="terminal, markdown, csv or json.")
     ] = "terminal",
     with_probes: Annotated[
-        bool, typer.Option("--probes/--no-probes", help="Whether what nodes name is measured.")
+        bool, typer.Option("--probes/--no-probes", help="Measure the probes of the nodes.")
     ] = True,
 ) -> None:
     if form not in FORMATS:

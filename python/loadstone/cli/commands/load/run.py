@@ -1,9 +1,9 @@
 """Run a campaign file: every trial in order, with everything observed kept in a run folder.
 
-Ctrl-C stops within two seconds and leaves a readable run; --resume goes on with it. The exit code
-is 0 when all went well, 1 when requests failed (unless the campaign expects it), a target could not
-be used or no result came of it, 3 when --fail-if found something, 4 when a result is void, 5 when
-all went well and something of the run is left on a target, 130 after Ctrl-C.
+Ctrl-C stops within two seconds and leaves a readable run; --resume continues it. Exit codes: 0, all
+well; 1, requests failed (unless the campaign expects it), a target could not be used, or there is
+no result; 3, a --fail-if condition was met; 4, a result is void; 5, all well, but data of the run
+is left on a target; 130, Ctrl-C.
 
 \b
 Examples:
@@ -33,35 +33,35 @@ def command(
     campaign_file: Annotated[
         Path,
         typer.Argument(
-            help="The campaign, YAML; - reads it from standard input.", metavar="CAMPAIGN"
+            help="The campaign file (YAML); - reads standard input.", metavar="CAMPAIGN"
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "--out", "-o", help="Run folder; runs/<time>-<name> without it."),
+        typer.Option("--output", "--out", "-o", help="Run folder; default runs/<time>-<name>."),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
+        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
+        bool, typer.Option("--dry-run", help="Show the plan and its cost, and do nothing.")
     ] = False,
     trials: Annotated[
         bool, typer.Option("--trials", "--full", help="With --dry-run: list each trial.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     assume_rate: Annotated[
-        str | None, typer.Option(help="With --dry-run: requests a second to assume.")
+        str | None, typer.Option(help="With --dry-run: assumed requests per second.")
     ] = None,
     assume_bandwidth: Annotated[
-        str | None, typer.Option(help="With --dry-run: bandwidth to assume, as 1GiB (a second).")
+        str | None, typer.Option(help="With --dry-run: assumed bandwidth per second, such as 1GiB.")
     ] = None,
     allow_foreign: Annotated[
         list[str] | None,
-        typer.Option(help="Target whose unmarked buckets may be written to.", metavar="TARGET"),
+        typer.Option(
+            help="Target in whose existing buckets loadstone may write.", metavar="TARGET"
+        ),
     ] = None,
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
@@ -69,7 +69,7 @@ def command(
     conditions: FailIf = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="No progress: only what went wrong, and the report."),
+        typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
     ] = False,
 ) -> int:
     from loadstone import units

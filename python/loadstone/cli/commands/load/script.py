@@ -1,12 +1,12 @@
 """Make, show, check and convert scripts: tables of actions that depend on each other.
 
 \b
-  make GENERATOR        write a script by a generator, from settings and a seed
-  convert FORMAT FILE   make a script of what another program recorded
-  show FILE             say what a script holds
-  check FILE            find all mistakes of a script, each with row and column
+  make GENERATOR        generate a script from settings and a seed
+  convert FORMAT FILE   make a script from a trace of another program
+  show FILE             summarise a script
+  check FILE            list all mistakes of a script, with row and column
 
-A file is Parquet, or CSV where its name ends in .csv; its columns: docs/reference/script.md.
+A file is Parquet, or CSV if its name ends in .csv. Columns: docs/reference/script.md.
 
 \b
 Examples:
@@ -63,7 +63,7 @@ class Malformed(StrEnum):
 
 
 def command(
-    verb: Annotated[Verb, typer.Argument(help="What to do.", show_default=False)],
+    verb: Annotated[Verb, typer.Argument(help="The action.", show_default=False)],
     names: Annotated[
         list[str],
         typer.Argument(help="A generator; a format and its files; or a script.", metavar="NAME..."),
@@ -76,32 +76,32 @@ def command(
         list[str] | None,
         typer.Option("--set", help="make: one setting of the generator.", metavar="KEY=VALUE"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="make: all chance comes from it.")] = 1,
+    seed: Annotated[int, typer.Option(help="make: seed of all random choices.")] = 1,
     size: Annotated[
-        str | None, typer.Option(help="Size of objects where nothing else tells it.")
+        str | None, typer.Option(help="Size of objects, if it is not known otherwise.")
     ] = None,
     sessions_by: Annotated[
-        SessionsBy, typer.Option(help="convert: what a session keeps in order.")
+        SessionsBy,
+        typer.Option(help="convert: sessions keep the order of each key, or of each client."),
     ] = SessionsBy.KEY,
-    sessions: Annotated[
-        int, typer.Option(help="convert: sessions that keys are dealt to.", min=1)
-    ] = 64,
+    sessions: Annotated[int, typer.Option(help="convert: number of sessions.", min=1)] = 64,
     anonymise: Annotated[
         str | None,
         typer.Option(
-            help="convert: hash the steps of keys with this; equal keys stay equal.", metavar="SALT"
+            help="convert: hash the segments of keys with this salt; equal keys stay equal.",
+            metavar="SALT",
         ),
     ] = None,
     copies: Annotated[
-        int, typer.Option(help="convert: copies of a script's sequence, a session each.", min=1)
+        int, typer.Option(help="convert: copies of a script's sequence, one session each.", min=1)
     ] = 1,
     no_times: Annotated[
         bool, typer.Option("--no-times", help="convert: keep the order only, not the times.")
     ] = False,
     malformed: Annotated[
-        Malformed, typer.Option(help="convert: what to do with lines that cannot be read.")
+        Malformed, typer.Option(help="convert: refuse or skip lines that cannot be read.")
     ] = Malformed.REFUSE,
-    rows: Annotated[int, typer.Option(help="show: so many of its actions too.", min=0)] = 0,
+    rows: Annotated[int, typer.Option(help="show: also this many of its actions.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="show, check: print JSON.")] = False,
 ) -> int:
     match verb:

@@ -1,11 +1,11 @@
 """Serve the embedded object store: S3 and Swift over one account, in memory or in a directory.
 
-It listens on loopback unless told otherwise, and demands credentials: from LOADSTONE_ACCESS_KEY and
-LOADSTONE_SECRET_KEY for S3, from LOADSTONE_USER and LOADSTONE_PASSWORD for Swift.
+It listens on loopback by default, and requires credentials: LOADSTONE_ACCESS_KEY and
+LOADSTONE_SECRET_KEY for S3, LOADSTONE_USER and LOADSTONE_PASSWORD for Swift.
 
 With --null it stores nothing and checks no credentials: writes are dropped, and reads get bytes
-that do not verify. On another host it shows what the load generator and the network reach together:
-bench it with --verify 0 --keep-data, and give that run to: loadstone analyse RUN --null NULL_RUN
+that do not verify. Run on another host, it shows the ceiling of load generator and network
+together: bench it with --verify 0 --keep-data, then: loadstone analyse RUN --null NULL_RUN
 
 \b
 Examples:
@@ -40,15 +40,17 @@ def command(
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,
     bind: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     data: Annotated[
-        Path | None, typer.Option(help="Directory that keeps the objects; memory without it.")
+        Path | None, typer.Option(help="Directory for the objects; default: memory.")
     ] = None,
-    memory: Annotated[str, typer.Option(help="Most memory that objects may take.")] = "4GiB",
-    region: Annotated[str, typer.Option(help="Region the store says it is in.")] = "us-east-1",
+    memory: Annotated[str, typer.Option(help="Most memory for objects.")] = "4GiB",
+    region: Annotated[str, typer.Option(help="Region of the store.")] = "us-east-1",
     token_life: Annotated[str, typer.Option(help="Life of a Swift token.")] = "1h",
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores without it.")] = None,
-    null: Annotated[bool, typer.Option("--null", help="Store nothing, answer at once.")] = False,
+    threads: Annotated[int | None, typer.Option(help="Threads; default: one per core.")] = None,
+    null: Annotated[
+        bool, typer.Option("--null", help="Store nothing, and answer at once.")
+    ] = False,
     object_size: Annotated[
-        str | None, typer.Option(help="With --null: what every read gets; 4KiB without it.")
+        str | None, typer.Option(help="With --null: size of every object; default 4KiB.")
     ] = None,
 ) -> None:
     from loadstone import _loadgen

@@ -1,7 +1,7 @@
-"""Judge what a run or a published report says: plausibility, mistakes, and what limited it.
+"""Judge the numbers of a run or a published report: plausibility, mistakes, and limits.
 
-Every finding comes from a general rule and carries its evidence. "inferred" marks what rests on an
-assumption that is not stated; "chance" is how often accident alone would show the same pattern.
+Every finding comes from a general rule, and has its evidence. "inferred" marks a finding that rests
+on an unstated assumption. "chance" is the probability that the pattern arises by chance alone.
 
 \b
 Examples:
@@ -38,14 +38,16 @@ def command(
     ],
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
     mistakes: Annotated[
-        bool, typer.Option(help="Show the list of common mistakes, X01 to X26, too.")
+        bool, typer.Option(help="Also show the list of common mistakes, X01 to X26.")
     ] = False,
     evidence: Annotated[bool, typer.Option(help="Show the numbers behind each finding.")] = False,
     network: Annotated[
-        Path | None, typer.Option(help="iperf3 --json of the path to the target: its ceiling.")
+        Path | None,
+        typer.Option(help="Output of iperf3 --json for the path to the target, as its ceiling."),
     ] = None,
     null: Annotated[
-        str | None, typer.Option(help="A run of the same loads on a null target: our own ceiling.")
+        str | None,
+        typer.Option(help="A run of the same loads on a null target, as the client's ceiling."),
     ] = None,
 ) -> None:
     if form not in ("terminal", "json"):

@@ -1,15 +1,14 @@
-"""Say how much faster B is than A, with an interval, case by case and together.
+"""Compare B with A: how much faster, with a confidence interval, case by case and together.
 
-The ratio is always B over A. One run by itself compares its targets, the first with each of the
-others, or with --factor the values of a parameter that it swept: "none", or else the least, with
-each of the others. RUN@TARGET names one target of a run; published:NAME is a published report, and
-FORMAT:FILE a file of another tool.
+The ratio is always B over A. A single run compares its targets, the first with each of the others;
+with --factor, it compares the values of a swept parameter: "none", or else the lowest, with each of
+the others. RUN@TARGET is one target of a run, published:NAME a published report, and FORMAT:FILE a
+file of another tool.
 
-Only what is the same may stand in one ratio: arms that differ in anything but their target are
-refused, and the fields are named. --factor names the one that is compared.
+A ratio compares runs that differ only in their target. If anything else differs, the ratio is
+refused, and the fields are named. --factor names the field that is compared.
 
-The exit code is 0 when a case has a ratio, 4 when all cases are void, and 1 when the comparison is
-refused or fails.
+Exit codes: 0, a case has a ratio; 4, all cases are void; 1, the comparison is refused or fails.
 
 \b
 Examples:
@@ -60,7 +59,7 @@ def command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A file; its ending names the format: .html, .json."),
+        typer.Option("--output", "-o", help="File; its ending gives the format: .html, .json."),
     ] = None,
     metric: Annotated[
         str | None,
@@ -72,26 +71,25 @@ def command(
     factor: Annotated[
         list[str] | None,
         typer.Option(
-            help="What is compared, and so may differ: threads, size, workload, verify, loadstone"
-            " and the like. Can be repeated."
+            help="The factor that is compared, and so may differ: threads, size, workload, verify,"
+            " loadstone and the like; repeatable."
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Of a side that has such cases, only these: nodes=5, operation=upload."
-            " Can be repeated.",
+            help="Only these cases of a side that has them: nodes=5, operation=upload. Repeatable.",
         ),
     ] = None,
     insist: Annotated[
-        bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
+        bool, typer.Option(help="Compare runs that are not comparable; labelled NONCOMPARABLE.")
     ] = False,
     overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
     full: Annotated[
         bool,
-        typer.Option("--full", help="Void cases too, and how each ratio is known."),
+        typer.Option("--full", help="Also void cases, and the method of each ratio."),
     ] = False,
 ) -> None:
     form = form or FORMATS.get(output.suffix.lower() if output is not None else "", "terminal")

@@ -1,11 +1,11 @@
-"""Follow one campaign through many runs: where did it get slower, and does the newest run fit?
+"""Compare many runs of one campaign: did it get slower, when, and does the newest run fit?
 
-Name run folders, or folders that hold them. For each case: its level now, the changes of level
-(E-Divisive; about ten runs are needed, three of them after the change) with everything else that
-changed at that run, and whether the newest run fits the level before it.
+Name run folders, or folders that contain them. For each case it shows the present level, the
+changes of level (E-Divisive; this needs about ten runs, three of them after the change) with
+everything else that changed at that run, and whether the newest run fits the level before it.
 
-For a nightly job, --check ends with exit code 3 when the newest run is worse, or when the level got
-worse within the --recent last runs.
+For a nightly job, --check exits with code 3 if the newest run is worse, or if the level got worse
+within the last --recent runs.
 
 \b
 Examples:
@@ -44,21 +44,19 @@ def command(
     folders: Annotated[
         list[Path], typer.Argument(help="Run folders, or folders that hold them.", metavar="DIR...")
     ],
-    campaign: Annotated[
-        str | None, typer.Option(help="Only runs of this campaign, where there are several.")
-    ] = None,
+    campaign: Annotated[str | None, typer.Option(help="Only runs of this campaign.")] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="requests_per_s, bytes_per_s, service_ns_p99 and the like; can be repeated."
+            help="requests_per_s, bytes_per_s, service_ns_p99 and the like; repeatable."
             " Default: requests_per_s, seconds of queries, and service_ns_p99."
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="End with exit code 3 when a case got worse.")
+        bool, typer.Option("--check", help="Exit with code 3 if a case got worse.")
     ] = False,
     recent: Annotated[
-        int, typer.Option(min=1, help="For --check: how many runs ago a change may have begun.")
+        int, typer.Option(min=1, help="For --check: changes within this many last runs count.")
     ] = 10,
     form: Annotated[
         str | None, typer.Option("--format", "-f", help="terminal, json, csv or html.")
@@ -66,7 +64,7 @@ def command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="A file; its ending names the format: .html, .json, .csv."
+            "--output", "-o", help="File; its ending gives the format: .html, .json, .csv."
         ),
     ] = None,
     overwrite: Overwrite = False,

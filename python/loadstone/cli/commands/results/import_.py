@@ -1,11 +1,11 @@
-"""Read what another tool wrote, into a run folder that every other command understands.
+"""Convert another tool's output into a run folder, for all other commands.
 
-Files whose times overlap are parts of one load, and one trial. Where files hold no times,
---together says so; otherwise they are repetitions. What a file does not say is not stated in the
-run either. To compare or analyse a file without keeping a folder, name it as FORMAT:FILE.
+Files whose times overlap are parts of one load, and one trial. For files without times, --together
+says so; otherwise they are repetitions. Values that a file does not state are not stated in the run
+either. To compare or analyse a file without keeping a folder, name it as FORMAT:FILE.
 
-Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. Of those two,
-NAME=FILE says what a file stands for: the client of a Datasafe log, the system of a TPC-H log.
+Tools that record neither requests nor seconds (datasafe, tpch) give their tables instead. For these
+two, NAME=FILE names the client of a Datasafe log, or the system of a TPC-H log.
 
 \b
 Examples:
@@ -30,23 +30,23 @@ from loadstone.errors import InputError
 
 def command(
     form: Annotated[str, typer.Argument(help="The tool's name.", metavar="FORMAT")],
-    files: Annotated[list[Path], typer.Argument(help="What it wrote.", metavar="FILE...")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The run folder to make.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="What to call the target.")] = None,
+    files: Annotated[list[Path], typer.Argument(help="The tool's output.", metavar="FILE...")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder.")] = None,
+    target: Annotated[str | None, typer.Option(help="Name of the target.")] = None,
     operation: Annotated[
-        str | None, typer.Option(help="The operation, where the file does not say it.")
+        str | None, typer.Option(help="The operation, if the file does not state it.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(help="The size of an object, where the file does not say it.")
+        str | None, typer.Option(help="The object size, if the file does not state it.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Requests in flight, where the file does not say it.")
+        int | None, typer.Option(help="Requests in flight, if the file does not state them.")
     ] = None,
     together: Annotated[
         bool,
-        typer.Option("--together", help="The files are parts of one load, made at the same time."),
+        typer.Option(
+            "--together", help="The files are parts of one load, measured at the same time."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print tables as JSON.")] = False,
 ) -> None:

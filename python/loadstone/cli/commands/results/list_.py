@@ -31,9 +31,9 @@ class Kind(StrEnum):
 
 
 def command(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    kind: Annotated[Kind, typer.Argument(help="The kind of thing to list.")],
     name: Annotated[
-        str | None, typer.Argument(help="One driver, to see its settings; of runs, their folder.")
+        str | None, typer.Argument(help="A driver, to list its settings; for runs, their folder.")
     ] = None,
 ) -> None:
     if kind is Kind.DRIVERS and name is not None:

@@ -1,7 +1,7 @@
-"""List the published reports that loadstone carries, or show what one of them says.
+"""List the published reports that loadstone contains, or show one of them.
 
-A published report stands wherever a run does: loadstone report published:cern prints its own
-tables, loadstone analyse published:cern what its numbers betray.
+A published report can be used in place of a run: loadstone report published:cern prints its tables,
+loadstone analyse published:cern judges its numbers.
 
 \b
 Examples:

@@ -1,10 +1,10 @@
-"""Render what a run measured, from its folder alone.
+"""Make a report of a run, from its folder alone.
 
-Runs of one campaign that were made on several clients come as one report, with the client as a
-parameter; NAME=RUN says what to call a client, which is its host's name otherwise.
-published:NAME is a published report; datasafe:FILE and tpch:FILE are logs of other tools that hold
-no requests. All of them also come as markdown, json, html, svg and png. With --fail-if the exit
-code is 3 when a case did what must not be, and 1 when that cannot be decided.
+Several runs of one campaign from different clients become one report, with the client as a
+parameter. NAME=RUN names a client; the default is its host's name. published:NAME is a published
+report. datasafe:FILE and tpch:FILE are logs of other tools without single requests. All of these
+are also available as markdown, json, html, svg and png. With --fail-if the exit code is 3 if a case
+meets a condition, and 1 if that cannot be decided.
 
 \b
 Examples:
@@ -47,7 +47,7 @@ def command(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", help="See: loadstone list reports; without it the ending of -o tells."
+            "--format", "-f", help="See: loadstone list reports; default: by the ending of -o."
         ),
     ] = None,
     output: Annotated[
@@ -62,14 +62,14 @@ def command(
     ] = None,
     spread: Annotated[
         Literal["seconds", "trials"],
-        typer.Option(help="What stands behind a ±: seconds or trials."),
+        typer.Option(help="The meaning of ±: over seconds or trials."),
     ] = "seconds",
     decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
     megabyte: Annotated[
-        Literal["MB", "MiB"], typer.Option(help="What MB/Sec counts: MB or MiB.")
+        Literal["MB", "MiB"], typer.Option(help="Unit of MB/Sec: MB or MiB.")
     ] = "MB",
     full: Annotated[
-        bool, typer.Option("--full", help="On a terminal: everything, not one screen.")
+        bool, typer.Option("--full", help="On a terminal: everything instead of one screen.")
     ] = False,
     conditions: FailIf = None,
 ) -> None:

@@ -1,8 +1,8 @@
-"""Show the runs of a folder in a browser: reports, comparisons, and a run live while it goes on.
+"""Show the runs of a folder in a browser: reports, comparisons, and running runs live.
 
-The page is served on 127.0.0.1 alone, at an address that holds a token: only those who have it
-see anything. It reads run folders and writes nothing. A running run is read from its folder, so
-that the load is not disturbed; Ctrl-C ends the page, and never a run.
+The page is served on 127.0.0.1 only, at an address with a secret token. It reads run folders and
+writes nothing. A running run is read from its folder, so the load is not disturbed. Ctrl-C ends the
+page, never a run.
 
 From another host: ssh -L 8080:127.0.0.1:8080 HOST, and --port 8080 there.
 
@@ -25,7 +25,7 @@ from loadstone.errors import InputError, LoadstoneError
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(help="The folder that run folders lie in, or one run.", metavar="[DIR]"),
+        typer.Argument(help="A folder of run folders, or one run.", metavar="[DIR]"),
     ] = Path("runs"),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on loopback; 0 takes a free one.")
