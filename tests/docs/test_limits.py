@@ -11,7 +11,7 @@ from loadstone.campaign.planning import beyond
 from loadstone.campaign.reading import source
 from loadstone.formats import reading
 from loadstone.results import layout, record
-from loadstone.results.files import line_log, streams, tables
+from loadstone.results.files import line_log, tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-folder.md"
 
@@ -43,7 +43,7 @@ def test_the_page_names_the_limits_of_the_code() -> None:
     pairs, readings = record.PAIRS_MAX, record.READINGS_MAX
     assert re.findall(r"[\d,]*\d", rows_of_a_second) == [f"{pairs:,}", f"{readings:,}"]
     batch = found.pop("a batch of a stream")
-    assert batch.startswith(f"{size(streams.BATCH_BYTES_MAX)},")
+    assert batch.startswith(f"{size(tables.BATCH_BYTES_MAX)},")
     assert found.pop("another tool's file for `loadstone import`") == size(reading.BYTES_MAX)
     mix = found.pop("objects that one mix puts beyond its dataset")
     assert mix == f"2^{math.log2(beyond.BEYOND_MAX):g}"

@@ -23,8 +23,7 @@ from cryptography.x509.oid import NameOID
 from loadstone._loadgen import Table
 from loadstone.errors import HostError
 from loadstone.hosts import agent, facts, messages
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.certificates import Authority
+from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, parse_invitation
 from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import MESSAGE_BYTES_MAX, MessageStream, pack, unpack

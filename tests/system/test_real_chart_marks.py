@@ -13,9 +13,9 @@ from loadstone.analysis import analyse
 from loadstone.analysis.numbers import judge
 from loadstone.cli.account_reports import print_accounts
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts.account_rows import account_data
-from loadstone.report.charts.headless import run_script
 from loadstone.report.formats.html import drawn_of_run
+from loadstone.report.formats.images import run_script
+from loadstone.report.pages.account_rows import account_data
 from loadstone.results.store import read_run
 from tests.system.browser import MISSING, Browser, open_browser
 from tests.unit.synthetic_run import write_rounds, write_sweep

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.engines.process.mounts import server_of
-from loadstone.engines.process.traffic import Route, received_by
+from loadstone.engines.process.traffic import Route, received_by, server_of
 from tests.system.servers import ceph
 
 pytestmark = pytest.mark.real

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.node import Node
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs import nodes, reaching
+from loadstone.execution.programs import node_probes, program
 from tests.system.servers.processes import free_ports
 
 pytestmark = pytest.mark.real
@@ -59,9 +59,9 @@ def with_keys(monkeypatch: pytest.MonkeyPatch, folder: Path, *, known: bool) -> 
     hosts.write_text(f"* {text}" if known else "")
     own = (
         "ssh", "-F", "none", "-i", str(folder / "user"), "-oIdentitiesOnly=yes",
-        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *reaching.SSH[1:],
+        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *program.SSH[1:],
     )  # fmt: skip
-    monkeypatch.setattr(reaching, "SSH", own)
+    monkeypatch.setattr(program, "SSH", own)
 
 
 def test_a_node_behind_ssh_says_what_this_machine_says(
@@ -72,7 +72,7 @@ def test_a_node_behind_ssh_says_what_this_machine_says(
         "here": Node(roles=("osd",)),
         "there": Node(host="127.0.0.1", port=sshd, user="root", roles=("osd",)),
     }
-    found = nodes.survey(asked, Interrupt())
+    found = node_probes.survey(asked, Interrupt())
     alike = ("kernel", "machine", "name", "system", "cpu", "memory_bytes", "disks", "packages")
     assert {key: found["there"].get(key) for key in alike} == {
         key: found["here"].get(key) for key in alike
@@ -85,7 +85,7 @@ def test_a_host_that_is_not_known_is_not_trusted(
 ) -> None:
     with_keys(monkeypatch, tmp_path, known=False)
     asked = {"there": Node(host="127.0.0.1", port=sshd, user="root")}
-    failed = nodes.survey(asked, Interrupt())["there"]["failed"]
+    failed = node_probes.survey(asked, Interrupt())["there"]["failed"]
     assert "Host key verification failed" in failed  # others' words
 
 
@@ -95,4 +95,4 @@ def test_a_key_that_is_refused_is_said(
     with_keys(monkeypatch, tmp_path, known=True)
     (tmp_path / "user.pub").write_text("")
     asked = {"there": Node(host="127.0.0.1", port=sshd, user="root")}
-    assert "Permission denied" in nodes.survey(asked, Interrupt())["there"]["failed"]
+    assert "Permission denied" in node_probes.survey(asked, Interrupt())["there"]["failed"]

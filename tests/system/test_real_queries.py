@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.engines.clickhouse_server import connect
-from loadstone.engines.settings import ServerAccess
+from loadstone.engines.engine import ServerAccess
 from loadstone.execution.cleaning import what_is_left
 from tests.system import campaigns
 from tests.system.command import TOLD_AS_JSON, assert_untold, loadstone

@@ -25,7 +25,7 @@ READS = """
 import json, mmap, os, random, sys, time
 from dataclasses import asdict
 from pathlib import Path
-from loadstone.engines.process import session
+from loadstone.engines.process import worker
 from loadstone.execution.host.memory_group import limited
 file, limit = Path(sys.argv[1]), int(sys.argv[2])
 descriptor = os.open(file, os.O_RDONLY)
@@ -38,11 +38,11 @@ with limited(limit, f"memory-{os.getpid()}", file.parent / "run"):
         for at in order:
             pages[at]
         random.Random(1).shuffle(order)
-        before, started = session.begin(None), time.monotonic_ns()
+        before, started = worker.begin(None), time.monotonic_ns()
         for _ in range(2):
             for at in order:
                 pages[at]
-        told = session.end(before, None)
+        told = worker.end(before, None)
 print(json.dumps({**asdict(told), "time_ns": time.monotonic_ns() - started}))
 """
 

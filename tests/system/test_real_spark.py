@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.engines import spark_setup
+from loadstone.engines import spark_engine
 from tests.system import campaigns
 from tests.system.command import assert_untold, loadstone
 from tests.system.servers.install import SPARK_JARS
@@ -105,7 +105,7 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
 def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
     """The cluster is one of this host, which only the secret of `conf` lets in."""
     (tmp_path / "cluster").mkdir()
-    cluster = spark_setup.Cluster(tmp_path / "cluster", 2, 1 << 30)
+    cluster = spark_engine.Cluster(tmp_path / "cluster", 2, 1 << 30)
     try:
         own = {name: value for name, value in cluster.settings.items() if "secret" not in name}
         lines = ", ".join(f"{name}: {value}" for name, value in own.items())

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import headline_of
-from loadstone.analysis.answers.of_scripts import answer_of_scripts
 from loadstone.analysis.cells.actions import OUT_OF_LINE
 from loadstone.report import REPORTS, Options
 from loadstone.results.store import read_run

@@ -9,9 +9,9 @@ from loadstone import published
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.numbers import judge
-from loadstone.report.charts.account_rows import account_data
-from loadstone.report.charts.headless import WIDTH, run_script, theme
 from loadstone.report.formats.html import drawn_of_run
+from loadstone.report.formats.images import WIDTH, run_script, theme
+from loadstone.report.pages.account_rows import account_data
 from loadstone.results.record import Run
 
 _SCRIPT = """

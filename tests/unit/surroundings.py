@@ -5,9 +5,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from loadstone.campaign.begun_run.resume import resume as resume_plan
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.resume import resume as resume_plan
 from loadstone.execution import runner
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.store import RunWriter

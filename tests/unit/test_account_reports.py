@@ -9,7 +9,7 @@ from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
-from loadstone.published.tables.actions import ActionLog, ActionStatistics, statistics_log
+from loadstone.published.tables.layouts import ActionLog, ActionStatistics, statistics_log
 from loadstone.report.formats.account_page import FINDINGS_TITLE
 from tests.unit.drawn_charts import charts_of_account
 

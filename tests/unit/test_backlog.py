@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.analysis.instrument.backlog import is_by_answers
+from loadstone.analysis.measured.part import is_by_answers
 from loadstone.analysis.measured.rows import Rows
 from loadstone.results.record import INTERVAL_SCHEMA
 

@@ -9,7 +9,7 @@ import pytest
 from loadstone._loadgen import Schema, TooLargeError
 from loadstone.cli import main
 from loadstone.errors import ResultError
-from loadstone.results.files import streams, tables
+from loadstone.results.files import tables
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA, Record
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
@@ -110,9 +110,9 @@ def test_a_batch_of_a_compressed_stream_is_bounded(
     ):
         writer.write_batch(batch.slice(0, 10))
         writer.write_batch(batch)
-    assert [one.num_rows for one in streams.read_stream(path, is_packed=True)] == [10, 1 << 20]
-    monkeypatch.setattr(streams, "BATCH_BYTES_MAX", 1 << 22)
-    found = streams.read_stream(path, is_packed=True)
+    assert [one.num_rows for one in tables.read_stream(path, is_packed=True)] == [10, 1 << 20]
+    monkeypatch.setattr(tables, "BATCH_BYTES_MAX", 1 << 22)
+    found = tables.read_stream(path, is_packed=True)
     assert next(found).num_rows == 10
     with pytest.raises(ResultError, match="batch"):
         next(found)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.reading.environment import fill_settings
-from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.reading.parse import fill_settings, parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 

@@ -16,7 +16,8 @@ from loadstone.campaign.reading.mistakes import KeyMistake, translate
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import Dataset, read_size_law
 from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
-from loadstone.campaign.schema.phase import Load, Phase
+from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.phase import Phase
 from loadstone.errors import InputError
 from loadstone.published import LAYOUTS
 from tests.unit.campaign_mistakes import is_told, names

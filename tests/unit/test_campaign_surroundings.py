@@ -13,7 +13,7 @@ from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.errors import CampaignError, InputError, Mistake
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.campaign_mistakes import is_told

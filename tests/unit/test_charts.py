@@ -13,8 +13,8 @@ import pytest
 from loadstone import published
 from loadstone.analysis import analyse
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts.headless import run_script
 from loadstone.report.formats.html import drawn_of_run
+from loadstone.report.formats.images import run_script
 from loadstone.results.store import read_run
 from tests.unit.drawn_charts import DrawnChart, charts_of, charts_of_account, charts_of_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep

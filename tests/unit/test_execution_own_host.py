@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from loadstone.execution.host import own_host
-from loadstone.execution.host.own_host import is_on_own_host
+from loadstone.execution import executor
+from loadstone.execution.executor import is_on_own_host
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_a_name_counts_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_any_address_can_be_bound_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_host, "_lets_anything_bind", lambda: True)
+    monkeypatch.setattr(executor, "_lets_anything_bind", lambda: True)
     assert is_on_own_host("s3", {"endpoints": ["http://127.0.0.1:9000"]}) is None

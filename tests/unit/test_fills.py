@@ -13,12 +13,12 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.analysis.measured.fill import describe_fill
-from loadstone.campaign.begun_run.remains import remains
-from loadstone.campaign.begun_run.resume import resume
-from loadstone.campaign.planning.objects.filling import StoreSize
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.schema.fill import FillLevel
+from loadstone.campaign.remains import remains
+from loadstone.campaign.resume import resume
+from loadstone.campaign.schema.dataset import FillLevel
 from loadstone.cli import main
 from loadstone.errors import CampaignError, InputError
 from loadstone.execution.interrupt import Interrupt

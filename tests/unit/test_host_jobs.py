@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError, InputError
 from loadstone.hosts.launchers.jobs import HTCondor, Slurm
 

@@ -17,18 +17,17 @@ from loadstone.analysis.rules.of_trials import RULES
 from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.schema.systems.hosts import SshName
+from loadstone.campaign.schema.hosts import SshName
 from loadstone.documents.summary import Live
 from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock, Exchange, estimate
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Carrier, Heard
-from loadstone.hosts.contact import Contact, contact_document
+from loadstone.hosts.contact import Contact, contact_document, refusal
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
-from loadstone.hosts.refusal import refusal
 from loadstone.results.record import Record
 from loadstone.steady_clock import SteadyClock
 

@@ -12,8 +12,7 @@ import pytest
 from loadstone.errors import InputError
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection import carrier
-from loadstone.hosts.connection.carrier import Carrier
-from loadstone.hosts.connection.certificates import Authority
+from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.documents.summary import Live
 from loadstone.errors import HostError
 from loadstone.hosts import facts, messages

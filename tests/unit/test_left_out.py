@@ -16,7 +16,7 @@ from loadstone.analysis.accounts.comparison import Comparison, compare
 from loadstone.analysis.accounts.in_turns import pairs_in_turns
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of
-from loadstone.analysis.judgements.left_out import spoiled_trials, without_spoiled
+from loadstone.analysis.judgements.judgement import spoiled_trials, without_spoiled
 from loadstone.analysis.measured.part import Mix, Part, WindowWork
 from loadstone.analysis.rules import RULES
 from loadstone.analysis.statistics.ratios import paired_ratio

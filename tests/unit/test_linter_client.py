@@ -8,10 +8,10 @@ from loadstone._loadgen import Table
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.standing import may_be_compared
-from loadstone.analysis.judgements.store_findings import find_closed_connections
+from loadstone.analysis.judgements.trial_findings import find_closed_connections
 from loadstone.analysis.limits.observed import LoadPoint, Observed
 from loadstone.analysis.limits.verdict import decide
-from loadstone.analysis.measured.samples import read_samples
+from loadstone.analysis.measured.rows import read_samples
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import PROBE_SCHEMA, Record
 

@@ -20,7 +20,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.published.rules import judge
-from loadstone.published.rules.multiples import multiple_in
+from loadstone.published.rules.stated import multiple_in
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_linter import account, measurement, rules

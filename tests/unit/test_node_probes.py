@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.campaign.schema.systems.node import Node
-from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.campaign.schema.node import Node, NodeProbe
 from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
@@ -33,8 +32,7 @@ from loadstone.formats.node_probes import (
 from loadstone.report.formats.terminal import render_tables
 from loadstone.report.options import Options
 from loadstone.report.tables.node_probes import deployment, probe_tables
-from loadstone.results.layout import read_manifest
-from loadstone.results.node_outputs import OUTPUT_BYTES_MAX, NodeOutputs
+from loadstone.results.layout import OUTPUT_BYTES_MAX, NodeOutputs, read_manifest
 from tests.unit.test_survey import write_run
 
 PING = """\

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.planning.objects.bucket_names import Buckets
+from loadstone.campaign.planning.placement import Buckets
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError

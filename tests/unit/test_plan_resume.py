@@ -2,9 +2,9 @@
 
 import pytest
 
-from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.resume import resume
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 

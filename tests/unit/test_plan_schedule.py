@@ -5,11 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.schema.campaign import Schedule
-from loadstone.campaign.schema.schedule import starts, suites
+from loadstone.campaign.resume import resume
+from loadstone.campaign.schema.campaign import Schedule, starts, suites
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 NINE = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.begun_run.remains import remains
-from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY, STREAMS
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.remains import remains
+from loadstone.campaign.resume import resume
 from loadstone.campaign.schema.queries import QUERY_NAMES, Queries
-from loadstone.engines import ENGINES, entry_of, load_engine, settings_of, spark_setup
+from loadstone.engines import ENGINES, entry_of, load_engine, settings_of, spark_engine
 from loadstone.engines.answers import (
     answer_file,
     difference,
@@ -24,9 +24,8 @@ from loadstone.engines.answers import (
     plain_answer,
     read_answer_file,
 )
-from loadstone.engines.benchmark import TABLES, text_of
-from loadstone.engines.settings import SparkOptions
-from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
+from loadstone.engines.engine import SparkOptions
+from loadstone.engines.tables import TABLES, Mark, TableFile, is_ours, read_mark, text_of
 from loadstone.errors import CampaignError, InputError, TargetError
 from tests.unit.campaign_drivers import DRIVERS
 
@@ -193,7 +192,7 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "pyspark"
     (home / "jars").mkdir(parents=True)
     (home / "jars" / "hadoop-client-api-3.5.0.jar").touch()
-    monkeypatch.setattr(spark_setup, "spark_home", lambda: home)
+    monkeypatch.setattr(spark_engine, "spark_home", lambda: home)
     java(tmp_path, monkeypatch, "17.0.1")
     return tmp_path
 
@@ -207,11 +206,11 @@ def java(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
 
 
 def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spark_setup.check(SparkOptions(), reads_buckets=False)
+    spark_engine.check(SparkOptions(), reads_buckets=False)
 
     def refused(options: SparkOptions, *, buckets: bool = True) -> str:
         with pytest.raises(InputError) as caught:
-            spark_setup.check(options, reads_buckets=buckets)
+            spark_engine.check(options, reads_buckets=buckets)
         assert caught.value.hint
         return caught.value.message
 
@@ -222,12 +221,12 @@ def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) 
     (jars / "hadoop-aws-3.4.1.jar").touch()
     assert "hadoop-aws 3.4.1, allowed: 3.5.0" in refused(SparkOptions(jars=str(jars)))
     (jars / "hadoop-aws-3.5.0.jar").touch()
-    spark_setup.check(SparkOptions(jars=str(jars)), reads_buckets=True)
+    spark_engine.check(SparkOptions(jars=str(jars)), reads_buckets=True)
     package = "org.apache.hadoop:hadoop-aws:3.5.0"
-    spark_setup.check(SparkOptions(packages=[package]), reads_buckets=True)
+    spark_engine.check(SparkOptions(packages=[package]), reads_buckets=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        spark_setup.check(SparkOptions(master=url), reads_buckets=False)
+        spark_engine.check(SparkOptions(master=url), reads_buckets=False)
     assert url in refused(SparkOptions(master=url), buckets=False)
     java(spark, monkeypatch, "1.8.0_402")
     assert "is Java 8" in refused(SparkOptions(), buckets=False)
@@ -237,7 +236,7 @@ def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_settings_of_spark_are_read_by_their_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "conf"
-    spark_setup.write_properties(file, {"spark.a": "C:\\x", "spark.b": "one\ntwo"})
+    spark_engine.write_properties(file, {"spark.a": "C:\\x", "spark.b": "one\ntwo"})
     assert file.read_text() == "spark.a C:\\\\x\nspark.b one\\ntwo\n"
     assert file.stat().st_mode & 0o077 == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.engines.engine import Bucket, EngineUse, Tables
+from loadstone.engines.engine import Bucket, EngineUse, ServerAccess, SparkOptions, Tables
 from loadstone.engines.process.messages import (
     CLASS,
     EngineOpened,
@@ -22,7 +22,6 @@ from loadstone.engines.process.messages import (
     line_of,
     read_task,
 )
-from loadstone.engines.settings import ServerAccess, SparkOptions
 from loadstone.execution.queries import engine_process
 from loadstone.execution.queries.engine_process import (
     EngineError,

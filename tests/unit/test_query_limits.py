@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from loadstone.analysis.cells.queries import QueryTimes
-from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
-from loadstone.analysis.cells.query_limits import WAITS, QueryMemory
+from loadstone.analysis.cells.query_limits import WAITS, QueryBound, QueryMemory, bounds_of_targets
 from loadstone.results.record import Record, Run
 
 DISK = QueryBound(resource="storage", name="fio", bytes_per_s=400e6)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.begun_run.remains import is_removed, remains, unknown_drivers
 from loadstone.campaign.planning import beyond
+from loadstone.campaign.remains import is_removed, remains, unknown_drivers
 from loadstone.cli.commands.load.clean import account, left_behind
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import planned

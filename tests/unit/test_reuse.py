@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.begun_run.resume import left_as
-from loadstone.campaign.planning.objects.reuse import Kept, Reused
 from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.planning.reuse import Kept, Reused
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.resume import left_as
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import planned

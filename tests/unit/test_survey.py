@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.node import Node
 from loadstone.cli import main
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs import nodes as asking
-from loadstone.formats.parts import TEXT_MAX
+from loadstone.execution.programs import node_probes
+from loadstone.formats.reading import TEXT_MAX
 from loadstone.formats.survey import ENTRIES_MAX, READERS, read_survey
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial
@@ -181,7 +181,7 @@ def test_a_machine_cannot_fill_a_record_or_steer_a_terminal() -> None:
 
 
 def test_this_machine_describes_itself() -> None:
-    (facts,) = asking.survey({"here": Node(roles=("client",))}, Interrupt()).values()
+    (facts,) = node_probes.survey({"here": Node(roles=("client",))}, Interrupt()).values()
     assert facts["kernel"].startswith("Linux")
     assert facts["memory_bytes"] > 0
     assert facts["host"] is None
@@ -189,7 +189,7 @@ def test_this_machine_describes_itself() -> None:
 
 
 def test_the_program_is_plain_shell() -> None:
-    program = Path(asking.__file__).parent / "survey.sh"
+    program = Path(node_probes.__file__).parent / "survey.sh"
     subprocess.run(["sh", "-n", str(program)], check=True)
 
 

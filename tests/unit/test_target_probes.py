@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.analysis.judgements.labels import label_trial
 from loadstone.analysis.limits.target_state import find_states
-from loadstone.campaign.schema.systems.target_probe import PrometheusProbe
+from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.execution.events import TrialProgress
 from loadstone.probes import scraper
 from loadstone.probes.ceph import digest, is_moving

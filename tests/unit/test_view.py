@@ -12,10 +12,9 @@ from loadstone._loadgen import Schema
 from loadstone.cli import main
 from loadstone.results.files.tables import StreamWriter
 from loadstone.results.record import INTERVAL_SCHEMA
-from loadstone.view.live_run import LiveRun
+from loadstone.view.live_run import LiveRun, StreamFollower
 from loadstone.view.page_server import PageServer
 from loadstone.view.run_list import RunList
-from loadstone.view.stream_follower import StreamFollower
 from tests.unit.synthetic_run import Folder, trial
 from tests.unit.test_report_html import Page
 

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from loadstone.analysis import several
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.cells import timeline
 from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.cell import in_order
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
-from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
@@ -41,6 +40,10 @@ from loadstone.results.record import Run
 
 if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
+from collections.abc import Iterable
+
+from loadstone.analysis.judgements.finding import by_severity
+from loadstone.analysis.standards.linter import MistakeResult, Outcome
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
 
@@ -125,7 +128,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         trials=every("trials"),
         timelines=every("timelines"),
         resources=every("resources"),
-        findings=several.join_findings(
+        findings=join_findings(
             {own.client: one.findings for own, one in zip(run.members, members, strict=True)}
         ),
         searches=every("searches"),
@@ -139,8 +142,8 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         action_totals=every("action_totals"),
         targets=tuple(targets),
         replays=every("replays"),
-        exporters=several.join_exporters(one.exporters for one in members),
-        mistakes=several.join_mistakes(
+        exporters=join_exporters(one.exporters for one in members),
+        mistakes=join_mistakes(
             {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
         ),
     )
@@ -248,3 +251,59 @@ def _overhead_s(run: Run, facts: Mapping[str, TrialFacts]) -> dict[str, float]:
         overhead[record.id] = waiting_s + max(0.0, length_s - measured_ns / 1e9)
         waiting_s = 0.0
     return overhead
+
+
+WORST_FIRST: Sequence[Outcome] = ("fail", "not stated", "pass", "not applicable")
+
+
+# Each run is judged by itself, with its own client's calibration, probes and ceilings; its
+# results stand beside the others' under the parameter `client`. Clients ran at different times,
+# so nothing is pooled over them, and no difference between them is called significant.
+def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
+    """Return what was found, once where every client's run says the same."""
+    found: dict[tuple[str, str], dict[str, Finding]] = {}
+    for client, findings in of_clients.items():
+        for one in findings:
+            found.setdefault((one.rule, one.statement), {})[client] = one
+    joined = []
+    for (_, statement), by_client in found.items():
+        first = next(iter(by_client.values()))
+        cases = dict.fromkeys(case for one in by_client.values() for case in one.cases)
+        if len(by_client) < len(of_clients):
+            statement = f"{', '.join(by_client)}: {statement}"
+        joined.append(replace(first, statement=statement, cases=tuple(cases)))
+    return by_severity(joined)
+
+
+def join_mistakes(of_clients: Mapping[str, Sequence[MistakeResult]]) -> tuple[MistakeResult, ...]:
+    """Return each common mistake with its worst outcome, and which client's run that was."""
+    found: dict[str, dict[str, MistakeResult]] = {}
+    for client, results in of_clients.items():
+        for one in results:
+            found.setdefault(one.id, {})[client] = one
+    joined = []
+    for by_client in found.values():
+        client, worst = min(by_client.items(), key=lambda one: WORST_FIRST.index(one[1].outcome))
+        is_same = len({(one.outcome, one.evidence) for one in by_client.values()}) == 1
+        joined.append(worst if is_same else replace(worst, evidence=f"{client}: {worst.evidence}"))
+    return tuple(joined)
+
+
+def join_exporters(series: Iterable[ExporterSeries]) -> ExporterSeries:
+    """Return what exporters showed to every client; a metric's lines stand side by side."""
+    kept = list(series)
+    metrics: dict[tuple[str, str], list[int]] = {}
+    found = [metric for one in kept for metric in one.metrics]
+    for place, metric in enumerate(found):
+        metrics.setdefault((metric.probe, metric.metric), []).append(place)
+    return ExporterSeries(
+        metrics=tuple(
+            replace(
+                found[places[0]],
+                lines=tuple(line for place in places for line in found[place].lines),
+            )
+            for places in metrics.values()
+        ),
+        others=max((one.others for one in kept), default=0),
+        still=max((one.still for one in kept), default=0),
+    )

@@ -140,9 +140,8 @@ def _write_charts(
     found: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
 ) -> None:
     from loadstone.published.rules import judge
-    from loadstone.report.charts.account_rows import account_data
-    from loadstone.report.charts.headless import draw
-    from loadstone.report.charts.images import png_files, svg_files
+    from loadstone.report.formats.images import draw, png_files, svg_files
+    from loadstone.report.pages.account_rows import account_data
 
     if output is None:
         raise InputError(

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 from loadstone import units
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.node import Node
 from loadstone.cli import plain
 from loadstone.documents.node import NodeDocument, PathProbe, StorageProbe
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import node_paths, node_probes
-from loadstone.execution.programs.nodes import survey
-from loadstone.results.node_outputs import NodeOutputs
+from loadstone.execution.programs.node_probes import survey
+from loadstone.results.layout import NodeOutputs
 
 
 def describe(

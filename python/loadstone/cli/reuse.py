@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from loadstone.campaign.begun_run.remains import began
-from loadstone.campaign.begun_run.resume import left_as
 from loadstone.campaign.planning.lifecycle import Need, dataset_of, operations_of, place_of
-from loadstone.campaign.planning.objects.reuse import Kept, Reused
 from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.reuse import Kept, Reused
+from loadstone.campaign.remains import began
+from loadstone.campaign.resume import left_as
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import InputError, ResultError
 from loadstone.execution.cleaning import begun, what_is_left

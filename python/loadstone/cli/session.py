@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from loadstone.campaign.begun_run.changes import RECORDED, Change, changes
-from loadstone.campaign.begun_run.resume import resume as resume_plan
-from loadstone.campaign.planning.objects.filling import StoreSize
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.scripted import Scripts
+from loadstone.campaign.resume import RECORDED, Change, changes
+from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
@@ -33,8 +33,7 @@ from loadstone.execution.host.memory_group import MemoryGroup, limited
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.files import durable
-from loadstone.results.layout import MANIFEST, read_manifest
-from loadstone.results.node_outputs import NodeOutputs
+from loadstone.results.layout import MANIFEST, NodeOutputs, read_manifest
 from loadstone.results.record import Record
 from loadstone.results.store import damaged_logs, read_run
 from loadstone.results.writer import RunWriter, is_only_begun

@@ -2,8 +2,8 @@
 
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.case import cases_of
-from loadstone.campaign.planning.objects.filling import StoreSize
-from loadstone.campaign.planning.targets import targets_in_run
+from loadstone.campaign.planning.filling import StoreSize
+from loadstone.campaign.planning.trial import targets_in_run
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.store_sizes import read_size

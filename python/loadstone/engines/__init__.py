@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.engines.engine import Engine
-from loadstone.engines.settings import EngineSettings, ServerAccess, SparkOptions
+from loadstone.engines.engine import Engine, EngineSettings, ServerAccess, SparkOptions
 from loadstone.errors import InputError, shown
 
 

@@ -1,7 +1,7 @@
 """What every query engine can do."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Row = Sequence[Any]
@@ -107,3 +107,27 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """Where Spark runs, libraries for it, and settings of Spark's own."""
+
+    master: str | None = None
+    jars: str | None = None
+    packages: Sequence[str] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAccess:
+    """How a ClickHouse server is reached, and the storage policy that puts tables on a target."""
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    policy: str | None = None
+
+
+EngineSettings = SparkOptions | ServerAccess | None
+"""Most engines have none."""

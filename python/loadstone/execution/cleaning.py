@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from loadstone import _loadgen
-from loadstone.campaign.begun_run.remains import Remains, remains, unknown_drivers
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.campaign.remains import Remains, remains, unknown_drivers
 from loadstone.documents.summary import Summary
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.refusals import Raised, target_error
-from loadstone.execution.scripts import located
+from loadstone.execution.operations import Raised, located, target_error
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
 

@@ -1,23 +1,94 @@
 """What carries out the trials of one kind, and what every kind has in common."""
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
+from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.documents.summary import Live, Summary
+from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import TargetError
-from loadstone.execution.around_trial import AroundTrial
+from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.events import Event, HostNews, RequestRetried, TrialProgress
-from loadstone.execution.host.own_host import is_on_own_host
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.cluster import Clusters
+from loadstone.execution.programs.hooks import TimedHooks
+from loadstone.execution.programs.store_sizes import Stores
 from loadstone.probes import Collector
+from loadstone.probes.exporters import Exporters, Readings
 from loadstone.results.intents import note_intent, note_unmade, note_volume
 from loadstone.results.record import STOPPED, STOPPED_ON_LOSS
 from loadstone.results.writer import RunWriter, TrialWriter
+
+
+class AroundTrial:
+    """One trial's share of what surrounds the run; nothing here holds up the load."""
+
+    def __init__(
+        self,
+        document: TrialDocument,
+        timed: TimedHooks,
+        exporters: Exporters,
+        clusters: Clusters,
+        stores: Stores,
+    ) -> None:
+        self.target_state: dict[str, TargetState] = {}
+        self._document = document
+        self._timed = timed
+        self._exporters = exporters
+        self._clusters = clusters
+        self._stores = stores
+        self._readings = Readings()
+        self._absent: dict[str, str] = {}
+
+    @property
+    def problem(self) -> LoadstoneError | None:
+        """The failure of a hook that was to stop the run."""
+        return self._timed.problem
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """What was not observed of the target, and why."""
+        return {**self._absent, **self._readings.gaps()}
+
+    def look_before(self) -> None:
+        """See how the target is, and let go of what was read since the last trial."""
+        self._look("before")
+        self._exporters.take()
+
+    def look_after(self) -> None:
+        """See how the trial left the target."""
+        self._look("after")
+
+    def start(self, stop: Callable[[], None]) -> None:
+        """Begin with the load; `stop` ends it."""
+        self._timed.start(stop)
+
+    def note(self, elapsed_ns: int) -> None:
+        """Take note of how long the load has been running."""
+        self._timed.note(elapsed_ns)
+
+    def finish(self) -> None:
+        """End with the load."""
+        self._timed.finish()
+
+    def take(self) -> list[Table]:
+        """Return what was read of the target since the last call."""
+        batches = self._exporters.take()
+        for batch in batches:
+            self._readings.count(batch)
+        return batches
+
+    def _look(self, when: str) -> None:
+        state = self._clusters.look(self._document, self._absent)
+        state |= self._stores.look(self._document, when, self._absent)
+        if state:
+            self.target_state[when] = state
 
 
 class Output:
@@ -192,3 +263,46 @@ def _stop_labels(summary: Summary) -> tuple[str, ...]:
     if summary["state"] != "stopped":
         return ()
     return (STOPPED_ON_LOSS if summary.get("stopped_on_loss") else STOPPED,)
+
+
+def is_on_own_host(driver: str, settings: Mapping[str, Any]) -> bool | None:
+    """Tell whether any address of a target is one of this host's; None if it has no address."""
+    hosts = dict.fromkeys(_hosts(driver, settings))
+    found = [_is_own(host) for host in hosts]
+    known = [one for one in found if one is not None]
+    return any(known) if known else None
+
+
+def _hosts(driver: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    for address in addresses_of(facts_of(driver), settings):
+        try:
+            host = urlsplit(address if "://" in address else f"//{address}").hostname
+        except ValueError:
+            continue
+        if host:
+            yield host
+
+
+def _lets_anything_bind() -> bool:
+    """Tell whether this host lets sockets have addresses that are not its own."""
+    names = ("ipv4", "ipv6")
+    paths = (Path(f"/proc/sys/net/{name}/ip_nonlocal_bind") for name in names)
+    return any(path.exists() and path.read_text().strip() == "1" for path in paths)
+
+
+def _is_own(host: str) -> bool | None:
+    """Ask the kernel: it lets a socket have an address only if that is the host's own."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return None
+    if _lets_anything_bind():
+        return None
+    for family, kind, protocol, _, address in found:
+        with socket.socket(family, kind, protocol) as one:
+            try:
+                one.bind(address)
+            except OSError:
+                continue
+            return True
+    return False

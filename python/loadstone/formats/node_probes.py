@@ -11,8 +11,7 @@ from pathlib import Path
 from loadstone.documents.node import Bandwidth, DirectionRates, Ping
 from loadstone.errors import InputError
 from loadstone.formats.json_document import JsonNode, parse_document
-from loadstone.formats.parts import clean
-from loadstone.formats.reading import FileLine
+from loadstone.formats.reading import FileLine, clean
 
 _COUNTS = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
 # iputils, then busybox.

@@ -21,7 +21,7 @@ from loadstone.documents.node import (
     PoolFacts,
     ProcessorFacts,
 )
-from loadstone.formats.parts import clean, read_parts, why
+from loadstone.formats.reading import clean, read_parts, why
 
 ENTRIES_MAX = 512
 

@@ -6,14 +6,16 @@ was reached, and that took the credentials.
 
 import json
 import queue
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from loadstone.campaign.drivers import facts_of, read_drivers
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TargetDocument, TrialDocument
+from loadstone.errors import HostError
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier
@@ -189,3 +191,27 @@ class Contact:
     def _end(self, host: str, text: str, hint: str | None, *, is_unreached: bool) -> None:
         self._awaited.discard(host)
         self._obstacles[host] = Obstacle(text=text, hint=hint, is_unreached=is_unreached)
+
+
+NAMED_MAX = 8
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return names, the first of them where they are many."""
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+def refusal(ended: Mapping[str, str]) -> HostError:
+    """Return the error that names every host whose agent has ended, and what to do, each once."""
+    lines, hints = [], []
+    for host, why in sorted(ended.items()):
+        message, _, hint = why.partition("\nhint: ")
+        is_named = re.search(rf"\bhost {re.escape(host)}(?![\w.-])", message)
+        lines.append(message if is_named else f"host {host}: {message}")
+        if hint and hint not in hints:
+            hints.append(hint)
+    more = len(lines) - NAMED_MAX
+    if more > 0:
+        lines = [*lines[:NAMED_MAX], f"and {more} more hosts"]
+    return HostError("\n".join(lines), "; ".join(hints[:2]) or None)

@@ -16,17 +16,15 @@ from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
-from loadstone.execution.scripts import located
+from loadstone.execution.operations import located
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, Heard
-from loadstone.hosts.contact import Contact, contact_document
+from loadstone.hosts.contact import Contact, contact_document, refusal, some_of
 from loadstone.hosts.division import clients_of, divide, failures_max
-from loadstone.hosts.merging import LiveFigures, merge_summaries
-from loadstone.hosts.refusal import refusal, some_of
+from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge_summaries
 from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import named_in, read_piece
-from loadstone.hosts.trial_host import TrialHost, count, end_ns
 from loadstone.hosts.turns import Turns
 from loadstone.results.record import PROBE_SCHEMA
 

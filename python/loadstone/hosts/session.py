@@ -3,23 +3,27 @@
 import queue
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Self
 
-from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.lifecycle import CLEAN_UP
+from loadstone.campaign.schema.hosts import NAMED_ONLY, Hosts
 from loadstone.documents.manifest import JoinedHost
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
+from loadstone.execution.host.limits import Demand, Limits, Shortage, demand_of, shortages
 from loadstone.hosts import messages
 from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.connection.invitation import Invitation
-from loadstone.hosts.contact import Contact, Obstacle, contact_document
+from loadstone.hosts.contact import Contact, Obstacle, contact_document, refusal, some_of
+from loadstone.hosts.division import divide
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import listen_address, make_launcher
-from loadstone.hosts.refusal import refusal, some_of
+from loadstone.hosts.messages import Hello
 from loadstone.hosts.relaunch import Relaunch
-from loadstone.hosts.shortages import shortages_of_hosts
 
 LOOK_S = 0.1
 MORE_S = 20.0
@@ -194,3 +198,29 @@ class HostSession:
                 f"hosts have different builds of the load generator: {told}",
                 "install the same wheel on all hosts",
             )
+
+
+def shortages_of_hosts(
+    documents: Iterable[TrialDocument], facts: Mapping[str, Hello]
+) -> dict[str, list[Shortage]]:
+    """Return what does not fit on each host, of files that it may open and of local ports.
+
+    `facts` are in the order in which hosts take part.
+    """
+    demands: dict[str, list[Demand]] = {host: [] for host in facts}
+    for document in documents:
+        # A clean-up has a few connections, whatever load stands in its document.
+        has_load = bool(document.get("load")) and document["phase"] != CLEAN_UP
+        if not has_load or not facts_of(document["target"]["driver"]).connects:
+            continue
+        for host, share in divide(document, list(facts)).shares.items():
+            # A share has the rate of the whole: how many ports rest is not counted from it.
+            demands[host].append(replace(demand_of(share), is_per_request=False))
+    return {host: shortages(own, _limits(facts[host])) for host, own in demands.items()}
+
+
+def _limits(facts: Hello) -> Limits:
+    return Limits(
+        descriptors=facts.descriptors, first_port=1, last_port=facts.ports, time_wait=0,
+        tcp_tw_reuse=1,
+    )  # fmt: skip

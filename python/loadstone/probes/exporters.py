@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from loadstone._loadgen import StreamReader, Table
-from loadstone.campaign.schema.systems.target_probe import PrometheusProbe
+from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.documents.exporter import ExporterDocument
 
 QUIT_S = 2.0

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import answer_of
-from loadstone.analysis.answers.of_scripts import answer_of_scripts
+from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.labels import VOIDING

@@ -6,7 +6,7 @@ from functools import cache
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.published.tables.actions import (
+from loadstone.published.tables.layouts import (
     ActionLog,
     ActionStatistics,
     rates_table,

@@ -7,7 +7,7 @@ from functools import cache
 from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.analysis.accounts.case_means import case_means
 from loadstone.published import read
-from loadstone.published.tables.queries import queries_table, repetitions_block
+from loadstone.published.tables.layouts import queries_table, repetitions_block
 
 FILE = "theflash"
 SYSTEMS = ("SSD", "Ceph")

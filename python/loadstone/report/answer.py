@@ -9,12 +9,20 @@ from rich.text import Text
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Weight, answer_of, no_result
-from loadstone.analysis.answers.of_scripts import ACTION, answer_of_scripts
+from loadstone.analysis.answers.answer import (
+    ACTION,
+    Answer,
+    Curve,
+    Matrix,
+    Weight,
+    answer_of,
+    answer_of_scripts,
+    no_result,
+)
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
 from loadstone.report.next_step import folders_of, next_step

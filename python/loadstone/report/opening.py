@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, answer_of
+from loadstone.analysis.answers.answer import Answer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import Headline, headline_of
-from loadstone.analysis.answers.of_scripts import answer_of_scripts
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY

@@ -16,7 +16,7 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.ceiling_record import CeilingRecord
-from loadstone.results.files import streams, tables
+from loadstone.results.files import tables
 from loadstone.results.hook_log import HookEntry
 
 RECORD_FORMAT = 1
@@ -104,7 +104,7 @@ class Record:
     def read_requests(self) -> Iterator[Table]:
         """Read the requests one by one, in batches, where the campaign had them logged."""
         if self.operations_path is not None:
-            yield from streams.read_stream(self.operations_path, is_packed=True)
+            yield from tables.read_stream(self.operations_path, is_packed=True)
 
     def read_intervals(self, columns: Sequence[str] | None = None) -> Table:
         """Read some columns of the intervals; without the histograms that is cheap."""
@@ -176,3 +176,20 @@ class Run:
     def searches(self) -> Sequence[TrialDocument]:
         """Return the searches of the plan, whose trials follow from one another."""
         return [entry for entry in self.manifest["plan"] if "goal" in (entry.get("search") or {})]
+
+
+INSTEAD: Mapping[str, str] = {
+    "io_uring": "blocking calls are used, one thread for each client",
+}
+"""What a driver does without a feature of the kernel, by the feature's name in the summary."""
+
+
+def refused(summary: Summary) -> dict[str, str]:
+    """Return the features of the kernel that this host refused, each with what the kernel said."""
+    features = summary.get("features") or {}
+    return {name: features[name] for name in INSTEAD if isinstance(features.get(name), str)}
+
+
+def describe_refusal(name: str, said: str) -> str:
+    """Return one refusal in words."""
+    return f"this host refuses {name} ({said}): {INSTEAD[name]}"

@@ -23,10 +23,10 @@ from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
-from loadstone.results import hook_log, intents
+from loadstone.results import hook_log, intents, layout
 from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.documents import check_record
-from loadstone.results.files import durable, integrity, tables
+from loadstone.results.files import durable, tables
 from loadstone.results.hook_log import HOOKS, read_hooks
 from loadstone.results.intents import INTENTS
 from loadstone.results.layout import (
@@ -68,13 +68,13 @@ def read_run(path: str | Path) -> Run:
     written = read_manifest(folder)
     manifest: Manifest = plain(written)
     is_being_written = durable.is_locked(folder / LOCK)
-    altered = [] if integrity.is_as_sealed(written) else [MANIFEST]
-    altered += integrity.altered(folder, manifest.get("files") or {})
+    altered = [] if layout.is_as_sealed(written) else [MANIFEST]
+    altered += layout.altered(folder, manifest.get("files") or {})
     altered += [name for name in damaged_logs(folder) if name not in altered]
     records: dict[str, Record] = {}
     logged = _logs_of_requests(folder)
     for record in _finished_records(folder, logged):
-        wrong = list(integrity.altered(folder, record.files))
+        wrong = list(layout.altered(folder, record.files))
         if wrong or f"{TRIALS}/{record.id}{RECORD_SUFFIX}" in altered:
             record = replace(record, labels=(*record.labels, ALTERED))
         altered += wrong

@@ -2,20 +2,22 @@
 
 import contextlib
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 from loadstone._loadgen import Schema, Table
+from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TrialDocument
+from loadstone.documents.trial import OwnershipDocument, TrialDocument
 from loadstone.errors import ResultError
+from loadstone.results import layout
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
-from loadstone.results.files import durable, integrity, tables
+from loadstone.results.files import durable, tables
 from loadstone.results.files.output import check_outside_runs
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents
@@ -24,6 +26,7 @@ from loadstone.results.layout import (
     LOCK,
     MANIFEST,
     MANIFEST_FORMAT,
+    NODES,
     OPERATIONS,
     PARTIAL_SUFFIX,
     PROBES,
@@ -32,7 +35,6 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
-from loadstone.results.node_outputs import NODES
 from loadstone.results.record import (
     ACTION_SCHEMA,
     INTERRUPTED,
@@ -40,7 +42,6 @@ from loadstone.results.record import (
     PROBE_SCHEMA,
     RECORD_FORMAT,
 )
-from loadstone.results.unwritten import Unwritten
 
 
 class RunWriter:
@@ -53,7 +54,7 @@ class RunWriter:
         self._lock = lock
         self._made: Sequence[Path] = ()
         # A digest that did not fit stays as it is: to renew it would hide that.
-        self._is_sealed_anew = integrity.is_as_sealed(manifest)
+        self._is_sealed_anew = layout.is_as_sealed(manifest)
         # What is noted from here on is made and marked by this process, or its trial fails.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
@@ -189,13 +190,13 @@ class RunWriter:
 
     def _write_manifest(self) -> None:
         if self._is_sealed_anew:
-            self.manifest = integrity.sealed(self.manifest)
+            self.manifest = layout.sealed(self.manifest)
         durable.write_json(self.path, MANIFEST, self.manifest)
 
     def finish(self, end: Manifest) -> None:
         """Write how the run ended (`state`, `ended` …) and let go of the folder."""
         try:
-            files = integrity.digests_of(self.path, self._finished_files())
+            files = layout.digests_of(self.path, self._finished_files())
             self.amend({**end, "files": files})
         finally:
             self.close()
@@ -307,7 +308,7 @@ class TrialWriter:
                 tables.convert_to_parquet(stream.path, self._folder, parquet, schema)
                 written.append(self._folder / parquet)
         record = self._record(summary, labels, absent_probes)
-        record["files"] = integrity.digests_of(self._folder, written)
+        record["files"] = layout.digests_of(self._folder, written)
         durable.write_json(self._folder, f"{TRIALS}/{self._id}{RECORD_SUFFIX}", record)
         # The streams have done their duty. Should they outlive a kill here, they are not read, and
         # `reopen` removes them.
@@ -427,3 +428,35 @@ def _refuse_what_is_there(folder: Path) -> None:
             f'cannot write a run to "{folder}": it is no run folder, and not empty',
             "choose a new or an empty folder with -o",
         )
+
+
+# The load generator lists them in a trial's summary, and a later trial of the same dataset gets
+# them in its document: what is not found there is counted apart, as no further failure.
+class Unwritten:
+    """What each dataset lacks, by its target and its buckets."""
+
+    def __init__(self, records: Callable[[], Iterable[RecordDocument]]) -> None:
+        """Begin with what the trials that are finished have left; read once one is to run."""
+        self._records: Callable[[], Iterable[RecordDocument]] | None = records
+        self._ranges: dict[tuple[str, str], list[list[int]]] = {}
+
+    def told(self, document: TrialDocument) -> TrialDocument:
+        """Return a trial's document with the objects that are not there to its knowledge."""
+        if self._records is not None:
+            records, self._records = self._records, None
+            for record in records():
+                self.note(record["trial"], record["summary"])
+        ranges = self._ranges.get(place_of(document))
+        if not ranges:
+            return document.copy()
+        before: OwnershipDocument = document.get("ownership") or {}
+        ownership: OwnershipDocument = {**before, "unwritten": ranges}
+        return {**document, "ownership": ownership}
+
+    def note(self, document: TrialDocument, summary: Summary) -> None:
+        """Take note of how a trial left its dataset."""
+        place = place_of(document)
+        if document["phase"] == CLEAN_UP:
+            self._ranges.pop(place, None)
+        elif "objects_unwritten" in summary:
+            self._ranges[place] = summary["objects_unwritten"]

@@ -1,19 +1,21 @@
 """What a run does now, read from its folder alone: rates, times, failures and CPU by second."""
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from loadstone import _loadgen
+from loadstone import _loadgen, regular_file
+from loadstone._loadgen import Schema, StreamReader, Table
 from loadstone.campaign.parameters import describe_parameters
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
 from loadstone.results.documents import check_record
-from loadstone.results.files.tables import STREAM_SUFFIX
+from loadstone.results.files.tables import BATCH_BYTES_MAX, STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,
     PROBES,
@@ -23,7 +25,6 @@ from loadstone.results.layout import (
     read_manifest,
     read_plain,
 )
-from loadstone.view.stream_follower import StreamFollower
 
 SECONDS_SHOWN = 300
 FINISHED_SHOWN = 12
@@ -261,3 +262,32 @@ def _ended(summary: Summary) -> dict[str, Any]:
         "rate": good / seconds if seconds > 0 else None,
         "state": summary.get("state") or "",
     }
+
+
+class StreamFollower:
+    """Remembers how far a stream was read, by whole batches."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+        self._inode = -1
+        self._schema: Schema | None = None
+
+    def new_batches(self) -> Iterator[Table]:
+        """Yield the batches that came since; a stream that is not there, or is cut, yields less."""
+        try:
+            size = regular_file.check(self.path)
+            inode = os.stat(self.path).st_ino
+            if size < self._offset or inode != self._inode:
+                self._offset, self._schema, self._inode = 0, None, inode
+            reader = StreamReader(
+                self.path, BATCH_BYTES_MAX, offset=self._offset, schema=self._schema
+            )
+        except OSError:
+            return
+        begin = self._offset
+        # What has not been written whole is left: the next call begins where this one ended.
+        for batch in reader:
+            self._offset, self._schema = begin + reader.read_bytes, reader.schema
+            yield batch
+        self._offset, self._schema = begin + reader.read_bytes, reader.schema

@@ -3,7 +3,7 @@
 hadoop-aws itself asks for a bundle of the whole SDK, 690 MB; these few parts are 15 MB.
 """
 
-from loadstone.engines import spark_setup
+from loadstone.engines import spark_engine
 
 SDK = "2.35.4"
 SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
@@ -14,7 +14,7 @@ def pom() -> str:
     hadoop = _dependency(
         "org.apache.hadoop",
         "hadoop-aws",
-        spark_setup.hadoop_version(),
+        spark_engine.hadoop_version(),
         without=("software.amazon.awssdk:bundle", "org.apache.hadoop:*"),
     )
     parts = "".join(_dependency("software.amazon.awssdk", name, SDK) for name in SDK_PARTS)

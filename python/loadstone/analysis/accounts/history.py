@@ -22,7 +22,7 @@ from loadstone.analysis.accounts.account import (
     Parameter,
     describe_case,
 )
-from loadstone.analysis.accounts.comparability import Difference, differences
+from loadstone.analysis.accounts.comparison import Difference, differences
 from loadstone.analysis.accounts.level import level_of
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive

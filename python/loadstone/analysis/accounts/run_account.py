@@ -27,7 +27,7 @@ from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measur
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.planning.query_plan import QUERY
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.manifest import HostFacts
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Run

@@ -13,8 +13,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, compare
-from loadstone.analysis.answers.answer import Answer, Curve, case_words, no_result
-from loadstone.analysis.answers.of_scripts import ACTION
+from loadstone.analysis.answers.answer import ACTION, Answer, Curve, case_words, no_result
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_parameters

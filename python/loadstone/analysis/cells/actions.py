@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.cells.order import in_order
+from loadstone.analysis.cells.cell import Cell, in_order
 from loadstone.analysis.cells.summary import (
     summarise_over_rounds,
     summarise_totals,

@@ -3,9 +3,10 @@
 Reports read results (`judgements/result.py`), which are cells that have been judged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
@@ -14,7 +15,7 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign.parameters import whole_parameter
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.results.record import FAILURES_NOT_STATED
 
@@ -193,3 +194,45 @@ class Cell:
 def system_of(target: str, facts: Mapping[str, object]) -> str:
     """Return what a target is an instance of, or itself."""
     return str(facts.get(SYSTEM) or target)
+
+
+AnyCell = TypeVar("AnyCell", bound=Cell)
+
+
+def in_order(cells: Iterable[AnyCell], targets: Sequence[str] = ()) -> tuple[AnyCell, ...]:
+    """Return cells as a reader looks for them: by target, phase, parameters in size, and round.
+
+    A plan runs them in an order of chance. `targets` is the order in which they were named.
+    """
+    found = list(cells)
+    places: list[dict[str, int]] = [{}, {}, {}, {}]
+    for target in targets:
+        places[0].setdefault(target, len(places[0]))
+    # The first trial of a case comes before its second: the order of phases survives the chance.
+    for cell in sorted(found, key=lambda cell: cell.trials[0]):
+        for place, name in zip(places, _names(cell), strict=True):
+            place.setdefault(name, len(place))
+    return tuple(
+        sorted(
+            found,
+            key=lambda cell: (
+                [place[name] for place, name in zip(places, _names(cell), strict=True)],
+                _sortable(cell.parameters),
+                cell.round or 0,
+                cell.iteration or 0,
+            ),
+        )
+    )
+
+
+def _names(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.target, cell.workload, cell.phase, cell.operation
+
+
+def _sortable(parameters: Mapping[str, object]) -> list[tuple[str, float, str]]:
+    """Return parameters so that numbers sort by size and the size of objects goes first."""
+    ordered = sorted(parameters.items(), key=lambda item: (item[0] != "size", item[0]))
+    return [
+        (name, float(value) if isinstance(value, (int, float)) else 0.0, str(value))
+        for name, value in ordered
+    ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loadstone.analysis.instrument.load_hosts import is_lost_meanwhile
+from loadstone.analysis.instrument.headroom import is_lost_meanwhile
 from loadstone.analysis.judgements.validity import (
     ACHIEVED_MIN,
     LITTLE_TOLERANCE,

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
 from loadstone.analysis.cells.query_limits import (
     UNKNOWN_MEMORY,
+    QueryBound,
     QueryMemory,
     QueryUse,
+    bounds_of_targets,
     limit_of,
 )
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs

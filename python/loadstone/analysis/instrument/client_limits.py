@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.analysis.judgements.finding import Evidence
-from loadstone.analysis.measured.samples import Quantities
+from loadstone.analysis.measured.rows import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.documents.summary import Summary
 from loadstone.probes.sockets import (

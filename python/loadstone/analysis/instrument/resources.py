@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.analysis.measured.samples import Quantities
+from loadstone.analysis.measured.rows import Quantities
 from loadstone.results.record import Record
 
 POINTS_PER_RUN = 2400

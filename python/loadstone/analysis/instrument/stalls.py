@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.measured.samples import read_samples
+from loadstone.analysis.measured.rows import read_samples
 from loadstone.results.record import Record
 
 STALLED_SHARE = 0.05

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from loadstone.analysis.instrument.load_hosts import (
+from loadstone.analysis.instrument.headroom import (
     SHARE_MIN,
     START_ERROR_NS_MAX,
     behind,

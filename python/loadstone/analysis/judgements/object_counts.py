@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.measured.rows import Rows
-from loadstone.campaign.begun_run.remains import is_removed
 from loadstone.campaign.planning.lifecycle import (
     CLEAN_UP,
     dataset_of,
@@ -19,6 +18,7 @@ from loadstone.campaign.planning.lifecycle import (
     order_of,
     place_of,
 )
+from loadstone.campaign.remains import is_removed
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 from loadstone.units import counted

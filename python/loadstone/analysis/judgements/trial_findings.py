@@ -1,10 +1,12 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
 import math
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
-from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
+from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
+from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
@@ -12,7 +14,6 @@ from loadstone.analysis.judgements.labels import find_labels
 from loadstone.analysis.judgements.object_counts import find_miscounted as miscounted_findings
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.seen import Seen
-from loadstone.analysis.judgements.store_findings import find_closed_connections, find_retries
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
@@ -21,6 +22,10 @@ from loadstone.analysis.measured.part import Part
 from loadstone.analysis.rules import checks_of, find_rule, limit_in_words, view
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import advice_findings
+from loadstone.campaign.drivers import facts_of
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs
+from loadstone.results.record import Record, describe_refusal, refused
 
 ROUND_S = 60
 FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS", "CLIENT_NIC")
@@ -215,3 +220,168 @@ def find_verdicts(seen: Seen) -> Iterator[Finding]:
 
 def _shown(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+DAY_S = 86_400
+
+
+def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Report results whose instrument has no known ceiling, or one that was measured long ago."""
+    unknown = [part for part in parts if part.no_ceiling]
+    if unknown:
+        reasons = "; ".join(dict.fromkeys(part.no_ceiling for part in unknown))
+        command = calibration_command(unknown)
+        todo = f": run {command} before the next run" if command else ""
+        share = f" of {len(unknown)} of {len(parts)} results" if len(unknown) < len(parts) else ""
+        yield Finding(
+            rule="not-calibrated",
+            statement=f"the load generator's own ceiling is not known{share} ({reasons}){todo}",
+            todo=command,
+            cases=tuple(dict.fromkeys(_name(part) for part in unknown)),
+        )
+    aged = [
+        (part, part.instrument.age_s)
+        for part in parts
+        if part.instrument is not None and part.instrument.age_s > AGE_MAX_DAYS * DAY_S
+    ]
+    if aged:
+        days = max(age_s for _, age_s in aged) / DAY_S
+        command = calibration_command([part for part, _ in aged])
+        yield Finding(
+            rule="calibration-old",
+            statement=(
+                f"the load generator's own ceiling was measured {days:.0f} days before the run,"
+                f" and counts for {AGE_MAX_DAYS}: run {command}"
+            ),
+            evidence=(
+                Evidence(metric="age", value=days, threshold=float(AGE_MAX_DAYS), unit="days"),
+            ),
+            cases=tuple(dict.fromkeys(_name(part) for part, _ in aged)),
+        )
+
+
+def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Report features of the kernel that this host refused, and what was done without them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        for refusal in refused(part.record.summary).items():
+            found.setdefault(refusal, []).append(_name(part))
+    for (name, said), cases in found.items():
+        yield Finding(
+            rule="kernel-feature",
+            statement=describe_refusal(name, said),
+            evidence=(Evidence(metric=name, value=said),),
+            cases=tuple(dict.fromkeys(cases)),
+        )
+
+
+def calibration_command(parts: Sequence[Part]) -> str:
+    """Return the command that calibrates the loads of these parts; none where there is none."""
+    trials = [part.record.trial for part in parts]
+    drivers = _unique(trial["target"]["driver"] for trial in trials)
+    drivers = [driver for driver in drivers if facts_of(driver).calibration]
+    operations = _unique(COUNTS_AS.get(part.operation, part.operation) for part in parts)
+    operations = [operation for operation in operations if operation in calibrated_operations()]
+    if not drivers or not operations:
+        return ""
+    words = ["loadstone", "calibrate", *drivers]
+    sizes = sorted({round(part.bytes / part.good) for part in parts if part.good and part.bytes})
+    if sizes:
+        words += ["--sizes", ",".join(units.format_size(size) for size in sizes)]
+    threads = sorted({one for trial in trials if (one := (trial.get("load") or {}).get("clients"))})
+    if threads:
+        # One alone shows how long a request takes when no other is served.
+        words += ["--threads", ",".join(map(str, sorted({1, *threads})))]
+    words += ["--operations", ",".join(operations)]
+    words += _settings(trials)
+    if any(trial.get("connections") == "per_request" for trial in trials):
+        words.append("--no-keepalive")
+    return shlex.join(words)
+
+
+def _settings(trials: Iterable[TrialDocument]) -> Iterator[str]:
+    """Return the flags of settings that are not as usual, and make a request dearer or cheaper."""
+    for trial in trials:
+        driver = trial["target"]["driver"]
+        usual = usual_costs(driver)
+        found = costs_of(driver, trial["target"].get("settings") or {})
+        for name, value in found.items():
+            if name in usual and value != usual[name]:
+                shown = str(value).lower() if isinstance(value, bool) else str(value)
+                yield from ("--target-set", f"{name}={shown}")
+        return
+
+
+def _unique(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+def _name(part: Part) -> str:
+    return f"trial {part.record.id} {part.operation}"
+
+
+CLOSED_SHARE = 0.5
+"""From so many new connections for each request on, the store is said to close each of them."""
+
+
+def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
+    """Report trials in which connections that should have been kept were closed by the store."""
+    found = []
+    for record in records:
+        if record.trial.get("connections") == "per_request":
+            continue
+        summary = record.summary
+        opened, requests = summary.get("connections_opened") or 0, summary.get("requests") or 0
+        failed = summary.get("failed") or 0
+        # One for each client, and for each part in flight; a failed request may cost one.
+        options = record.trial.get("options") or {}
+        needed = (summary.get("clients") or 0) * max(1, options.get("part_concurrency") or 1)
+        closed = opened - needed - failed
+        if closed > 0 and closed >= CLOSED_SHARE * (requests - failed):
+            found.append((record, opened, requests))
+    if not found:
+        return
+    opened = sum(count for _, count, _ in found)
+    requests = sum(count for _, _, count in found)
+    yield Finding(
+        rule="connections-closed",
+        statement=(
+            f"the store closes each connection: {opened:,} opened for {requests:,} requests"
+            f" in {units.counted(len(found), 'trial')}"
+        ),
+        evidence=tuple(
+            Evidence(
+                metric="connections opened for each request",
+                value=count / max(1, of),
+                threshold=CLOSED_SHARE,
+                place=f"trial {record.id}",
+            )
+            for record, count, of in found
+        ),
+        cases=tuple(f"trial {record.id}" for record, _, _ in found),
+    )
+
+
+def find_retries(records: Iterable[Record]) -> Iterator[Finding]:
+    """Report requests outside the measurement that were sent again after temporary answers."""
+    retried = [record for record in records if record.summary.get("retries")]
+    if not retried:
+        return
+    counts: dict[str, int] = {}
+    for record in retried:
+        for kind, count in record.summary["retries"].items():
+            counts[kind] = counts.get(kind, 0) + count
+    paused_ns = sum(record.summary.get("retries_paused_ns") or 0 for record in retried)
+    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(counts.items()))
+    yield Finding(
+        rule="requests-retried",
+        statement=(
+            f"outside the measurement, requests were sent again after temporary answers: {kinds}"
+            f" (they waited {units.format_duration(paused_ns)} in all)"
+        ),
+        evidence=tuple(
+            Evidence(metric=f"retries after {kind}", value=float(count))
+            for kind, count in sorted(counts.items())
+        ),
+        cases=tuple(f"trial {record.id}" for record in retried),
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.analysis.instrument.resources import ResourcePoint, growth, thinned
-from loadstone.analysis.measured.samples import Quantities, read_samples
+from loadstone.analysis.measured.rows import Quantities, read_samples
 from loadstone.results.record import Record
 
 PREFIX = "prometheus:"

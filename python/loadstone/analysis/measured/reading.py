@@ -24,8 +24,7 @@ from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_utilisation
 from loadstone.analysis.measured.part import SECOND_NS, Part, read_parts
-from loadstone.analysis.measured.rows import Rows, values_of
-from loadstone.analysis.measured.samples import Quantities, read_samples
+from loadstone.analysis.measured.rows import Quantities, Rows, read_samples, values_of
 from loadstone.analysis.statistics.latency import merge
 from loadstone.results.documents import check_judged
 from loadstone.results.record import Record, Run

@@ -63,7 +63,7 @@ RULES: tuple[Rule, ...] = (
         means="The number is that of the other trials, of which there are fewer than planned.",
         do="Read which trials, and mend what was wrong at the client or in the run folder.",
         result_check=LABELS + "has_left_out",
-        checks=("loadstone.analysis.judgements.left_out:find_left_out",),
+        checks=("loadstone.analysis.judgements.judgement:find_left_out",),
     ),
     _void(
         id="OUTAGE",

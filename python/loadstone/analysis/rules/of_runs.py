@@ -76,14 +76,14 @@ RULES: tuple[Rule, ...] = (
         says="nodes of one role that differ in hardware or versions",
         means="A cluster waits for its slowest node: the number may be that of the odd one.",
         do="Make them alike, or say in the report which node is which.",
-        checks=("loadstone.analysis.nodes:find_unlike",),
+        checks=("loadstone.analysis.node_probes:find_unlike",),
     ),
     _note(
         id="node-not-described",
         says="nodes that did not say what they are",
         means="The report does not tell what hardware is behind the number.",
         do="Try it by itself: loadstone nodes CAMPAIGN.",
-        checks=("loadstone.analysis.nodes:find_unlike",),
+        checks=("loadstone.analysis.node_probes:find_unlike",),
     ),
     _caution(
         id="fill-missed",

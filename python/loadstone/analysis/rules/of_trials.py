@@ -6,7 +6,7 @@ from loadstone.analysis.rules.rule import Rule, View
 
 LABELS = "loadstone.analysis.judgements.labels:"
 SEEN = "loadstone.analysis.judgements.trial_findings:"
-HOSTS = "loadstone.analysis.instrument.load_hosts:"
+HOSTS = "loadstone.analysis.instrument.headroom:"
 OF_HOSTS = "loadstone.analysis.judgements.host_findings:"
 STATES = "loadstone.analysis.limits.target_state:"
 

@@ -1,29 +1,33 @@
 """What a campaign's keys may not say together, and what its targets cannot do."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from loadstone import _loadgen, units
-from loadstone.campaign.checks.queries import queries_mistakes
-from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
-from loadstone.campaign.planning.case import Case, cases_of, first_workload, workload_sources
-from loadstone.campaign.planning.intervention import intervention_mistakes
+from loadstone.campaign.planning.case import (
+    Case,
+    cases_of,
+    first_workload,
+    intervention_mistakes,
+    workload_sources,
+)
+from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_target, is_pool
 from loadstone.campaign.planning.lifecycle import can_prepare
-from loadstone.campaign.planning.objects.placement import (
+from loadstone.campaign.planning.placement import (
     buckets_of,
     dataset_key,
     places,
     shared_bucket,
     stores_of,
 )
-from loadstone.campaign.reading.mistakes import KeyMistake, listed
-from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.planning.query_plan import QUERY_PHASES
+from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
+from loadstone.campaign.schema.campaign import Campaign, suites
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
-from loadstone.campaign.schema.schedule import suites
-from loadstone.campaign.schema.systems.target import resolve_settings
+from loadstone.campaign.schema.target import resolve_settings
 from loadstone.errors import shown
 
 TRIALS_MAX = 100_000
@@ -429,3 +433,120 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
             allowed="prefixes that keep datasets apart",
             hint=hint,
         )
+
+
+def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
+    """Return the mistakes of everything that stands around the load."""
+    return [*_ceilings(campaign, drivers), *_hooks(campaign), *_probes(campaign)]
+
+
+def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    labels = [ceiling.label for ceiling in campaign.ceilings]
+    for index, ceiling in enumerate(campaign.ceilings):
+        place: Path = ("ceilings", index)
+        if ceiling.label in labels[:index]:
+            yield KeyMistake(
+                path=(*place, "name"),
+                found=f"a second ceiling named {shown(ceiling.label)}",
+                allowed="names that differ",
+                hint='give one of them a "name"',
+            )
+        unknown = list(_unknown(ceiling.targets, campaign.targets, (*place, "targets")))
+        yield from unknown
+        if unknown or not is_of_one_target(ceiling):
+            continue
+        names = ceiling_targets(ceiling, campaign)
+        others = [name for name in names if not is_pool(campaign.targets[name].driver)]
+        if others or not names:
+            pools = listed(name for name, one in drivers.items() if one.facts.is_ceph_pool)
+            yield KeyMistake(
+                path=(*place, "targets"),
+                found=f"no target with driver {pools}{f', but {listed(others)}' if others else ''}",
+                allowed=f"targets with driver {pools}, whose pool {ceiling.kind} uses",
+                hint="for any target, name the OSDs: osds: [0, 1]"
+                if ceiling.kind == "osd_bench"
+                else None,
+            )
+
+
+def _hooks(campaign: Campaign) -> Iterator[KeyMistake]:
+    workloads = [workload.name for workload in campaign.workloads] or [campaign.name]
+    sources = [campaign, *campaign.workloads]
+    phases = list(dict.fromkeys(phase.label for source in sources for phase in source.phases))
+    phases += QUERY_PHASES if campaign.queries is not None else ()
+    for index, hook in enumerate(campaign.hooks):
+        place: Path = ("hooks", index)
+        yield from _unknown(hook.targets, campaign.targets, (*place, "targets"))
+        yield from _unknown(hook.workloads, workloads, (*place, "workloads"))
+        yield from _unknown(hook.phases, phases, (*place, "phases"))
+
+
+def _probes(campaign: Campaign) -> Iterator[KeyMistake]:
+    for index, probe in enumerate(campaign.probes.ceph):
+        place: Path = ("probes", "ceph", index, "targets")
+        yield from _unknown(probe.targets, campaign.targets, place)
+
+
+def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterator[KeyMistake]:
+    known = list(known)
+    for index, name in enumerate(names):
+        if name not in known:
+            yield KeyMistake(
+                path=(*place, index),
+                found=shown(name),
+                allowed=listed(known) or "a name of this campaign",
+                hint=nearest(name, known),
+            )
+
+
+QUERY_TRIALS_MAX = 100_000
+_OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventions", "hosts")
+
+
+def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    """Yield everything that keeps a campaign of queries from being planned."""
+    queries = campaign.queries
+    assert queries is not None, "asked for no other campaign"
+    for key in _OF_OPERATIONS:
+        if key in campaign.model_fields_set:
+            yield KeyMistake(
+                path=(key,),
+                found="it beside queries",
+                allowed="one of them: a campaign of queries has no storage operations",
+            )
+    if "order" in campaign.model_fields_set:
+        yield KeyMistake(
+            path=("order",), found="it beside queries", allowed="the order of queries itself"
+        )
+    for name, target in campaign.targets.items():
+        if not can_hold_tables(drivers[target.driver]):
+            holding = [driver.name for driver in drivers.values() if can_hold_tables(driver)]
+            yield KeyMistake(
+                path=("targets", name, "driver"),
+                found=shown(target.driver),
+                allowed=f"one that can hold tables: {', '.join(holding)}",
+            )
+    for number, one in enumerate(queries.engine):
+        for name in one.policies:
+            if name not in campaign.targets:
+                yield KeyMistake(
+                    path=("queries", "engine", number, "clickhouse", "policies", name),
+                    found=f"{shown(name)}, no target",
+                    allowed=", ".join(campaign.targets),
+                )
+    states = 2 if queries.cache == "both" else 1
+    each = (len(campaign.targets), len(queries.engine), states, max(1, len(queries.threads)))
+    runs = len(queries.streams) or len(queries.only)
+    trials = math.prod(each) * runs * queries.loops * suites(campaign.schedule)
+    if trials > QUERY_TRIALS_MAX:
+        yield KeyMistake(
+            path=("queries", "loops"),
+            found=f"a plan of {trials:,} trials",
+            allowed=f"at most {QUERY_TRIALS_MAX:,}",
+        )
+
+
+def can_hold_tables(driver: Driver) -> bool:
+    """Tell whether engines can read tables from a driver's targets: directories, S3 buckets."""
+    is_bucket = driver.facts.address.kind == "urls" and driver.setting("access_key") is not None
+    return driver.facts.place == "directory" or is_bucket

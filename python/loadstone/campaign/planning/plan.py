@@ -7,25 +7,22 @@ from dataclasses import dataclass, field
 
 from loadstone.campaign.checks.check import campaign_mistakes
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
-from loadstone.campaign.planning import beyond, lifecycle, scripted, trial
+from loadstone.campaign.planning import beyond, filling, lifecycle, placement, scripted, trial
 from loadstone.campaign.planning.case import Case, cases_of
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.planning.estimate import Estimate, estimate
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import Need, State
-from loadstone.campaign.planning.objects import filling, placement
-from loadstone.campaign.planning.objects.filling import StoreSize
-from loadstone.campaign.planning.objects.placement import DatasetKey
-from loadstone.campaign.planning.objects.reuse import Reused
+from loadstone.campaign.planning.placement import DatasetKey
 from loadstone.campaign.planning.query_plan import QueryPlanner
+from loadstone.campaign.planning.reuse import Reused
 from loadstone.campaign.planning.scripted import PlannedScript, Scripts
 from loadstone.campaign.planning.stops import MeasuredStep, stops_of, with_next_needs
-from loadstone.campaign.planning.targets import targets_in_run
-from loadstone.campaign.planning.trial import PlannedTrial, Step
+from loadstone.campaign.planning.trial import PlannedTrial, Step, targets_in_run
 from loadstone.campaign.reading.mistakes import KeyMistake
-from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.campaign import Campaign, suites
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.schedule import suites
-from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.documents.trial import DatasetDocument, TargetDocument, TrialDocument
 from loadstone.errors import CampaignError, Mistake
 

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.campaign.planning.targets import targets_in_run
-from loadstone.campaign.planning.trial import FORMAT, PlannedTrial
+from loadstone.campaign.planning.trial import FORMAT, PlannedTrial, targets_in_run
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.queries import Queries, is_folder
 from loadstone.documents.trial import Parameters, TargetDocument, TrialDocument

@@ -7,16 +7,49 @@ describes them (`loadstone/script/planned.py`).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.drivers import ProtocolLimits, facts_of
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import PREPARE, dataset_of
-from loadstone.campaign.planning.sealed_keys import SealedKeys
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
 from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.trial import LoadDocument, ScriptFileDocument, Stop, TrialDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedKeys:
+    """What planning must know of a script's keys as they are stored, without `object_prefix`.
+
+    `longest` is the key that is stored as the longest, with its bytes, `longest_flat` the one that
+    has the longest name as a file. `partial_prefix` is a prefix that some action lists and that
+    ends within a segment, which sealed keys do not have in common.
+    """
+
+    longest: tuple[str, int]
+    longest_flat: tuple[str, int]
+    partial_prefix: str | None
+
+    def mistake(self, object_prefix: str, limits: ProtocolLimits) -> tuple[str, str] | None:
+        """Return what is wrong with them and what would be right, if anything is."""
+        if self.partial_prefix is not None:
+            return (
+                f'a listing of "{self.partial_prefix}", which ends within a name',
+                "none, or listings of prefixes that are empty or end in a slash",
+            )
+        leaf = object_prefix.rpartition("/")[2]
+        for limit, prefix, (key, own_bytes), what in (
+            (limits.key_bytes_max, object_prefix, self.longest, "a key"),
+            (limits.name_bytes_max, leaf, self.longest_flat, "the name of a file"),
+        ):
+            key_bytes = len(prefix.encode()) + own_bytes
+            if limit is not None and key_bytes > limit:
+                return (
+                    f'"{key}", which becomes {what} of {key_bytes:,} bytes',
+                    f"none, or keys that become at most {limit:,} bytes",
+                )
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

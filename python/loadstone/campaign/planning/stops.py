@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loadstone.campaign.parameters import SWEPT_LOADS
-from loadstone.campaign.planning import lifecycle
+from loadstone.campaign.planning import filling, lifecycle, placement
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import Need
-from loadstone.campaign.planning.objects import filling, placement
-from loadstone.campaign.planning.objects.placement import DatasetKey
+from loadstone.campaign.planning.placement import DatasetKey
 from loadstone.campaign.planning.trial import Step
 from loadstone.campaign.schema.campaign import Campaign
 

@@ -1,10 +1,12 @@
 """Trial documents: what one phase of one case on one round's dataset tells the load generator."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from loadstone.campaign import search_step
-from loadstone.campaign.drivers import Driver
+from loadstone.campaign.drivers import Driver, Drivers, facts_of
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import (
@@ -14,8 +16,10 @@ from loadstone.campaign.planning.lifecycle import (
     largest_size,
     whole_requests,
 )
-from loadstone.campaign.planning.objects.placement import content_document
+from loadstone.campaign.planning.placement import content_document
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.phase import Phase
+from loadstone.campaign.schema.target import resolve_settings
 from loadstone.documents.trial import (
     DatasetDocument,
     OnErrorDocument,
@@ -24,6 +28,7 @@ from loadstone.documents.trial import (
     Parameters,
     Stop,
     TargetDocument,
+    TargetSettings,
     TrialDocument,
 )
 
@@ -302,3 +307,34 @@ def _stop(phase: Phase, dataset: DatasetDocument, options: OptionsDocument) -> S
         # Every object is gone, or full, then: nothing is left to ask for, whatever the clock says.
         requests = whole if requests is None else min(requests, whole)
     return {"requests": requests, "duration_ns": phase.duration_ns}
+
+
+def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, TargetInRun]:
+    """Return what is the same for all trials of each target, by its name."""
+    return {
+        name: TargetInRun(
+            run=run,
+            seed=campaign.seed,
+            driver=drivers[target.driver],
+            document={
+                "name": name,
+                "driver": target.driver,
+                "settings": cast(
+                    TargetSettings,
+                    _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
+                ),
+                **({"facts": target.facts} if target.facts else {}),
+            },
+            allow_foreign=name in campaign.allow_foreign,
+            # What is never prepared is there already, and is read by its own name.
+            is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
+        )
+        for name, target in campaign.targets.items()
+    }
+
+
+def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that mean the same in another directory, where a run is gone on with."""
+    address = facts_of(driver).address
+    paths = [name for name in address.settings if name in settings and address.kind == "path"]
+    return {**settings, **{name: os.path.abspath(settings[name]) for name in paths}}

@@ -1,5 +1,6 @@
 """Campaign file → Campaign; every mistake in it is reported at once, with its line."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,15 +9,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from loadstone import _loadgen
 from loadstone.campaign.checks import check
 from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
 from loadstone.campaign.planning.case import wrong_swept_values
-from loadstone.campaign.reading import environment, mistakes, override
+from loadstone.campaign.reading import mistakes, override
 from loadstone.campaign.reading import source as campaign_source
 from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.json_schema import known_keys
-from loadstone.campaign.schema.systems.target import resolve_raw
+from loadstone.campaign.schema.target import resolve_raw
 from loadstone.errors import CampaignError, Mistake, shown
 
 
@@ -122,7 +124,7 @@ def _with_environment(data: dict[str, Any], environ: Mapping[str, str]) -> dict[
     if not isinstance(targets, dict):
         return data
     filled = {
-        name: environment.fill_settings(str(target.get("driver")), target, environ)
+        name: fill_settings(str(target.get("driver")), target, environ)
         if isinstance(target, dict)
         else target
         for name, target in targets.items()
@@ -172,3 +174,28 @@ def _hint_of(data: Mapping[str, Any], path: mistakes.Path) -> str | None:
 def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:
     unique = list(dict.fromkeys(wrong))
     return sorted(unique, key=lambda mistake: (mistake.line is None, mistake.line or 0))
+
+
+# They fill what a target does not say; each driver says which. A secret is only ever referred to,
+# as {env: NAME}; its value stays in the environment and is read by the load generator when it
+# connects. What is no secret (an endpoint, a region, a user's name) is taken by value, because a
+# record has to name what it measured.
+def fill_settings(
+    driver: str, settings: Mapping[str, Any], environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the settings with what is absent taken from the environment, secrets by reference."""
+    given = {**settings, "endpoints": settings["endpoint"]} if "endpoint" in settings else settings
+    told = {str(name): _as_json(value) for name, value in given.items()}
+    added = _loadgen.from_environment(driver, json.dumps(told), dict(environ))
+    return {**settings, **json.loads(added)}
+
+
+def _as_json(value: Any) -> Any:
+    """Return what is no JSON, such as a date or an infinity, as text: it only has to be there.
+
+    It will be refused later.
+    """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return str(value)

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
@@ -16,17 +18,15 @@ from pydantic import (
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile, listed
 from loadstone.campaign.schema.ceiling import Ceiling
-from loadstone.campaign.schema.dataset import Dataset
-from loadstone.campaign.schema.fill import FillValue
+from loadstone.campaign.schema.dataset import Dataset, FillValue
 from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.node import Node
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.queries import Queries
-from loadstone.campaign.schema.statement import Statements
-from loadstone.campaign.schema.systems.hosts import Hosts
-from loadstone.campaign.schema.systems.node import Node
-from loadstone.campaign.schema.systems.target import SYSTEM, Target
-from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.campaign.schema.target import SYSTEM, Target
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.campaign.schema.values import (
     NAME_ALLOWED,
     NAME_PATTERN,
@@ -40,6 +40,39 @@ from loadstone.campaign.schema.values import (
 )
 from loadstone.documents.manifest import CampaignDocument
 from loadstone.errors import InputError, shown
+
+
+class Statements(BaseModel):
+    """Statements for the disclosure; one that is absent is listed as not stated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    sponsor: str | None = Field(default=None, description="Who asked and paid for it.")
+    conflicts: str | None = Field(default=None, description="Conflicts of interest, or none.")
+    product: str | None = Field(default=None, description="The target's product and version.")
+    configuration: str | None = Field(
+        default=None, description="What differs from the product's defaults, and who tuned it."
+    )
+    hardware: str | None = Field(
+        default=None, description="The target's hosts, cards, drives, firmware and their number."
+    )
+    topology: str | None = Field(default=None, description="The network between client and target.")
+    redundancy: str | None = Field(
+        default=None, description="Copies or erasure coding, and when a write is acknowledged."
+    )
+    consistency: str | None = Field(default=None, description="What the target promises readers.")
+    cache: str | None = Field(
+        default=None, description="State of caches when measuring began: cold, warm, and how so."
+    )
+    fill: str | None = Field(default=None, description="How full the target was.")
+    preconditions: str | None = Field(
+        default=None, description="What was written or waited for beforehand."
+    )
+    deviations: str | None = Field(default=None, description="What did not go as planned.")
+    availability: str | None = Field(
+        default=None, description="Whether all parts can be bought or downloaded."
+    )
+
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -366,3 +399,37 @@ class Campaign(WorkloadKeys):
         """Return the campaign as JSON that reads back as the same campaign."""
         dumped = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return cast(CampaignDocument, dumped)
+
+
+_DAY_NS = 86_400_000_000_000
+
+
+def suites(schedule: Schedule | None) -> int:
+    """Return how many starts there are; one without a schedule."""
+    if schedule is None:
+        return 1
+    if schedule.every_ns is not None:
+        return max(1, -(-schedule.days * _DAY_NS // schedule.every_ns))
+    return len(set(schedule.times)) * schedule.days
+
+
+def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
+    """Return the instant of a start, counted from 0, seen from `now`, which must know its zone.
+
+    Times of day begin with the next one to come: three times for two days are always six starts,
+    though they may reach into a third day.
+    """
+    assert now.tzinfo is not None, "a start needs a time zone"
+    if schedule is None:
+        return now
+    if schedule.every_ns is not None:
+        return now + number * timedelta(microseconds=schedule.every_ns / 1000)
+    times = sorted(time.fromisoformat(text) for text in set(schedule.times))
+    past = sum(datetime.combine(now.date(), one, tzinfo=now.tzinfo) < now for one in times)
+    days, place = divmod(past + number, len(times))
+    return datetime.combine(now.date() + timedelta(days=days), times[place], tzinfo=now.tzinfo)
+
+
+def starts(schedule: Schedule | None, now: datetime) -> Iterator[datetime]:
+    """Yield the instants of all starts, one after another."""
+    return (start_of(schedule, now, number) for number in range(suites(schedule)))

@@ -14,7 +14,7 @@ from pydantic import (
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.systems.target import secret_reference
+from loadstone.campaign.schema.target import secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     Names,

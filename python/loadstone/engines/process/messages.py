@@ -5,14 +5,15 @@ tasks: they come from the same build through a private pipe, and the memory of a
 them would count as the engine's. The run checks the answers (`engine_process.py`).
 """
 
+import ctypes
 import json
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from loadstone.engines.answers import Answer
-from loadstone.engines.engine import Bucket, EngineUse, Tables
-from loadstone.engines.settings import EngineSettings
+from loadstone.engines.engine import Bucket, EngineSettings, EngineUse, Tables
 
 CLASS = "loadstone.class"
 """The key of an object's class."""
@@ -140,3 +141,11 @@ def read_task(line: str) -> Task:
 def _built(document: dict[str, Any]) -> object:
     name = document.pop(CLASS, None)
     return document if name is None else _CLASSES[name](**document)
+
+
+_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when the thread that started it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_PDEATHSIG, signal.SIGKILL)

@@ -6,7 +6,7 @@ from typing import Any
 
 from loadstone.campaign.planning.ceiling_plan import ceph_words, command_via, is_pool
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.schema.systems.target_probe import CephProbe
+from loadstone.campaign.schema.target_probe import CephProbe
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TargetSettings, TrialDocument
 from loadstone.execution import secrets

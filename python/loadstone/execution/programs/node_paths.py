@@ -8,21 +8,21 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 
-from loadstone.campaign.schema.systems.node import Node
-from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.campaign.schema.node import Node, NodeProbe
 from loadstone.documents.node import Bandwidth, PathProbe, Ping
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import Program, run_programs
-from loadstone.execution.programs.reaching import (
+from loadstone.execution.programs.program import (
     CONNECT_TIMEOUT_S,
+    Program,
     command_on,
     new_mark,
+    run_programs,
     why_failed,
 )
 from loadstone.formats.node_probes import read_iperf3, read_ping
-from loadstone.formats.parts import clean, read_parts, why
-from loadstone.results.node_outputs import NodeOutputs
+from loadstone.formats.reading import clean, read_parts, why
+from loadstone.results.layout import NodeOutputs
 
 SECOND_NS = 1_000_000_000
 PING_APART_S = 0.2

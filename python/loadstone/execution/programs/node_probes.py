@@ -11,22 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from loadstone import units
-from loadstone.campaign.schema.systems.node import Node
-from loadstone.campaign.schema.systems.node_probe import NodeProbe
-from loadstone.documents.node import DirectionRates, StorageProbe, StorageRates
+from loadstone.campaign.schema.node import Node, NodeProbe
+from loadstone.documents.node import DirectionRates, NodeDocument, StorageProbe, StorageRates
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import Ended, run_programs
-from loadstone.execution.programs.reaching import (
+from loadstone.execution.programs.program import (
     CONNECT_TIMEOUT_S,
+    Ended,
     command_on,
     new_mark,
+    run_programs,
     shell_file,
     why_failed,
 )
 from loadstone.formats.node_probes import is_kind_of, read_fio, read_mount, read_room
-from loadstone.formats.parts import Parts, clean, read_parts, why
-from loadstone.results.node_outputs import NodeOutputs
+from loadstone.formats.reading import Parts, clean, read_parts, why
+from loadstone.formats.survey import read_survey
+from loadstone.results.layout import NodeOutputs
 
 LOOK_S = 60.0
 LAY_OUT_S = 600
@@ -359,3 +360,44 @@ def _parts_of(ended: Ended, mark: str, limit_s: float) -> Parts:
     if mark not in text:
         raise InputError(why_failed(ended, limit_s))
     return read_parts(text, mark)
+
+
+TIMEOUT_S = 60.0
+
+
+# A machine that does not answer is recorded with the reason, and stops nothing.
+def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDocument]:
+    """Return what each machine says of itself, with its host and roles, by the campaign's names.
+
+    One that could not be asked has "failed", the reason, instead.
+    """
+    mark = new_mark()
+    found = run_programs(
+        [
+            command_on(node, shell_file("survey.sh"), _settings(node, mark))
+            for node in nodes.values()
+        ],
+        timeout_s=TIMEOUT_S,
+        is_stopped=lambda: interrupt.is_asked,
+        tick=lambda passed_s: None,
+    )
+    return {
+        name: {"host": node.host, "roles": list(node.roles), **_read_node(ended, mark)}
+        for (name, node), ended in zip(nodes.items(), found, strict=True)
+    }
+
+
+def _settings(node: Node, mark: str) -> dict[str, str]:
+    return {
+        "mark": mark,
+        "sudo": "sudo -n" if node.sudo else "",
+        # What a monitor knows of pools; others need not be allowed to ask.
+        "pools": "yes" if "mon" in node.roles else "",
+    }
+
+
+def _read_node(ended: Ended, mark: str) -> NodeDocument:
+    text = ended.output.decode(errors="replace")
+    if mark in text:
+        return read_survey(text, mark)
+    return {"failed": why_failed(ended, TIMEOUT_S)}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import FILL, dataset_of, largest_size
-from loadstone.campaign.planning.objects.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TargetDocument, TargetSettings, TrialDocument

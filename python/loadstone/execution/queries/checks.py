@@ -3,15 +3,20 @@
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
+from loadstone.documents.mistake import first_mistake
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import check_engine, entry_of
-from loadstone.engines.answers import answer_file, read_answer_file
+from loadstone.engines.answers import Answer, answer_file, difference, like, read_answer_file
 from loadstone.engines.tables import cache_folder, folder_name, needed_bytes
-from loadstone.errors import InputError, TargetError
+from loadstone.errors import InputError, ResultError, TargetError
 from loadstone.execution.queries.table_places import engine_settings
+from loadstone.results.files import durable
 
 
 def check_queries(documents: Iterable[TrialDocument]) -> None:
@@ -114,3 +119,59 @@ def _check_room(room: Mapping[str, int]) -> None:
 def _existing(path: Path) -> Path:
     """Return a path that is there already: the given one, or the nearest folder above it."""
     return next(one for one in (path, *path.parents) if one.exists())
+
+
+ANSWERS = "answers"
+"""The folder of a run in which the expected answers are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedAnswer:
+    """The rows of a query as an engine answered it."""
+
+    query: str
+    engine: str
+    rows: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCheck:
+    """What an answer was compared with, if with anything, and what is wrong with it."""
+
+    compared_with: str | None = None
+    wrong: str | None = None
+
+
+def check_answer(own: QueryDocument, folder: Path, query: str, found: Answer) -> AnswerCheck:
+    """Compare an answer with what is expected in a run's folder, or by the user."""
+    if files := own.get("answer_files"):
+        file = answer_file(Path(files), query)
+        wrong = difference(found, like(read_answer_file(file), found))
+        return AnswerCheck(compared_with=file.name, wrong=wrong)
+    path = _path(folder, query)
+    if own["answers"] is None or not path.exists():
+        return AnswerCheck()
+    expected = _read(path)
+    return AnswerCheck(compared_with=expected.engine, wrong=difference(found, expected.rows))
+
+
+def keep_answer(folder: Path, answer: ExpectedAnswer) -> None:
+    """Keep the first answer to a query as the one that is expected."""
+    if not _path(folder, answer.query).exists():
+        durable.make_folder_in(folder, ANSWERS)
+        text = json.dumps(asdict(answer)) + "\n"
+        durable.write_file(folder, f"{ANSWERS}/{answer.query}.json", text.encode())
+
+
+def _path(folder: Path, query: str) -> Path:
+    return folder / ANSWERS / f"{query}.json"
+
+
+def _read(path: Path) -> ExpectedAnswer:
+    try:
+        return TypeAdapter(ExpectedAnswer).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ResultError(
+            f'"{path}" is no expected answer: {first_mistake(error)}',
+            "the file was edited by hand; take the one that loadstone wrote",
+        ) from error

@@ -1,11 +1,13 @@
 """What a summary tells of tables, and of what engines used."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from loadstone._loadgen import Histogram, Table
 from loadstone.documents.summary import EngineUseDocument, QuerySummary, TablesSummary
 from loadstone.engines.engine import EngineUse
 from loadstone.engines.tables import Mark, TableFile
+from loadstone.results.record import INTERVAL_SCHEMA
 
 
 def tables_summary(mark: Mark, kept: Sequence[TableFile], *, was_there: bool) -> TablesSummary:
@@ -53,3 +55,36 @@ def added(used: Sequence[EngineUse | None]) -> EngineUseDocument:
 def _sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
+
+
+class SecondRows:
+    """The rows of complete seconds of one operation."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.outcomes: dict[str, int] = {}
+        self.bytes = 0
+        self._seconds: dict[tuple[int, str], tuple[Histogram, int, int]] = {}
+
+    def add(self, second: int, outcome: str, time_ns: int, size_bytes: int) -> None:
+        """Add one request."""
+        times, requests, moved = self._seconds.get((second, outcome), (Histogram(), 0, 0))
+        times.record(max(1, time_ns), 1)
+        self._seconds[second, outcome] = (times, requests + 1, moved + size_bytes)
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        if outcome == "ok":
+            self.bytes += size_bytes
+
+    def batches(self) -> Iterable[Table]:
+        """Yield them as the record has them."""
+        rows = [
+            {
+                "agent": "local", "stage": "measure", "iteration": 1,
+                "operation": self.operation, "outcome": outcome, "second": second,
+                "requests": requests, "objects": 0, "bytes": moved, "response": times.encode(),
+                "service": times.encode(), "first_byte": None, "lag": None,
+            }
+            for (second, outcome), (times, requests, moved) in sorted(self._seconds.items())
+        ]  # fmt: skip
+        if rows:
+            yield INTERVAL_SCHEMA.of_rows(rows)

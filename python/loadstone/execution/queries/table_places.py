@@ -5,9 +5,8 @@ import os
 from loadstone.campaign.planning.query_plan import ON_SERVER
 from loadstone.documents.trial import TrialDocument
 from loadstone.engines import settings_of
-from loadstone.engines.engine import Bucket
+from loadstone.engines.engine import Bucket, EngineSettings, ServerAccess
 from loadstone.engines.places import BucketPlace, DirectoryPlace, TablePlace
-from loadstone.engines.settings import EngineSettings, ServerAccess
 from loadstone.errors import TargetError
 from loadstone.execution import secrets
 

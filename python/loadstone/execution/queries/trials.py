@@ -19,8 +19,7 @@ from loadstone.documents.summary import (
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import entry_of
 from loadstone.engines.answers import Answer
-from loadstone.engines.benchmark import text_of
-from loadstone.engines.engine import EngineUse, Tables
+from loadstone.engines.engine import EngineUse, SparkOptions, Tables
 from loadstone.engines.places import OWN_FORMAT, TablePlace
 from loadstone.engines.process.messages import (
     EngineOpened,
@@ -30,22 +29,21 @@ from loadstone.engines.process.messages import (
     TablesWritten,
     WriteTables,
 )
-from loadstone.engines.settings import SparkOptions
-from loadstone.engines.tables import Mark, TableFile, files_by_table, generate, hash_of
+from loadstone.engines.tables import Mark, TableFile, files_by_table, generate, hash_of, text_of
 from loadstone.errors import TargetError
 from loadstone.execution import secrets
 from loadstone.execution.executor import Output
-from loadstone.execution.queries.checks import cache_of, check_queries
-from loadstone.execution.queries.engine_process import EngineError, EngineProcess, KeptEngines
-from loadstone.execution.queries.expected_answers import (
+from loadstone.execution.queries.checks import (
     AnswerCheck,
     ExpectedAnswer,
+    cache_of,
     check_answer,
+    check_queries,
     keep_answer,
 )
-from loadstone.execution.queries.second_rows import SecondRows
+from loadstone.execution.queries.engine_process import EngineError, EngineProcess, KeptEngines
 from loadstone.execution.queries.streams import EndedQuery, QueryStreams
-from loadstone.execution.queries.summaries import added, tables_summary, use_of_query
+from loadstone.execution.queries.summaries import SecondRows, added, tables_summary, use_of_query
 from loadstone.execution.queries.table_places import engine_settings, table_place
 
 _SECOND_NS = 1_000_000_000

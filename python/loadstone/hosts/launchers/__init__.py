@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.hosts.connection.invitation import Invitation
 
 LAUNCHERS: Mapping[str, str] = {

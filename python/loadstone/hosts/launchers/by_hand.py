@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.hosts.connection.invitation import Invitation, write_invitation
 
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.site_dask import import_dask, in_one_line, settings_files

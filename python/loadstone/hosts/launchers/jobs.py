@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError, InputError
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.hosts.connection.invitation import Invitation
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder

@@ -9,9 +9,9 @@ import re
 import socket
 import subprocess
 
-from loadstone.campaign.schema.systems.hosts import Hosts, SshName
+from loadstone.campaign.schema.hosts import Hosts, SshName
 from loadstone.errors import HostError
-from loadstone.execution.programs.reaching import SSH
+from loadstone.execution.programs.program import SSH
 from loadstone.hosts.launchers.processes import Processes
 
 OPTIONS = (

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
 from loadstone.analysis.naming import describe_parameters, metric_value, metric_words
-from loadstone.published.tables.actions import rates_table
-from loadstone.published.tables.queries import queries_table
+from loadstone.published.tables.layouts import queries_table, rates_table
 
 
 def account_table(account: Account) -> str:

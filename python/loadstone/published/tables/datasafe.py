@@ -14,7 +14,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameters
 from loadstone.errors import InputError
-from loadstone.published.tables.actions import (
+from loadstone.published.tables.layouts import (
     ActionLog,
     ActionStatistics,
     rates_table,

@@ -6,9 +6,10 @@ Both know nothing of runs, so that published numbers can be set in them as well 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
+from statistics import fmean
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 """How the layout of rounds counts; from the tenth on the number is written."""
@@ -150,3 +151,83 @@ def _significant(value: float, digits: int) -> Decimal:
 def _without_end_zeros(value: Decimal) -> str:
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+SECONDS_WIDTH = 7
+
+Times = Mapping[str, Sequence[float]]
+"""The repetitions of a query in seconds, by the query's name, such as "Q01"."""
+
+
+def queries_table(systems: Mapping[str, Times]) -> str:
+    """Return a Markdown table of mean seconds, systems side by side; a query not run is blank."""
+    names = list(dict.fromkeys(name for times in systems.values() for name in times))
+    widths = {system: max(SECONDS_WIDTH, len(system)) for system in systems}
+    lines = ["| Query |" + "".join(f" {system:>{widths[system]}} |" for system in systems)]
+    lines.append("| ----- |" + "".join(f" {'-' * (widths[one] - 1)}: |" for one in systems))
+    for name in names:
+        cells = "".join(
+            f" {_mean(times.get(name)):>{widths[system]}} |" for system, times in systems.items()
+        )
+        lines.append(f"| {name:<5} |{cells}")
+    return "\n".join(lines) + "\n"
+
+
+def repetitions_block(title: str, times: Times) -> str:
+    """Return every time behind the averages of one system, a query a line, under its title."""
+    lines = [f"* {title}", "```"]
+    for name, seconds in times.items():
+        detail = ", ".join(f"{value:.1f}" for value in seconds)
+        lines.append(f"{name}, avg: {_mean(seconds):>5}, detail: [{detail}]")
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _mean(seconds: Sequence[float] | None) -> str:
+    return f"{fmean(seconds):.1f}" if seconds else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionStatistics:
+    """What one action took, in milliseconds as text, and its rate per thread, as text."""
+
+    time: str
+    action: str
+    quantiles: Mapping[str, str]
+    rate_per_thread: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionLog:
+    """The statistics of one load: every action at one number of threads and one size."""
+
+    time: str
+    provider: str
+    threads: int
+    size_kib: int
+    actions: Sequence[ActionStatistics]
+
+
+def statistics_log(logs: Sequence[ActionLog], logger: str) -> str:
+    """Return the log as its logger writes it, one block per load."""
+    blocks = []
+    for log in logs:
+        head = (
+            f"==== Statistics for {log.provider} with {log.threads} threads "
+            f"and {log.size_kib} Kb filesize: ===="
+        )
+        lines = [f"{log.time} [main] INFO {logger} - {head}"]
+        for one in log.actions:
+            stat = ", ".join(f"{name}={value}" for name, value in one.quantiles.items())
+            lines.append(
+                f"{one.time} [main] INFO {logger} - {one.action} : StatisticService.Percentiles("
+                f"stat={{{stat}}}, throughputPerThread={one.rate_per_thread})"
+            )
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def rates_table(action: str, sizes: Sequence[str], rows: Mapping[int, Sequence[str]]) -> str:
+    """Return the rates of one action, tab separated: a line per number of threads."""
+    lines = [action, "\t".join(["Threads", *sizes])]
+    lines += ["\t".join([str(threads), *rates]) for threads, rates in rows.items()]
+    return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from loadstone.analysis.naming import (
     describe_parameters,
     describe_size,
 )
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.published.tables.datasafe import datasafe_table
 from loadstone.published.tables.layouts import (
@@ -25,10 +25,11 @@ from loadstone.published.tables.layouts import (
     RoundsRow,
     ThreadsColumn,
     measured,
+    queries_table,
+    repetitions_block,
     rounds_table,
     threads_table,
 )
-from loadstone.published.tables.queries import queries_table, repetitions_block
 from loadstone.report.options import Layout, Options
 from loadstone.report.result_words import standing_notes
 from loadstone.report.tables.action_rows import action_rows

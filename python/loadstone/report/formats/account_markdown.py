@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.report.charts.account_rows import answers_of_times
 from loadstone.report.formats.account_page import DETAILS_TITLE, FINDINGS_TITLE, Source, standing_of
 from loadstone.report.formats.markdown import escaped
+from loadstone.report.pages.account_rows import answers_of_times
 
 
 def render_account_markdown(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:

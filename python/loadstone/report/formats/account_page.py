@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.report.charts.account_rows import account_data, answers_of_times
+from loadstone.report.pages.account_rows import account_data, answers_of_times
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.markdown_tables import pieces_of
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.answer import Answer, answer_of
+from loadstone.analysis.answers.answer import Answer, ScriptAnswer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import headline_of
-from loadstone.analysis.answers.of_scripts import ScriptAnswer, answer_of_scripts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import summary_words
@@ -27,7 +26,7 @@ from loadstone.report.result_words import notes_below
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
 from loadstone.report.tables.hosts import hosts_table
-from loadstone.report.tables.interventions import intervention_table
+from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import (
     Table,
     client_table,
@@ -42,7 +41,6 @@ from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
-from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
 

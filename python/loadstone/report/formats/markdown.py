@@ -10,10 +10,9 @@ from loadstone.report.options import Options
 from loadstone.report.tables.capacity import steps_table
 from loadstone.report.tables.ceilings import hooks_table, target_table
 from loadstone.report.tables.in_order import measured_tables
-from loadstone.report.tables.interventions import intervention_table
+from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import Table, trials_table
 from loadstone.report.tables.nodes import node_tables
-from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
 

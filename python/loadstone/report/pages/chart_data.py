@@ -22,7 +22,7 @@ from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_parameters, describe_size
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.report.result_words import operation_words
 from loadstone.report.tables.capacity import STALLED
 from loadstone.results.record import Record, Run

@@ -8,7 +8,7 @@ from loadstone.analysis.answers.answer import Answer
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules import find_rule
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.report.result_words import (
     NOT_KNOWN,
     data_words,

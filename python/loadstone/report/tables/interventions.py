@@ -3,7 +3,8 @@
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.interventions import InterventionEffect
-from loadstone.report.result_words import NOT_KNOWN
+from loadstone.analysis.rules import limit_in_words
+from loadstone.report.result_words import NOT_KNOWN, evidence_words
 from loadstone.report.tables.layout import Column, Table
 
 
@@ -44,4 +45,20 @@ def _row(change: InterventionEffect) -> tuple[str, ...]:
         f"{ratio.ratio:.3f}",
         interval,
         str(ratio.n_a),
+    )
+
+
+def verdict_table(findings: Findings) -> Table:
+    """Return one row for each result with its verdict, the reason and the evidence."""
+    rows = []
+    for one in findings.rounds:
+        if (verdict := one.verdict) is not None:
+            words = evidence_words(verdict.evidence) or NOT_KNOWN
+            grade = verdict.grade or NOT_KNOWN
+            rows.append((one.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
+    heads = ("Result", "Limit", "Grade", "Because", "Evidence")
+    return Table(
+        title="What limited each result",
+        columns=tuple(Column(head=head, align="left") for head in heads),
+        rows=tuple(rows),
     )

@@ -21,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.campaign.begun_run.remains import Remains, is_removed, places_gone
+from loadstone.campaign.remains import Remains, is_removed, places_gone
 from loadstone.cli import consent, exit_code, plain
 from loadstone.cli.messages import say, tell
 from loadstone.documents.summary import Summary

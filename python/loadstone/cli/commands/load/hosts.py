@@ -136,7 +136,7 @@ class AnsweringHost:
 
 def refuse_obstacles(hosts: Sequence[AnsweringHost]) -> None:
     """Raise HostError with every host that cannot use a target."""
-    from loadstone.hosts.refusal import refusal
+    from loadstone.hosts.contact import refusal
 
     why = {}
     for host in hosts:

@@ -13,7 +13,7 @@ from loadstone.campaign.planning import trial
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import FILL, dataset_of
 from loadstone.campaign.reading.mistakes import KeyMistake
-from loadstone.campaign.schema.fill import SHARE_MAX, FillLevel
+from loadstone.campaign.schema.dataset import SHARE_MAX, FillLevel
 from loadstone.documents.manifest import StoreDocument
 from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning import beyond, lifecycle, trial
 from loadstone.campaign.planning.lifecycle import dataset_of, place_of
-from loadstone.campaign.planning.objects.bucket_names import Buckets
+from loadstone.campaign.planning.placement import Buckets
 from loadstone.campaign.planning.query_plan import LOAD, QUERIES
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import LeftPlace, Summary

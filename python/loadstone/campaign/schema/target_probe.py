@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.systems.target import secret_reference
+from loadstone.campaign.schema.target import secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     Names,

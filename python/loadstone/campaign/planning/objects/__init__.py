@@ -1,1 +1,0 @@
-"""The objects of a case: where they are, and what of them is there before the load."""

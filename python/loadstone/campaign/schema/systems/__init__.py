@@ -1,1 +1,0 @@
-"""Keys about systems: targets, their probes and drivers, nodes and client hosts."""

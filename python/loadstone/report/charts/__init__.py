@@ -1,1 +1,0 @@
-"""Charts: findings to Vega-Lite specifications and images."""
