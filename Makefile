@@ -176,9 +176,18 @@ fuzz-readers: $(STAMPS)/extension ## the same for readers of campaigns, run fold
 		sed -n "s/^stat::number_of_executed_units: /$$name: no finding, executions: /p" "$$log"; \
 	done
 
+# What is made from code and kept beside it; tests say when it is old.
+.PHONY: reference
+reference: $(STAMPS)/extension ## make anew the schemas, the types of Python that follow them, and the references
+	$(call quietly,schemas,LOADSTONE_RENEW=1 PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) -p loadstone-loadgen --lib --quiet published)
+	@$(BIN)/python -m tests.docs.document_types
+	@$(BIN)/python -m loadstone.campaign.schema.json_schema docs/reference/campaign.schema.json
+	@$(BIN)/python -m tests.docs.driver_reference
+	@$(BIN)/python -m pytest -q --renew-golden tests/unit/test_rules.py -k reference
+
 .PHONY: golden
-golden: $(STAMPS)/extension ## write the golden reports and the reference of findings anew; read the difference before a commit
-	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py tests/unit/test_rules.py
+golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit
+	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py
 
 # The tests of one server follow each other in one process (tests/conftest.py), beside those of others.
 # Here the servers work while a test waits.
@@ -235,6 +244,14 @@ lint: $(STAMPS)/extension ## check formats, types, lints, layers and the subject
 	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
 	$(call quietly,layers,$(BIN)/lint-imports)
 	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E -e '.{73}' -e '^[^ ]*( [^ ]*)?$$')
+
+# Clippy's own artefacts are those of lint, and mypy keeps its own: the second time takes seconds.
+.PHONY: check
+check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, mypy, layers
+	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
+	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+	$(call quietly,mypy,$(BIN)/python -m mypy)
+	$(call quietly,layers,$(BIN)/lint-imports)
 
 .PHONY: format
 format: $(STAMPS)/packages ## put all sources into the one format

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, final
 
-from loadstone.documents.summary import Live
+from loadstone.documents.python_types import Live
 from loadstone.errors import Kind
 
 __all__ = [

@@ -15,7 +15,12 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.cli.messages import FORM
-from loadstone.documents.summary import QuerySummary, StreamQuery, StreamsSummary, TablesSummary
+from loadstone.documents.python_types import (
+    QuerySummary,
+    StreamQuery,
+    StreamsSummary,
+    TablesSummary,
+)
 from loadstone.execution.cleaning import what_is_left
 from loadstone.report.tables.query_results import three_digits
 from loadstone.results.store import read_run

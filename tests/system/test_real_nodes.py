@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.campaign.schema.node import Node
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs import node_probes, program
+from loadstone.execution.programs import node_probes, reaching
 from tests.system.servers.processes import free_ports
 
 pytestmark = pytest.mark.real
@@ -59,9 +59,9 @@ def with_keys(monkeypatch: pytest.MonkeyPatch, folder: Path, *, known: bool) -> 
     hosts.write_text(f"* {text}" if known else "")
     own = (
         "ssh", "-F", "none", "-i", str(folder / "user"), "-oIdentitiesOnly=yes",
-        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *program.SSH[1:],
+        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *reaching.SSH[1:],
     )  # fmt: skip
-    monkeypatch.setattr(program, "SSH", own)
+    monkeypatch.setattr(reaching, "SSH", own)
 
 
 def test_a_node_behind_ssh_says_what_this_machine_says(

@@ -18,7 +18,7 @@ from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.hosts import SshName
-from loadstone.documents.summary import Live
+from loadstone.documents.python_types import Live
 from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock, Exchange, estimate

@@ -15,7 +15,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.cells.cell import Cell
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.documents.summary import Live
+from loadstone.documents.python_types import Live
 from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages

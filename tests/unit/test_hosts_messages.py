@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loadstone.campaign.schema.hosts import Hosts
-from loadstone.documents.summary import Live
+from loadstone.documents.python_types import Live
 from loadstone.errors import HostError
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.carrier import Heard

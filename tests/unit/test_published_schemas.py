@@ -2,59 +2,17 @@
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import TypeAdapter
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.documents import summary
-from loadstone.documents import trial as documents
 from loadstone.execution import runner
 from loadstone.results.store import RunWriter, read_run
-
-# What only imports and queries have in their summaries.
-OF_OTHERS = frozenset(
-    {"stated_latency", "source", "query", "streams", "data", "filesystem", "paced_by"}
-)
-
-# The types of Python, the definitions of the schema that they are, and what others have beside.
-TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
-    documents.CaseDocument: ("Case", frozenset()),
-    documents.TargetDocument: ("Target", frozenset()),
-    documents.Size: ("SizeLaw", frozenset()),
-    documents.DatasetDocument: ("DatasetSpec", frozenset()),
-    documents.Share: ("Share", frozenset()),
-    documents.LoadDocument: ("Load", frozenset()),
-    documents.Stop: ("Stop", frozenset()),
-    documents.TrialDocument: ("Trial", frozenset({"queries"})),
-    documents.Origin: ("Origin", frozenset()),
-    documents.OptionsDocument: ("Options", frozenset()),
-    documents.KeyOrder: ("Keys", frozenset()),
-    documents.OnErrorDocument: ("OnError", frozenset()),
-    documents.OwnershipDocument: ("Ownership", frozenset()),
-    documents.PortionDocument: ("Portion", frozenset()),
-    documents.ScriptFileDocument: ("ScriptFile", frozenset()),
-    documents.ScriptDocument: ("ScriptSpec", frozenset()),
-    documents.GoalDocument: ("Goal", frozenset()),
-    documents.LoadsDocument: ("Loads", frozenset()),
-    documents.SearchDocument: ("Search", frozenset()),
-    documents.InterventionDocument: ("Intervention", frozenset()),
-    summary.ClockDocument: ("ClockFacts", frozenset()),
-    summary.LeftPlace: ("Left", frozenset()),
-    summary.LoadHost: ("LoadHost", frozenset()),
-    summary.Iteration: ("IterationTimes", frozenset()),
-    summary.EdgeWork: ("EdgeWork", frozenset()),
-    summary.Stalls: ("Stalls", frozenset()),
-    summary.Summary: ("Observed", OF_OTHERS),
-}
-
-# A trial that is of no search lacks the key: null is read and never written.
-ABSENT_NOT_NULL = {"search", "intervention"}
+from tests.docs.document_types import modules
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -126,39 +84,7 @@ def test_a_schema_refuses_what_is_not_of_its_types(folder: Path) -> None:
             validator("trial.schema.json").validate({**document, **change})
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-def test_types_of_python_are_those_of_the_schema(kind: type) -> None:
-    """Each has every key of the schema and no other, and takes every JSON type that it names."""
-    name, of_imports = TYPES[kind]
-    schema = json.loads((REFERENCE / "record.schema.json").read_text(encoding="utf-8"))
-    published = properties(schema, schema["$defs"][name])
-    assert set(get_type_hints(kind)) == set(published) | of_imports
-    mine = TypeAdapter(kind).json_schema()
-    own = mine["properties"] if "properties" in mine else mine["$defs"][kind.__name__]["properties"]
-    for key, value in published.items():
-        if key in ABSENT_NOT_NULL:
-            value = {**value, "anyOf": [one for one in value["anyOf"] if one != {"type": "null"}]}
-        wanted, taken = set(types(schema, value)), set(types(mine, own[key]))
-        # A whole number is a number, and where anything is an object this one is.
-        taken |= {"integer"} if "number" in taken else set()
-        assert wanted <= taken, f"{name}.{key}"
-
-
-def properties(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of an object, over all its variants."""
-    found = dict(part.get("properties", {}))
-    for variant in (*part.get("oneOf", ()), *part.get("anyOf", ()), *part.get("allOf", ())):
-        found |= properties(schema, variant)
-    if "$ref" in part:
-        found |= properties(schema, schema["$defs"][part["$ref"].rpartition("/")[2]])
-    return found
-
-
-def types(schema: dict[str, Any], part: dict[str, Any]) -> Iterator[str]:
-    """Yield the JSON types that a value may be of."""
-    told = part.get("type", [])
-    yield from [told] if isinstance(told, str) else told
-    for variant in (*part.get("oneOf", ()), *part.get("anyOf", ()), *part.get("allOf", ())):
-        yield from types(schema, variant)
-    if "$ref" in part:
-        yield from types(schema, schema["$defs"][part["$ref"].rpartition("/")[2]])
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.name)
+def test_the_types_of_python_are_those_of_the_schema(path: Path) -> None:
+    made = modules()[path]
+    assert path.read_text(encoding="utf-8") == made, "make reference renews it"

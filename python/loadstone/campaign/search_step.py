@@ -15,7 +15,8 @@ from loadstone.campaign.search import (
     is_good,
     is_stalled,
 )
-from loadstone.documents.trial import LoadDocument, Parameters, TrialDocument
+from loadstone.documents.python_types import Parameters
+from loadstone.documents.trial import LoadDocument, TrialDocument
 
 CLIENTS_MAX = 65_536
 

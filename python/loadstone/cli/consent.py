@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.cli import plain
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, ResultError

@@ -4,7 +4,7 @@ from typing import Required
 
 from typing_extensions import TypedDict
 
-from loadstone.documents.trial import Number, Object, Whole
+from loadstone.documents.python_types import Number, Object, Whole
 
 
 class CeilingStep(TypedDict, total=False):

@@ -11,8 +11,10 @@ from typing_extensions import TypedDict
 
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.node import NodeDocument
+from loadstone.documents.python_types import Object, TargetSettings, Whole
 from loadstone.documents.script import ScriptOrigin
-from loadstone.documents.trial import Object, TargetSettings, TrialDocument, Whole
+from loadstone.documents.summary import FileDigest
+from loadstone.documents.trial import TrialDocument
 
 
 class HostProcessor(TypedDict, total=False):
@@ -196,13 +198,6 @@ class CampaignChange(TypedDict):
     time: str
     keys: dict[str, ValueChange]
     campaign_file: ValueChange
-
-
-class FileDigest(TypedDict, total=False):
-    """The size of a file, and its SHA-256."""
-
-    bytes: Whole
-    sha256: str
 
 
 Imported = TypedDict("Imported", {"from": str, "by": str}, total=False)

@@ -7,7 +7,7 @@ from typing import Required
 
 from typing_extensions import TypedDict
 
-from loadstone.documents.trial import Number, Whole
+from loadstone.documents.python_types import Number, Whole
 
 
 class ProcessorFacts(TypedDict, total=False):

@@ -3,7 +3,7 @@
 from typing_extensions import TypedDict
 
 from loadstone.documents.manifest import StoreDocument
-from loadstone.documents.trial import Number, Whole
+from loadstone.documents.python_types import Number, Whole
 
 PoolState = TypedDict(
     "PoolState",

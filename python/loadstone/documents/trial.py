@@ -1,295 +1,258 @@
-"""Trial documents, typed: what planning writes and an executor carries out.
+"""Trial documents, as the types of the load generator have them.
 
-The types are those of `crates/loadgen/src/trial.rs`; a test holds them to the published
-schema. Any key may be absent: documents of earlier builds lack some, and trials of other kinds
-have none of those that say what operations do.
+Made from docs/reference/record.schema.json by `python -m tests.docs.document_types`: change the
+types in Rust. Any key may be absent, as documents of earlier builds lack some. Where Rust knows all
+words of a key it is a text here: a later build knows more.
 """
 
-from typing import Annotated, Any
-
-from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-LARGEST = 2**63 - 1
-
-Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-Object = dict[str, Any]
-
-
-class Parameters(TypedDict, total=False):
-    """A value for each parameter of a case; those that every reader knows are named."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
-
-    threads: Whole
-    size: Number | str | None
+from loadstone.documents.python_types import (
+    Number,
+    Object,
+    Parameters,
+    QueryDocument,
+    TargetSettings,
+    Whole,
+)
 
 
 class CaseDocument(TypedDict, total=False):
     """One cell of a campaign's matrix."""
 
+    parameters: Parameters
     target: str
     workload: str
-    parameters: Parameters
-
-
-class TargetSettings(TypedDict, total=False):
-    """Settings of a target, secrets as references; those that are read in Python are named."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
-
-    path: str | None
-    endpoints: list[str] | str | None
-    region: str | None
-    access_key: str | dict[str, str] | None
-    secret_key: str | dict[str, str] | None
-    session_token: str | dict[str, str] | None
-    profile: str | None
-    pool: str | None
-    delete_versions: bool | None
-
-
-class TargetDocument(TypedDict, total=False):
-    """A target: its name, its driver, and that driver's settings."""
-
-    name: str
-    driver: str
-    settings: TargetSettings
-    """By the names that the driver knows; `loadstone list drivers NAME` prints them."""
-    facts: Object
 
 
 class Size(TypedDict, total=False):
-    """The law of object sizes."""
+    """The law of object sizes, in bytes. The size of an object is a function of the seed and its
+    number.
+    """
 
-    kind: str
     bytes: Whole
-    min: Whole
+    kind: str
     max: Whole
+    min: Whole
     median: Number
     sigma: Number
-    choices: list[Any]
+    choices: list[list[Whole | Number]]
 
 
 class Origin(TypedDict, total=False):
-    """The run that wrote a dataset, where another one uses it."""
+    """The run that objects come from: sizes and payload are functions of its identity and its
+    seed.
+    """
 
     run: str
     seed: Whole
 
 
 class DatasetDocument(TypedDict, total=False):
-    """The objects that a trial works on."""
+    """The objects: how many, named how, how large, filled with what."""
 
     bucket_prefix: str
     buckets: Whole
-    objects: Whole | None
-    object_prefix: str
-    size: Size
     compressible: Number
     duplicate: Number
     encryption: str | None
+    object_prefix: str
+    objects: Whole | None
     path_encryption: str | None
+    size: Size
     version: Whole
     written_by: Origin | None
 
 
-class Share(TypedDict, total=False):
-    """One operation of a mix."""
-
-    operation: str
-    weight: Number
-
-
-class LoadDocument(TypedDict, total=False):
-    """How requests arrive."""
+class InterventionDocument(TypedDict, total=False):
+    """What was changed on purpose against another phase."""
 
     kind: str
-    clients: Whole
-    rate_per_s: Number | None
-    arrivals: str
-    clients_max: Whole | None
-
-
-class Stop(TypedDict, total=False):
-    """When an iteration ends."""
-
-    requests: Whole | None
-    duration_ns: Whole | None
-
-
-class OptionsDocument(TypedDict, total=False):
-    """What operations on pieces and lists of objects read."""
-
-    range_bytes: Whole | None
-    range_count: Whole
-    part_bytes: Whole | None
-    part_concurrency: Whole
-    page_keys: Whole
-    prefix: str | None
-    delimiter: str | None
-    bulk_keys: Whole
+    of: Parameters
 
 
 class KeyOrder(TypedDict, total=False):
-    """In which order objects are taken."""
+    """Which objects requests choose."""
 
     order: str
     theta: Number | None
 
 
+class LoadDocument(TypedDict, total=False):
+    """How requests arrive."""
+
+    clients: Whole
+    kind: str
+    arrivals: str
+    clients_max: Whole | None
+    rate_per_s: Number | None
+
+
+class Share(TypedDict, total=False):
+    """One operation of a mix and its share."""
+
+    operation: str
+    weight: Number
+
+
 class OnErrorDocument(TypedDict, total=False):
-    """What failed requests do to a trial."""
+    """What failed requests do to the trial."""
 
     action: str
     limit: Whole | None
 
 
+class OptionsDocument(TypedDict, total=False):
+    """What single operations need to know."""
+
+    bulk_keys: Whole
+    delimiter: str | None
+    page_keys: Whole
+    part_bytes: Whole | None
+    part_concurrency: Whole
+    prefix: str | None
+    range_bytes: Whole | None
+    range_count: Whole
+
+
 class OwnershipDocument(TypedDict, total=False):
-    """Whose places a trial may use, and which objects in them are its run's."""
+    """What of the places that are there is this run's: a *place* is a bucket, a container, a
+    namespace, a directory or a device.
+    """
 
     adopt: list[str]
     runs: list[str]
-    written: list[list[Whole]]
     unwritten: list[list[Whole]]
     volumes: list[str]
+    written: list[list[Whole]]
 
 
 class PortionDocument(TypedDict, total=False):
-    """Which of a trial's requests are one host's."""
+    """Which portion of a trial this host carries out. Request number `i` of the whole belongs to
+    the host `i` modulo the number of hosts, so that all portions together are what one host
+    would have asked for. The places are readied by the first.
+    """
 
     index: Whole
     of: Whole
 
 
 class ScriptFileDocument(TypedDict, total=False):
-    """One file of a script."""
+    """A file of a script."""
 
     path: str
     sha256: str
 
 
 class ScriptDocument(TypedDict, total=False):
-    """The script that a trial follows."""
+    """A script of dependent actions. `stop.requests` is the number of its requests, and `mix`
+    names the operations that stand in it.
+    """
 
-    subjects: ScriptFileDocument
-    requests: ScriptFileDocument | None
-    speed: Number | None
     actions: Whole
+    requests: ScriptFileDocument | None
     sessions: Whole
+    speed: Number | None
+    subjects: ScriptFileDocument
 
 
 class GoalDocument(TypedDict, total=False):
-    """The objective of a search; `campaign/search.py` says what each value means."""
+    """What counts as capacity, and how hard to look."""
 
+    achieved_min: Number
+    coarse_trial_s: Number
+    confirm_good_min: Whole
+    confirm_trials: Whole
+    duration_sum_s: Number
+    errors_max: Number
+    exceed: Number
     latency_ns_max: Whole
     quantile: Number
-    errors_max: Number
-    achieved_min: Number
-    width: Number
-    trial_s: Number
-    coarse_trial_s: Number
-    duration_sum_s: Number
-    exceed: Number
-    confirm_trials: Whole
-    confirm_good_min: Whole
-    trials_max: Whole
     time_max_s: Number
+    trial_s: Number
+    trials_max: Whole
+    width: Number
 
 
 class LoadsDocument(TypedDict, total=False):
-    """The loads that a search goes between."""
+    """The loads to search between; a bound that is absent is searched for, outwards from
+    `start`.
+    """
 
-    start: Number
-    low: Number | None
     high: Number | None
     is_whole: bool
+    low: Number | None
+    start: Number
 
 
 class SearchDocument(TypedDict, total=False):
-    """A search, down to `loads`; or from `of` on, one of its steps."""
+    """A search for a capacity, or one of its steps."""
 
-    vary: str
-    quantile: str
-    pause_ns: Whole
     goal: GoalDocument
     loads: LoadsDocument
-    of: str
-    step: Whole
-    stage: str
-    load: Number
+    pause_ns: Whole
+    quantile: str
+    vary: str
     duration_s: Number
+    load: Number
+    of: str
+    stage: str
+    step: Whole
 
 
-class InterventionDocument(TypedDict, total=False):
-    """What a trial has halved, and the parameters of the case that it is compared with."""
+class Stop(TypedDict, total=False):
+    """When an iteration ends."""
 
-    kind: str
-    of: Parameters
+    duration_ns: Whole | None
+    requests: Whole | None
 
 
-class QueryDocument(TypedDict, total=False):
-    """What only trials of kind `queries` have: the tables, and one run of one query.
+class TargetDocument(TypedDict, total=False):
+    """A target: its name, its driver, and that driver's own settings."""
 
-    Or, as `streams`, the names of the queries of each stream in their order.
-    """
-
-    benchmark: str
-    scale: Number
-    storage: str
-    partitions: Whole
-    place: str
-    is_directory: bool
-    data: str | None
-    query: str | None
-    streams: list[list[str]] | None
-    engine: str | None
-    settings: Object
-    cache: str | None
-    threads: Whole | None
-    memory_bytes: Whole | None
-    answers: str | None
-    answer_files: str | None
+    driver: str
+    facts: Object
+    name: str
+    settings: TargetSettings
 
 
 class TrialDocument(TypedDict, total=False):
-    """A trial document. From `mix` on, its keys are of trials of kind `operations` alone."""
+    """One phase of one case on one round's dataset."""
 
-    format: Whole
-    kind: str
-    id: str
-    run: str
-    seed: Whole
-    phase: str
-    round: Whole
-    block: Whole
-    measured: bool
-    case: CaseDocument
-    search: SearchDocument
-    intervention: InterventionDocument
     agent: str
-    target: TargetDocument
-    stop: Stop
-    warm_up_ns: Whole
-    cool_down_ns: Whole
-    iterations: Whole
-    timeout_ns: Whole | None
-    on_error: OnErrorDocument | None
-    cores: Whole | None
-    log_requests: bool
-    mix: list[Share]
-    script: ScriptDocument | None
-    dataset: DatasetDocument | None
-    options: OptionsDocument
-    load: LoadDocument
-    rate_limit_per_s: Number | None
-    keys: KeyOrder | None
-    connections: str | None
-    verify: Number | None
     allow_foreign: bool
-    ownership: OwnershipDocument
-    ticket_base: Whole
+    block: Whole
+    case: CaseDocument
+    connections: str | None
+    cool_down_ns: Whole
+    cores: Whole | None
+    dataset: DatasetDocument | None
+    format: Whole
     hosts: Whole | None
+    id: str
+    intervention: InterventionDocument
+    iterations: Whole
+    keys: KeyOrder | None
+    kind: str
+    load: LoadDocument
+    log_requests: bool
+    measured: bool
+    mix: list[Share]
+    on_error: OnErrorDocument | None
+    options: OptionsDocument
+    ownership: OwnershipDocument
+    phase: str
     portion: PortionDocument | None
+    rate_limit_per_s: Number | None
+    round: Whole
+    run: str
+    script: ScriptDocument | None
+    search: SearchDocument
+    seed: Whole
+    stop: Stop
+    target: TargetDocument
+    ticket_base: Whole
+    timeout_ns: Whole | None
+    verify: Number | None
+    warm_up_ns: Whole
     queries: QueryDocument

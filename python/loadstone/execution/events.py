@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
-from loadstone.documents.summary import Live, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.hook_log import HookEntry
 

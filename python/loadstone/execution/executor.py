@@ -10,85 +10,17 @@ from urllib.parse import urlsplit
 from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.campaign.drivers import addresses_of, facts_of
-from loadstone.documents.summary import Live, Summary
-from loadstone.documents.target_state import TargetState
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import LoadstoneError, TargetError
+from loadstone.errors import TargetError
+from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import Event, HostNews, RequestRetried, TrialProgress
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.cluster import Clusters
-from loadstone.execution.programs.hooks import TimedHooks
-from loadstone.execution.programs.store_sizes import Stores
 from loadstone.probes import Collector
-from loadstone.probes.exporters import Exporters, Readings
 from loadstone.results.intents import note_intent, note_unmade, note_volume
 from loadstone.results.record import STOPPED, STOPPED_ON_LOSS
 from loadstone.results.writer import RunWriter, TrialWriter
-
-
-class AroundTrial:
-    """One trial's share of what surrounds the run; nothing here holds up the load."""
-
-    def __init__(
-        self,
-        document: TrialDocument,
-        timed: TimedHooks,
-        exporters: Exporters,
-        clusters: Clusters,
-        stores: Stores,
-    ) -> None:
-        self.target_state: dict[str, TargetState] = {}
-        self._document = document
-        self._timed = timed
-        self._exporters = exporters
-        self._clusters = clusters
-        self._stores = stores
-        self._readings = Readings()
-        self._absent: dict[str, str] = {}
-
-    @property
-    def problem(self) -> LoadstoneError | None:
-        """The failure of a hook that was to stop the run."""
-        return self._timed.problem
-
-    @property
-    def absent(self) -> dict[str, str]:
-        """What was not observed of the target, and why."""
-        return {**self._absent, **self._readings.gaps()}
-
-    def look_before(self) -> None:
-        """See how the target is, and let go of what was read since the last trial."""
-        self._look("before")
-        self._exporters.take()
-
-    def look_after(self) -> None:
-        """See how the trial left the target."""
-        self._look("after")
-
-    def start(self, stop: Callable[[], None]) -> None:
-        """Begin with the load; `stop` ends it."""
-        self._timed.start(stop)
-
-    def note(self, elapsed_ns: int) -> None:
-        """Take note of how long the load has been running."""
-        self._timed.note(elapsed_ns)
-
-    def finish(self) -> None:
-        """End with the load."""
-        self._timed.finish()
-
-    def take(self) -> list[Table]:
-        """Return what was read of the target since the last call."""
-        batches = self._exporters.take()
-        for batch in batches:
-            self._readings.count(batch)
-        return batches
-
-    def _look(self, when: str) -> None:
-        state = self._clusters.look(self._document, self._absent)
-        state |= self._stores.look(self._document, when, self._absent)
-        if state:
-            self.target_state[when] = state
 
 
 class Output:

@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.summary import Live, Summary
-from loadstone.documents.trial import ScriptDocument, ScriptFileDocument, TrialDocument
-from loadstone.errors import LoadstoneError, TargetError
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executor import Output
+from loadstone.execution.refusals import Raised, target_error
+from loadstone.execution.scripts import located
 
 
 class Operations:
@@ -114,35 +115,4 @@ class _Observer:
             raise
 
 
-Raised = (_loadgen.TargetError, ValueError, OSError)
 """What `_loadgen.run_trial` raises by itself."""
-
-
-def as_target_error(error: Exception, where: str = "") -> TargetError:
-    """Return an error of the load generator's as one of ours, with a place before its words."""
-    if isinstance(error, _loadgen.TargetError | LoadstoneError):
-        return TargetError(where + error.message, error.hint, kind=error.kind)
-    return TargetError(f"{where}{error}")
-
-
-def target_error(target: str, error: Exception) -> TargetError:
-    """Return the error of a named target."""
-    return as_target_error(error, f'target "{target}": ')
-
-
-def located(document: TrialDocument, folder: Path) -> TrialDocument:
-    """Return a document whose script's files are named by their whole paths."""
-    script = document.get("script")
-    if not script:
-        return document
-
-    def whole(file: ScriptFileDocument) -> ScriptFileDocument:
-        return {**file, "path": str((folder / file["path"]).absolute())}
-
-    requests = script.get("requests")
-    named: ScriptDocument = {
-        **script,
-        "subjects": whole(script["subjects"]),
-        "requests": whole(requests) if requests else None,
-    }
-    return {**document, "script": named}

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from loadstone.documents.trial import Object
+from loadstone.documents.python_types import Object
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import (

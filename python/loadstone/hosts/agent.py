@@ -23,7 +23,8 @@ from typing import TextIO
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
-from loadstone.documents.summary import HostState, Live, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
 from loadstone.execution.host.settling import Settling, quantities_of

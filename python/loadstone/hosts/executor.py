@@ -12,11 +12,12 @@ from pathlib import Path
 from loadstone._loadgen import Table
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.lifecycle import is_whole_only
-from loadstone.documents.summary import Live, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
-from loadstone.execution.operations import located
+from loadstone.execution.scripts import located
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, Heard

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from loadstone._loadgen import Histogram, Table
-from loadstone.documents.summary import EdgeWork, Iteration, Live, LoadHost, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import EdgeWork, Iteration, LoadHost, Summary
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.messages import STATES
 

@@ -18,7 +18,8 @@ from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCalibration
 from loadstone.documents.mistake import first_mistake
-from loadstone.documents.summary import Live, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
 from loadstone.errors import Kind, TargetError
 
 RUN_OVER = "the run is over"

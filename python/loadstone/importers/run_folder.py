@@ -9,8 +9,9 @@ from typing import cast
 from loadstone import __version__
 from loadstone._loadgen import Table
 from loadstone.documents.manifest import Manifest
+from loadstone.documents.python_types import Parameters
 from loadstone.documents.summary import Iteration, Summary
-from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
+from loadstone.documents.trial import DatasetDocument, TrialDocument
 from loadstone.errors import InputError
 from loadstone.formats.imported import (
     LONGEST_S,

@@ -14,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
-from loadstone.documents.manifest import FileDigest, Manifest
-from loadstone.documents.summary import Summary
+from loadstone.documents.manifest import Manifest
+from loadstone.documents.python_types import Object, Whole
+from loadstone.documents.summary import FileDigest, Summary
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import Object, TrialDocument, Whole
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from loadstone.documents.trial import Whole
+from loadstone.documents.python_types import Whole
 from loadstone.results.files import line_log
 from loadstone.results.layout import plain
 

@@ -1,17 +1,20 @@
 """The layout of a run folder, and the manifest that makes a folder a run."""
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from loadstone import _loadgen, regular_file
-from loadstone.campaign.schema.systems.target import carries_credential
+from loadstone.campaign.schema.target import carries_credential
 from loadstone.documents.manifest import Manifest
+from loadstone.documents.summary import FileDigest
 from loadstone.errors import ResultError
 from loadstone.results.documents import check_manifest
+from loadstone.results.files import durable
 
 MANIFEST_FORMAT = 1
 
@@ -150,3 +153,93 @@ def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int)
             f'"{path}" has {key.replace("_", " ")} {found}; this loadstone reads up to {newest}',
             "install the loadstone that wrote it, or a later one",
         )
+
+
+NODES = "nodes"
+OUTPUT_BYTES_MAX = 1 << 20
+"""fio's own JSON has some 20 KiB, iperf3's 10 for each stream."""
+
+
+class NodeOutputs:
+    """Holds the outputs until there is a run folder, which comes after the probes."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._probes = 0
+        self._kept: dict[str, bytes] = {}
+
+    def take(self, printed: Mapping[str, str]) -> list[str]:
+        """Take what one probe's programs printed, by step; return the files it will stand in."""
+        if not printed:
+            return []
+        self._probes += 1
+        names = []
+        for step, text in printed.items():
+            name = f"{NODES}/N{self._probes:03}-{step}.txt"
+            self._kept[name] = _bounded(text.encode())
+            names.append(name)
+        return names
+
+    def write(self, run: Path) -> None:
+        """Write them into a run's folder; nothing where no program was started."""
+        if not self._kept:
+            return
+        durable.make_folder_in(run, NODES)
+        for name, content in self._kept.items():
+            durable.write_file(run, name, content)
+
+
+def _bounded(content: bytes) -> bytes:
+    if len(content) <= OUTPUT_BYTES_MAX:
+        return content
+    said = f"\n(the first {OUTPUT_BYTES_MAX} of {len(content)} bytes)\n"
+    return content[:OUTPUT_BYTES_MAX] + said.encode()
+
+
+def digest_of(path: Path) -> FileDigest:
+    """Return the size and the digest of a file."""
+    try:
+        regular_file.check(path)
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            return {"bytes": stream.tell(), "sha256": digest}
+    except OSError as error:
+        raise ResultError(f'cannot read "{path}": {error.strerror}') from error
+
+
+def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, FileDigest]:
+    """Return the digests of files of a run, by their names inside its folder."""
+    return {str(path.relative_to(folder)): digest_of(path) for path in sorted(paths)}
+
+
+def altered(folder: Path, digests: Mapping[str, FileDigest]) -> Iterator[str]:
+    """Yield the files of a run that are not as they were when their digests were taken."""
+    for name, wanted in digests.items():
+        path = folder / name
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+        if not is_inside or not path.exists() or digest_of(path) != wanted:
+            yield name
+
+
+def sealed(manifest: Manifest) -> Manifest:
+    """Return a manifest with the digest of all else that it says, at its end."""
+    return {**_unsealed(manifest), "manifest_sha256": _said_by(manifest)}
+
+
+def is_as_sealed(manifest: Manifest) -> bool:
+    """Tell whether a manifest says what it said when it was written; one without digest may."""
+    digest = manifest.get("manifest_sha256")
+    return digest is None or digest == _said_by(manifest)
+
+
+def _unsealed(manifest: Manifest) -> Manifest:
+    left = manifest.copy()
+    left.pop("manifest_sha256", None)
+    return left
+
+
+def _said_by(manifest: Manifest) -> str:
+    # By what it says, not by its bytes: to be indented anew changes nothing.
+    said = json.loads(json.dumps(_unsealed(manifest)))
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -21,7 +21,7 @@ from loadstone.analysis.judgements.standing import Standing
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
-from loadstone.documents.summary import QuerySummary
+from loadstone.documents.python_types import QuerySummary
 from loadstone.results.record import Record, Run
 
 ARM_NAMES = ("target", "engine", "cache", "threads")

@@ -13,7 +13,7 @@ from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measur
 from loadstone.analysis.node_probes import is_cached
 from loadstone.campaign.planning.query_plan import LOAD, OUT_OF_MEMORY
 from loadstone.documents.node import NodeDocument
-from loadstone.documents.trial import TargetSettings
+from loadstone.documents.python_types import TargetSettings
 from loadstone.results.record import Run
 
 NETWORK_FILE_SYSTEMS = frozenset(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import geometric_mean
-from loadstone.documents.summary import StreamsSummary
+from loadstone.documents.python_types import StreamsSummary
 from loadstone.results.record import Record
 
 HOUR_S = 3600

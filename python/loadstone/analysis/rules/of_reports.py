@@ -301,14 +301,14 @@ RULES: tuple[Rule, ...] = (
         says="n counts the right unit",
         means="Requests and seconds depend on each other.",
         do="Repeat trials.",
-        checks=(STANDARD + "standard_evidence:intervals_count_trials",),
+        checks=(STANDARD + "standard:intervals_count_trials",),
     ),
     _standard(
         id="S16",
         says="Families are corrected",
         means="One in twenty differs by chance.",
         do="Met by how loadstone compares.",
-        checks=(STANDARD + "standard_evidence:families_are_corrected",),
+        checks=(STANDARD + "standard:families_are_corrected",),
     ),
     _standard(
         id="S17",
@@ -357,7 +357,7 @@ RULES: tuple[Rule, ...] = (
         says="Acknowledged writes are audited",
         means="A store may acknowledge what it loses.",
         do="Read back what was written, verified.",
-        checks=(STANDARD + "standard_evidence:writes_are_audited",),
+        checks=(STANDARD + "standard:writes_are_audited",),
     ),
     _standard(
         id="S24",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from loadstone import units
 from loadstone.analysis.judgements.validity import TAIL_PRINTED, may_print_quantile
-from loadstone.documents.summary import StatedLatency
+from loadstone.documents.python_types import StatedLatency
 from loadstone.errors import ResultError
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from loadstone.campaign.schema.dataset import Dataset, FillLevel, FixedSize, Siz
 from loadstone.campaign.schema.json_schema import known_keys
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import Phase
-from loadstone.documents.trial import LoadDocument, Parameters
+from loadstone.documents.python_types import Parameters
+from loadstone.documents.trial import LoadDocument
 from loadstone.errors import shown
 
 

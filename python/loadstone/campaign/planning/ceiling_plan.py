@@ -14,7 +14,8 @@ from loadstone.campaign.checks.fio_jobs import writes_of_options
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.schema.ceiling import Ceiling, OptionValue
 from loadstone.documents.ceiling import CeilingDocument, CeilingStep, CeilingWork
-from loadstone.documents.trial import TargetDocument, TargetSettings
+from loadstone.documents.python_types import TargetSettings
+from loadstone.documents.trial import TargetDocument
 
 if TYPE_CHECKING:
     from loadstone.campaign.planning.trial import PlannedTrial

@@ -15,7 +15,8 @@ from loadstone.campaign.planning.lifecycle import FILL, dataset_of
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import SHARE_MAX, FillLevel
 from loadstone.documents.manifest import StoreDocument
-from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
+from loadstone.documents.python_types import Parameters
+from loadstone.documents.trial import DatasetDocument, TrialDocument
 
 
 @dataclass(frozen=True, slots=True)

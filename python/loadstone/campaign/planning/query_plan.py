@@ -15,7 +15,8 @@ from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.trial import FORMAT, PlannedTrial, targets_in_run
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.queries import Queries, is_folder
-from loadstone.documents.trial import Parameters, TargetDocument, TrialDocument
+from loadstone.documents.python_types import Parameters
+from loadstone.documents.trial import TargetDocument, TrialDocument
 
 QUERIES = "queries"
 """The kind of these trials."""

@@ -20,15 +20,14 @@ from loadstone.campaign.planning.placement import content_document
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.target import resolve_settings
+from loadstone.documents.python_types import Parameters, TargetSettings
 from loadstone.documents.trial import (
     DatasetDocument,
     OnErrorDocument,
     OptionsDocument,
     OwnershipDocument,
-    Parameters,
     Stop,
     TargetDocument,
-    TargetSettings,
     TrialDocument,
 )
 

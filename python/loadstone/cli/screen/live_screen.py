@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from loadstone import units
-from loadstone.documents.summary import Live
+from loadstone.documents.python_types import Live
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_SHOWN = 10

@@ -12,10 +12,9 @@ from loadstone import units
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
-from loadstone.campaign.schema.campaign import Campaign, Schedule
-from loadstone.campaign.schema.schedule import start_of, suites
-from loadstone.campaign.schema.systems.hosts import Hosts
-from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.campaign import Campaign, Schedule, start_of, suites
+from loadstone.campaign.schema.hosts import Hosts
+from loadstone.campaign.schema.node import Node
 from loadstone.cli.messages import say
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings

@@ -8,10 +8,9 @@ from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.systems.hosts import Hosts
-from loadstone.campaign.schema.systems.node import Node
-from loadstone.campaign.schema.systems.node_probe import NodeProbe
-from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.campaign.schema.hosts import Hosts
+from loadstone.campaign.schema.node import Node, NodeProbe
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.cli import consent
 from loadstone.cli.nodes import expected_s
 from loadstone.cli.screen.output import print_table

@@ -13,7 +13,8 @@ from loadstone.campaign.planning.lifecycle import CLEAN_UP, operations_of, place
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli import plain
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
-from loadstone.documents.summary import Live, Summary
+from loadstone.documents.python_types import Live
+from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.events import (
     CeilingEnded,

@@ -7,8 +7,9 @@ from typing import Any
 from loadstone.campaign.planning.ceiling_plan import ceph_words, command_via, is_pool
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.target_probe import CephProbe
+from loadstone.documents.python_types import TargetSettings
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TargetSettings, TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs

@@ -12,12 +12,11 @@ from loadstone.campaign.schema.node import Node, NodeProbe
 from loadstone.documents.node import Bandwidth, PathProbe, Ping
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import (
+from loadstone.execution.programs.program import Program, run_programs
+from loadstone.execution.programs.reaching import (
     CONNECT_TIMEOUT_S,
-    Program,
     command_on,
     new_mark,
-    run_programs,
     why_failed,
 )
 from loadstone.formats.node_probes import read_iperf3, read_ping

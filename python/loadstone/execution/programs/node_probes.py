@@ -15,12 +15,11 @@ from loadstone.campaign.schema.node import Node, NodeProbe
 from loadstone.documents.node import DirectionRates, NodeDocument, StorageProbe, StorageRates
 from loadstone.errors import InputError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import (
+from loadstone.execution.programs.program import Ended, run_programs
+from loadstone.execution.programs.reaching import (
     CONNECT_TIMEOUT_S,
-    Ended,
     command_on,
     new_mark,
-    run_programs,
     shell_file,
     why_failed,
 )

@@ -6,8 +6,6 @@ running behind it, as a hook that starts a daemon means to.
 
 import contextlib
 import os
-import secrets as chance
-import shlex
 import signal
 import subprocess
 import threading
@@ -15,12 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import IO, Literal
 
-from loadstone.campaign.schema.node import Node
 from loadstone.execution import secrets
-from loadstone.formats.reading import TEXT_MAX
 
 GRACE_S = 2.0
 POLL_S = 0.05
@@ -210,51 +205,4 @@ def _stop(programs: Sequence[Program], why: State) -> None:
             program.stop(why)
 
 
-CONNECT_TIMEOUT_S = 10
-
-SSH = (
-    "ssh",
-    "-oBatchMode=yes",
-    f"-oConnectTimeout={CONNECT_TIMEOUT_S}",
-    "-oServerAliveInterval=5",
-    "-oForwardAgent=no",
-    "-oForwardX11=no",
-    "-oPermitLocalCommand=no",
-)
-
-_PROGRAMS = resources.files("loadstone.execution.programs")
-
-
 # Its configuration, keys and known hosts hold; it never asks anything.
-def new_mark() -> str:
-    """Return a word that no machine prints by itself."""
-    return f"=={chance.token_hex(8)}"
-
-
-def shell_file(name: str) -> str:
-    """Return a program of ours that a node's shell is sent."""
-    return _PROGRAMS.joinpath(name).read_text()
-
-
-def command_on(node: Node, program: str, settings: Mapping[str, str]) -> list[str]:
-    """Return the command that runs a shell program on a node, its variables set before."""
-    head = "; ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items())
-    script = f"{head}\n{shell_file('parts.sh')}\n{program}"
-    if node.host is None:
-        return ["sh", "-c", script]
-    words = [*SSH]
-    words += ["-l", node.user] if node.user else []
-    words += ["-p", str(node.port)] if node.port else []
-    return [*words, "--", node.host.strip("[]"), f"exec sh -c {shlex.quote(script)}"]
-
-
-def why_failed(ended: Ended, timeout_s: float) -> str:
-    """Return why a node said nothing that can be read."""
-    match ended.state:
-        case "timeout":
-            return f"no answer within {timeout_s:.0f} s"
-        case "stopped":
-            return "the run was stopped before it answered"
-        case _:
-            said = secrets.hide(" ".join(ended.said.split())[-TEXT_MAX:], ())
-            return said or f"ended with exit code {ended.exit_code} and said nothing"

@@ -13,8 +13,9 @@ from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import FILL, dataset_of, largest_size
 from loadstone.campaign.planning.plan import Plan
+from loadstone.documents.python_types import TargetSettings
 from loadstone.documents.target_state import TargetState
-from loadstone.documents.trial import TargetDocument, TargetSettings, TrialDocument
+from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import InputError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
 from loadstone.documents.mistake import first_mistake
-from loadstone.documents.trial import QueryDocument, TrialDocument
+from loadstone.documents.python_types import QueryDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.engines import check_engine, entry_of
 from loadstone.engines.answers import Answer, answer_file, difference, like, read_answer_file
 from loadstone.engines.tables import cache_folder, folder_name, needed_bytes

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from loadstone._loadgen import Histogram, Table
-from loadstone.documents.summary import EngineUseDocument, QuerySummary, TablesSummary
+from loadstone.documents.python_types import EngineUseDocument, QuerySummary, TablesSummary
 from loadstone.engines.engine import EngineUse
 from loadstone.engines.tables import Mark, TableFile
 from loadstone.results.record import INTERVAL_SCHEMA

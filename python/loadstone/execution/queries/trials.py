@@ -9,14 +9,14 @@ from pathlib import Path
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER, STREAMS
-from loadstone.documents.summary import (
-    Iteration,
+from loadstone.documents.python_types import (
+    QueryDocument,
     QuerySummary,
     StreamQuery,
     StreamsSummary,
-    Summary,
 )
-from loadstone.documents.trial import QueryDocument, TrialDocument
+from loadstone.documents.summary import Iteration, Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.engines import entry_of
 from loadstone.engines.answers import Answer
 from loadstone.engines.engine import EngineUse, SparkOptions, Tables

@@ -11,7 +11,7 @@ import subprocess
 
 from loadstone.campaign.schema.hosts import Hosts, SshName
 from loadstone.errors import HostError
-from loadstone.execution.programs.program import SSH
+from loadstone.execution.programs.reaching import SSH
 from loadstone.hosts.launchers.processes import Processes
 
 OPTIONS = (

@@ -1,0 +1,19 @@
+"""What the load generator raises before load starts, as errors of a target."""
+
+from loadstone import _loadgen
+from loadstone.errors import LoadstoneError, TargetError
+
+Raised = (_loadgen.TargetError, ValueError, OSError)
+"""What `_loadgen.run_trial` raises by itself."""
+
+
+def as_target_error(error: Exception, where: str = "") -> TargetError:
+    """Return an error of the load generator's as one of ours, with a place before its words."""
+    if isinstance(error, _loadgen.TargetError | LoadstoneError):
+        return TargetError(where + error.message, error.hint, kind=error.kind)
+    return TargetError(f"{where}{error}")
+
+
+def target_error(target: str, error: Exception) -> TargetError:
+    """Return the error of a named target."""
+    return as_target_error(error, f'target "{target}": ')
