@@ -36,6 +36,7 @@ MEANT_OTHERWISE = {
     "campaign/reading/source.py": {"null"},
     "campaign/schema/json_schema.py": {"file"},
     "campaign/schema/target.py": {"file"},
+    "cli/consent.py": {"file"},
     "cli/screen/preview.py": {"block"},
     "execution/secrets.py": {"file"},
     "hosts/contact.py": {"block"},

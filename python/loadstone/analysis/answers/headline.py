@@ -19,7 +19,7 @@ from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
-from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.errors import InputError
 
 Standing = Literal["void", "bound", "first look", "good"]
