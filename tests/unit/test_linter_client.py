@@ -167,6 +167,63 @@ def test_each_resource_is_flagged_beyond_its_threshold_only(
     assert flags(*lines, bytes=10**9) == expected
 
 
+CARD = (
+    ("network", "eth0", "received_bytes", 0.0, 58.5e6),
+    ("network", "eth0", "received_packets", 0.0, 40_000),
+    ("network", "eth0", "sent_bytes", 0.0, 1e6),
+    ("network", "eth0", "sent_packets", 0.0, 10_000),
+)
+READ = {"bytes": 369e6, "bytes_received": 369e6}
+"""Ten seconds of a load that read 36.9 MB of 58.5 MB that came in each second."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "summary", "expected"),
+    [
+        ([("tcp", "", "ip_received_bytes", 0.0, 57.5e6)], READ, set()),
+        ([("tcp", "", "ip_received_bytes", 0.0, 37e6)], READ, {"CLIENT_NIC"}),
+        # Of the host's own loopback; the traffic of other programs.
+        (
+            [
+                ("tcp", "", "ip_received_bytes", 0.0, 157.5e6),
+                ("network", "lo", "received_bytes", 0.0, 100e6),
+            ],
+            READ,
+            set(),
+        ),
+        ([("tcp", "", "ip_received_bytes", 0.0, 37e6)], {"bytes": 10e6}, set()),
+        # Unwatched, nothing is said.
+        ([], READ, set()),
+        ([("network", "eth0", "received_dropped", 0.0, 10)], READ, set()),
+        ([("network", "eth0", "received_dropped", 0.0, 100)], READ, {"CLIENT_NIC"}),
+        ([("network", "eth0", "receive_queue_dropped", 0.0, 100)], READ, {"CLIENT_NIC"}),
+        (
+            [("network", "eth0", "send_queue_dropped", 0.0, 100)],
+            {"bytes": 9e6, "bytes_sent": 9e6},
+            {"CLIENT_NIC"},
+        ),
+    ],
+)
+def test_what_the_client_itself_drops_counts_against_its_card(
+    lines: list[tuple[str, str, str, float, float]],
+    summary: dict[str, float],
+    expected: set[str],
+) -> None:
+    assert flags(*CARD, *lines, **summary) == expected
+
+
+def test_what_is_lost_on_the_way_counts_against_the_path_unless_the_client_drops_it() -> None:
+    counted = [("tcp", "", "segments_received", 0.0, 40_000)]
+    few = ("tcp", "", "segments_out_of_order", 0.0, 300)
+    many = ("tcp", "", "segments_out_of_order", 0.0, 500)
+    dropped = ("network", "eth0", "received_dropped", 0.0, 100)
+    assert flags(*CARD, *counted, few, **READ) == set()
+    assert flags(*CARD, *counted, many, **READ) == {"NETWORK_PATH"}
+    assert flags(*CARD, *counted, many, dropped, **READ) == {"CLIENT_NIC"}
+    assert flags(*CARD, *counted, many, target_on_own_host=True, **READ) == set()
+    assert flags(*CARD, *counted, many, bytes=1e6) == set()
+
+
 PORTS = ("sockets", "tcp", "ports", 1000.0, 0.0)
 
 

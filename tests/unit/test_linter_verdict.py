@@ -81,6 +81,18 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
     assert limit(**everything) == "UNDETERMINED"
 
 
+def test_losses_support_the_path_and_a_ceiling_with_room_refutes_it() -> None:
+    lost = Evidence(metric="TCP segments sent again", value=0.03, threshold=0.01)
+    seen = Observed(
+        point=LoadPoint(load=8, rate=1000.0, time_s=0.008),
+        losses={"NETWORK_PATH": [lost]},
+        is_client_watched=True,
+    )
+    assert (decide(seen).limit, decide(seen).grade) == ("NETWORK_PATH", "C")
+    room = CeilingUse(name="path", share=0.3, share_max=0.3)
+    assert decide(replace(seen, ceilings={"NETWORK_PATH": room})).limit == "UNDETERMINED"
+
+
 def test_two_limits_that_stand_are_both_named() -> None:
     found = decide(Observed(point=HERE, flags=CPU, server={"cpu": 0.99}))
     assert (found.limit, found.also) == ("INSTRUMENT_CPU", ("TARGET_CPU",))

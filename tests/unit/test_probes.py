@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -101,9 +103,12 @@ def test_tcp_counters_are_found_by_name_wherever_they_stand(kernel: Path) -> Non
         "Ip: Forwarding DefaultTTL\nIp: 1 64\n"
         "Tcp: RtoAlgorithm RtoMin MaxConn ActiveOpens RetransSegs OutSegs\nTcp: 1 200 -1 9 7 800\n",
     )
-    put(kernel, "/proc/net/netstat", "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 5\n")
+    netstat = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 5\nIpExt: InOctets\nIpExt: 1000\n"
+    put(kernel, "/proc/net/netstat", netstat)
+    put(kernel, "/proc/net/snmp6", "Ip6InReceives \t 3\nIp6InOctets \t 234\n")
     found = values(tcp.Tcp())
     assert found == {
+        ("", "ip_received_bytes"): 1234,
         ("", "connections_opened"): 9,
         ("", "segments_repeated"): 7,
         ("", "segments_sent"): 800,
@@ -252,17 +257,50 @@ def test_reading_everything_costs_less_than_a_hundredth_of_a_core() -> None:
     assert min(spent_ns) < 10_000_000
 
 
-def test_a_quota_of_a_controller_of_version_1_is_read_too(
+def test_controllers_of_version_1_are_read_too(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cgroup, "own_folder", lambda: Path("/group"))
-    monkeypatch.setattr(cgroup, "own_cpu_folder", lambda: Path("/older"))
-    put(kernel, "/older/cpu.cfs_quota_us", "30000\n")
-    put(kernel, "/older/cpu.cfs_period_us", "100000\n")
-    put(kernel, "/older/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 123\n")
+    monkeypatch.setattr(cgroup, "own_folder_1", lambda controller: Path("/older", controller))
+    put(kernel, "/older/cpu/cpu.cfs_quota_us", "30000\n")
+    put(kernel, "/older/cpu/cpu.cfs_period_us", "100000\n")
+    put(kernel, "/older/cpu/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 123\n")
+    put(kernel, "/older/memory/memory.usage_in_bytes", "4096\n")
+    put(kernel, "/older/memory/memory.failcnt", "7\n")
+    put(kernel, "/older/memory/memory.stat", "cache 1\nhierarchical_memory_limit 8192\n")
     found = values(cgroup.Cgroup())
     assert found["", "cores_max"] == 0.3
     assert (found["", "throttled"], found["", "throttled_ns"]) == (4, 123)
+    memory = ("memory_bytes", "memory_bytes_max", "memory_events_max")
+    assert [found["", metric] for metric in memory] == [4096, 8192, 7]
+    put(kernel, "/older/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n")
+    assert ("", "memory_bytes_max") not in values(cgroup.Cgroup())
+
+
+DROPS = """
+import socket
+from loadstone.probes.network import Network
+
+network = Network()
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(50):
+    udp.sendto(bytes(1000), ("127.0.0.1", 9))
+print(*(f"{metric} {value:.0f}" for card, metric, value in network.read() if "queue" in metric))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+def test_packets_that_a_card_s_queue_drops_are_counted() -> None:
+    queue = "tc qdisc add dev lo root tbf rate 8kbit burst 2000 limit 3000"
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", f'ip link set lo up && {queue} && exec "$0" -',
+         sys.executable],
+        input=DROPS, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"no such queue here: {done.stderr.strip()}")
+    found = dict(zip(*[iter(done.stdout.split())] * 2, strict=True))
+    assert int(found["send_queue_dropped"]) > 40
 
 
 def test_a_shaper_on_a_card_is_the_speed_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:

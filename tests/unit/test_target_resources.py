@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis.instrument.client_limits import Line
-from loadstone.analysis.limits.target_resources import find_utilisation
+from loadstone.analysis.limits.target_resources import find_losses, find_utilisation
 
 
 def line(subject: str, growth_per_s: float, *, host: str = "osd1", start: float = 0.0) -> Line:
@@ -71,3 +71,29 @@ def test_a_card_is_held_against_its_speed_and_a_disk_against_time() -> None:
     )
     found = find_utilisation(seen)
     assert found == {"network": pytest.approx(0.72), "disk": pytest.approx(0.4)}
+
+
+@pytest.mark.parametrize(
+    ("metric", "of", "few", "many", "limit"),
+    [
+        ("node_netstat_Tcp_RetransSegs", "node_netstat_Tcp_OutSegs", 5, 20, "NETWORK_PATH"),
+        (
+            "node_network_receive_drop_total", "node_network_receive_packets_total",
+            0.5, 2, "TARGET_NETWORK",
+        ),
+        (
+            "node_netstat_TcpExt_ListenDrops", "node_netstat_Tcp_PassiveOpens",
+            0.5, 2, "TARGET_SOFTWARE",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_target_s_hosts_lose_supports_a_limit(
+    metric: str, of: str, few: float, many: float, limit: str
+) -> None:
+    whole = [line("", 1000), line("", 1e9, host="osd2")]
+    assert find_losses(lines(**{of: whole, metric: [line("", few)]})) == {}
+    assert find_losses(lines(**{metric: [line("", many)]})) == {}, "a share of nothing"
+    found = find_losses(lines(**{of: whole, metric: [line("", many)]}))
+    assert {name: [one.value for one in own] for name, own in found.items()} == {
+        limit: [pytest.approx(many / 1000)]
+    }

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from loadstone.probes.card_queues import CardQueues
 from loadstone.probes.proc import AbsentError, KernelFile
 
 # Columns of /proc/net/dev, from the kernel's documentation.
@@ -67,15 +68,18 @@ def shaped_cards() -> dict[str, float]:
 
 
 class Network:
-    """Reads /proc/net/dev, and /proc/net/softnet_stat where it is."""
+    """Reads /proc/net/dev, the queues of the cards, and /proc/net/softnet_stat where it is."""
 
-    SUMMARY = "bytes, packets, drops and link speed of each network card"
+    SUMMARY = "bytes, packets and link speed of each network card, what it and its queues dropped"
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/net/dev")
         self._softnet: KernelFile | None = None
         with contextlib.suppress(AbsentError):
             self._softnet = KernelFile("/proc/net/softnet_stat")
+        self._queues: CardQueues | None = None
+        with contextlib.suppress(AbsentError):
+            self._queues = CardQueues()
         self._speeds: dict[str, float | None] = {}
         self._shaped = shaped_cards()
 
@@ -89,6 +93,10 @@ class Network:
             speed = self._speed(card)
             if speed is not None:
                 yield card, "speed_bits_per_s", speed
+        if self._queues is not None:
+            # A kernel that does not answer in time is asked again a second later.
+            with contextlib.suppress(TimeoutError):
+                yield from self._queues.read()
         if self._softnet is None:
             return
         for core, line in enumerate(self._softnet.read().splitlines()):
@@ -112,5 +120,6 @@ class Network:
 
     def close(self) -> None:
         self._file.close()
-        if self._softnet is not None:
-            self._softnet.close()
+        for part in (self._softnet, self._queues):
+            if part is not None:
+                part.close()

@@ -47,6 +47,12 @@ NIC_PASSED = 1.05
 OWN_TRAFFIC = 0.5
 FOREIGN_BUSY = 0.10
 FRAME_BYTES = 1500
+FRAME_HEADER_BYTES = 14
+DROPPED = 0.001
+"""Of the packets: fewer are dropped now and then by any card, as of protocols that nobody knows."""
+LOST_INSIDE = 0.10
+"""Of the bytes that came in: headers of packets that are put together before IP are up to 4 %."""
+REPEATED = 0.01
 
 PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
 """Kinds of evidence that several metrics are read from."""
@@ -288,6 +294,81 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
             yield _evidence(words, line.growth, 0, line.host, "card drops")
 
 
+DROPS = (
+    ("received_dropped", "received"),
+    ("receive_queue_dropped", "received"),
+    ("sent_dropped", "sent"),
+    ("send_queue_dropped", "sent"),
+)
+"""What a card and its queues drop, and of which packets."""
+
+
+def _drops(record: Record, lines: Lines) -> Iterator[Evidence]:
+    for metric, way in DROPS:
+        for line in lines.get(("network", metric), ()):
+            packets = _beside(lines, ("network", f"{way}_packets"), line)
+            moved = _beside(lines, ("network", f"{way}_bytes"), line)
+            if packets is None or moved is None or not packets.growth:
+                continue
+            share = line.growth / (packets.growth + line.growth)
+            # Acknowledgements are no payload: what is dropped of them is told by the other way.
+            if share >= DROPPED and _is_mostly_own(record, f"{way}_bytes", moved.rate):
+                name = f"{metric.replace('_', ' ')} on {line.subject}, of its packets"
+                yield _evidence(name, share, DROPPED, line.host, "card drops")
+    for line in lines.get(("network", "received_bytes"), ()):
+        lost = _lost_inside(lines, line)
+        is_own = line.subject != "lo" and _is_mostly_own(record, "received_bytes", line.rate)
+        if lost is not None and lost >= LOST_INSIDE and is_own:
+            name = f"bytes that came in on {line.subject} and did not come up to IP"
+            yield _evidence(name, lost, LOST_INSIDE, line.host, "card drops")
+
+
+def _beside(lines: Lines, quantity: tuple[str, str], line: Line) -> Line | None:
+    """Return another quantity of the same host and subject."""
+    like = (line.host, line.subject)
+    return next((one for one in lines.get(quantity, ()) if (one.host, one.subject) == like), None)
+
+
+def _lost_inside(lines: Lines, received: Line) -> float | None:
+    """Return which share of what a card received the kernel dropped before IP; None unwatched.
+
+    What others receive by this card and pass on counts as received by IP: it hides a loss.
+    """
+    of_ip = lines.get(("tcp", "ip_received_bytes"), ())
+    up = next((line.growth for line in of_ip if line.host == received.host), None)
+    packets = _beside(lines, ("network", "received_packets"), received)
+    headers = FRAME_HEADER_BYTES * packets.growth if packets is not None else 0.0
+    whole = received.growth - headers
+    if up is None or whole <= 0:
+        return None
+    of_itself = sum(
+        line.growth
+        for line in lines.get(("network", "received_bytes"), ())
+        if (line.host, line.subject) == (received.host, "lo")
+    )
+    return 1 - (up - of_itself) / whole
+
+
+REPEATS = (
+    ("segments_repeated", "segments_sent", "TCP segments sent again"),
+    ("segments_received_again", "segments_received", "TCP segments received again"),
+    ("segments_out_of_order", "segments_received", "TCP segments out of order"),
+)
+"""What tells of losses on the way: a counter, and what it is a share of."""
+
+
+def _losses(record: Record, lines: Lines) -> Iterator[Evidence]:
+    if is_on_own_host(record) or next(_drops(record, lines), None) is not None:
+        # What the client itself dropped is sent again, too.
+        return
+    for metric, whole, words in REPEATS:
+        for line in lines.get(("tcp", metric), ()):
+            of = _beside(lines, ("tcp", whole), line)
+            share = line.growth / of.growth if of is not None and of.growth else 0.0
+            if share >= REPEATED and _receives_most(record, lines, line.host):
+                yield _evidence(words, share, REPEATED, line.host, "losses")
+
+
 def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
     for line in lines.get(("cpu", "softirq_ns"), ()):
         share = line.rate / 1e9
@@ -315,15 +396,15 @@ def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
 
 def _receives_most(record: Record, lines: Lines, host: str) -> bool:
     """Tell whether most of what a host received was the load's, be it answers to what it sent."""
-    seen: Mapping[str, float] = {
-        metric: max(
-            (line.rate for line in lines.get(("network", metric), ()) if line.host == host),
-            default=0.0,
-        )
-        for metric in ("received_bytes", "sent_bytes")
-    }
-    busiest = max(seen, key=lambda metric: seen[metric])
-    return _is_mostly_own(record, busiest, seen[busiest])
+    metrics = ("received_bytes", "sent_bytes")
+    busiest = max(metrics, key=lambda metric: _moved(lines, host, metric))
+    return _is_mostly_own(record, busiest, _moved(lines, host, busiest))
+
+
+def _moved(lines: Lines, host: str, metric: str) -> float:
+    """Return the bytes a second of a host's busiest card."""
+    rates = (line.rate for line in lines.get(("network", metric), ()) if line.host == host)
+    return max(rates, default=0.0)
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -380,6 +461,8 @@ LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
     ("INSTRUMENT_MEM", _memory),
     ("CLIENT_NIC", _cards),
     ("CLIENT_NIC", _interrupts),
+    ("CLIENT_NIC", _drops),
+    ("NETWORK_PATH", _losses),
     ("INSTRUMENT_SOCKETS", _sockets),
 )
 

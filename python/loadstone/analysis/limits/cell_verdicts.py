@@ -35,6 +35,9 @@ THROTTLES = ("throttled", "http_429")
 they did have the status."""
 OWN_FAILURES = ("no_ports", "no_descriptors")
 
+LOSSES = ("NETWORK_PATH", "TARGET_NETWORK", "TARGET_SOFTWARE")
+"""Limits outside of the client that its counters, or those of the target's hosts, speak for."""
+
 CEILINGS = {
     "network": ("NETWORK_PATH", "path"),
     "device": ("TARGET_DISK", "device"),
@@ -105,7 +108,8 @@ def observe(
     return Observed(
         point=_point(cell),
         gates=tuple(_gates(cell)),
-        flags=of_cell,
+        flags={flag: found for flag, found in of_cell.items() if flag not in LOSSES},
+        losses={limit: of_cell[limit] for limit in LOSSES if limit in of_cell},
         lag=_lag(cell),
         occupied=None
         if None in shares

@@ -115,6 +115,18 @@ def _client_resources(observed: Observed) -> Iterator[Fact]:
         yield from (_confirmation(limit, tried) for tried in _slower_with_fewer_hosts(observed))
 
 
+def _losses(observed: Observed) -> Iterator[Fact]:
+    for limit, evidence in observed.losses.items():
+        for item in evidence:
+            yield Fact(
+                limit=limit,
+                bearing="supports",
+                reason=f"{limit_in_words(limit)}: {_evidence_in_words(item)}",
+                evidence=(item,),
+                rank=Rank.BUSY,
+            )
+
+
 def _null_target(observed: Observed) -> Iterator[Fact]:
     share = instrument_share(observed)
     if share is None or share < INSTRUMENT_MAX:
@@ -304,6 +316,7 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
 LOOKS: tuple[Callable[[Observed], Iterator[Fact]], ...] = (
     _throttling,
     _client_resources,
+    _losses,
     _null_target,
     _schedule,
     _changes,

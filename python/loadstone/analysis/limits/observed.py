@@ -190,6 +190,7 @@ class Observed:
     gates: Sequence[Gate] = ()
     null_rate: float | None = None
     flags: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
+    losses: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
     lag: Evidence | None = None
     occupied: float | None = None
     lower: LoadPoint | None = None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from loadstone.analysis.instrument.client_limits import Line, Lines
+from loadstone.analysis.judgements.finding import Evidence
 
 PREFIX = "prometheus:"
 IDLE_MODES = ("idle", "iowait")
@@ -75,6 +76,39 @@ def _network(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:
             speed = speeds.get((line.host, _labels(line).get("device")), 0.0)
             if speed > 0:
                 yield min(1.0, line.rate / speed)
+
+
+LOSSES = (
+    ("TARGET_NETWORK", "node_network_receive_drop_total", "node_network_receive_packets_total"),
+    ("TARGET_NETWORK", "node_network_transmit_drop_total", "node_network_transmit_packets_total"),
+    ("NETWORK_PATH", "node_netstat_Tcp_RetransSegs", "node_netstat_Tcp_OutSegs"),
+    ("TARGET_SOFTWARE", "node_netstat_TcpExt_ListenDrops", "node_netstat_Tcp_PassiveOpens"),
+)
+"""What the target's hosts lost, of what, and the limit that it supports."""
+
+LOST = {"TARGET_NETWORK": 0.001, "NETWORK_PATH": 0.01, "TARGET_SOFTWARE": 0.001}
+
+
+def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
+    """Return what the target's exporters say was lost, by the limit that it supports."""
+    series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
+    losses: dict[str, list[Evidence]] = {}
+    for limit, metric, whole in LOSSES:
+        of = {(line.host, line.subject): line.growth for line in series.get(whole, ())}
+        for line in series.get(metric, ()):
+            total = of.get((line.host, line.subject), 0.0)
+            share = line.growth / total if total > 0 else 0.0
+            if share >= LOST[limit]:
+                losses.setdefault(limit, []).append(
+                    Evidence(
+                        metric=f"{metric} of {whole}",
+                        value=share,
+                        threshold=LOST[limit],
+                        place=line.host,
+                        source="losses at the target",
+                    )
+                )
+    return losses
 
 
 def _labels(line: Line) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import CONTRADICTORY
 from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
-from loadstone.analysis.limits.target_resources import find_utilisation
+from loadstone.analysis.limits.target_resources import find_losses, find_utilisation
 from loadstone.analysis.measured.part import SECOND_NS, Part, read_parts
 from loadstone.analysis.measured.rows import Quantities, Rows, read_samples, values_of
 from loadstone.analysis.statistics.latency import merge
@@ -137,7 +137,10 @@ class Measured:
             self.action_groups += read_group_parts(reading.record)
             self.actions_together += read_whole_parts(reading.record)
             self.peaks[trial] = peaks(reading.quantities)
-            self.flags[trial] = client_limits.limits_of(reading.record, reading.lines)
+            flags = client_limits.limits_of(reading.record, reading.lines)
+            for limit, losses in find_losses(reading.lines).items():
+                flags.setdefault(limit, []).extend(losses)
+            self.flags[trial] = flags
             self.servers[trial] = find_utilisation(reading.lines)
 
 
