@@ -16,6 +16,7 @@ from loadstone.cli import main
 from loadstone.cli.application import app
 from loadstone.errors import InputError, ResultError
 from loadstone.formats.imported import Hints, Imported
+from loadstone.formats.node_probes import read_iperf3
 from loadstone.importers import network_ceiling
 from loadstone.importers.run_folder import write_run
 from loadstone.results.store import read_run
@@ -206,6 +207,20 @@ def test_iperf3_is_the_ceiling_of_a_path() -> None:
     assert ceiling.low is not None
     assert ceiling.high is not None
     assert ceiling.low < ceiling.bytes_per_s < ceiling.high
+
+
+def test_a_path_with_burst_credit_is_as_fast_as_its_last_seconds(tmp_path: Path) -> None:
+    document = json.loads((DATA / "iperf3-1stream.json").read_text())
+    burst = [15.4e6, 5.7e6, 4.9e6]
+    document["intervals"] = [
+        {"sum": {**document["intervals"][0]["sum"], "bits_per_second": 8 * rate}} for rate in burst
+    ]
+    document["end"]["sum_received"]["bits_per_second"] = 8 * sum(burst) / 3
+    (tmp_path / "burst.json").write_text(json.dumps(document))
+    ceiling = network_ceiling.read_ceiling(tmp_path / "burst.json")
+    assert ceiling.bytes_per_s == pytest.approx(4.9e6)
+    assert not ceiling.is_steady
+    assert read_iperf3(json.dumps(document))["bits_per_s"] == pytest.approx(8 * 4.9e6)
 
 
 def account(form: str, *paths: Path, hints: Hints = NOTHING) -> Account:

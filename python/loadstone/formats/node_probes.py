@@ -11,6 +11,7 @@ from pathlib import Path
 from loadstone.documents.node import Bandwidth, DirectionRates, Ping
 from loadstone.errors import InputError
 from loadstone.formats.json_document import JsonNode, parse_document
+from loadstone.formats.measurement import sustained_share
 from loadstone.formats.reading import FileLine, clean
 
 _COUNTS = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
@@ -55,7 +56,10 @@ def read_ping(text: str) -> Ping:
 
 
 def read_iperf3(text: str) -> Bandwidth:
-    """Return what arrived over a path, in bits per second, and what was sent again."""
+    """Return what arrived over a path, in bits per second, and what was sent again.
+
+    Of a path that became slower meanwhile it is what arrived in its last third.
+    """
     document = _document("iperf3", text)
     error = document.find("error")
     if error is not None:
@@ -63,8 +67,15 @@ def read_iperf3(text: str) -> Bandwidth:
     end = document.at("end")
     sent = end.at("sum_sent")
     again = sent.find("retransmits")
+    intervals = document.find("intervals")
+    rates = [
+        one.at("sum", "bits_per_second").number()
+        for one in (intervals.items() if intervals is not None else ())
+    ]
+    sustained = sustained_share(rates)
+    arrived = end.at("sum_received", "bits_per_second").number()
     return {
-        "bits_per_s": end.at("sum_received", "bits_per_second").number(),
+        "bits_per_s": arrived * (1.0 if sustained is None else sustained),
         "seconds": end.at("sum_received", "seconds").number(),
         "retransmits": again.whole() if again is not None else None,
         "tool": clean(str(document.at("start", "version").value)),

@@ -4,19 +4,26 @@ from pathlib import Path
 
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.formats import iperf3
+from loadstone.formats.measurement import sustained_share
 
 
 def read_ceiling(path: Path) -> KnownCeiling:
-    """Return the path's ceiling: what arrived, with the slowest and the fastest second."""
+    """Return the path's ceiling: what arrived, with the slowest and the fastest second.
+
+    Of a path that became slower meanwhile it is what arrived in its last third.
+    """
     document = iperf3.read_measurement(path)
     rates = [
         interval.at("sum", "bits_per_second").number() / 8
         for interval in document.at("intervals").items()
     ]
+    sustained = sustained_share(rates)
+    arrived = document.at("end", "sum_received", "bits_per_second").number() / 8
     return KnownCeiling(
         resource="network",
         name="measured network path",
-        bytes_per_s=document.at("end", "sum_received", "bits_per_second").number() / 8,
+        bytes_per_s=arrived * (1.0 if sustained is None else sustained),
+        is_steady=sustained is None,
         low=min(rates),
         high=max(rates),
         tool="iperf3",

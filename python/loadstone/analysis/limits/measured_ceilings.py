@@ -15,10 +15,8 @@ from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
+from loadstone.formats.measurement import sustained_share
 from loadstone.results.record import Run
-
-FALLEN = 0.8
-"""A ceiling whose last third is slower than this share of its first third moved."""
 
 Resource = Literal["network", "device", "server"]
 Bounds = Literal["read", "write"]
@@ -145,7 +143,7 @@ def _ceiling(
     lows = [one.low for one in members if one.low is not None]
     highs = [one.high for one in members if one.high is not None]
     usual = first.name == first.kind
-    sustained = [_sustained(one.seconds) for one in members]
+    sustained = [sustained_share(one.seconds) for one in members]
     return KnownCeiling(
         resource=RESOURCES[first.kind],
         name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
@@ -164,19 +162,6 @@ def _ceiling(
         targets=targets,
         bounds="read" if first.bounds == "read" else "write",
     )
-
-
-def _sustained(seconds: Sequence[float]) -> float | None:
-    """Return the last third of a ceiling's seconds over all of them, where they fell; else None.
-
-    A path or device with burst credit is fast until the credit is spent: what it sustains are its
-    last seconds.
-    """
-    third = len(seconds) // 3
-    if not third or not sum(seconds):
-        return None
-    first, last = fmean(seconds[:third]), fmean(seconds[-third:])
-    return last / fmean(seconds) if last < FALLEN * first else None
 
 
 def _by_bounds(
