@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from loadstone.cli import exit_code
 from tests.system.browser import MISSING, PROGRAM, open_browser
 from tests.system.command import NO_STATE
 from tests.unit.test_view import HOSTILE, write_run
@@ -128,7 +129,8 @@ def test_a_run_is_followed_while_it_goes_on_and_to_its_end(browser, address, run
         assert {"live-rate", "live-latency", "live-cpu"} <= set(browser.evaluate(DRAWN_CHARTS))
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
         browser.wait_for("document.querySelectorAll('#finished tr').length === 1")
-        assert load.wait(120) == 0
+        # A busy host makes results void.
+        assert load.wait(120) in (0, exit_code.VOID)
     browser.wait_for("document.getElementById('state').textContent === 'finished'")
     assert browser.evaluate("document.querySelectorAll('#finished tr').length") == 2
     assert "report" in browser.evaluate("document.getElementById('what').textContent")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from loadstone.campaign.forecast import Forecast
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli.screen import live_screen, progress
 from loadstone.execution.events import (
@@ -260,18 +261,18 @@ def test_a_trial_whose_hosts_were_all_lost_has_no_rate_and_names_them() -> None:
 
 
 def test_without_rates_there_is_no_forecast() -> None:
-    assert progress.Forecast([planned(1)]).left_ns() is None
+    assert Forecast([planned(1)]).left_ns() is None
 
 
 def test_trials_by_the_clock_take_their_time() -> None:
     stop = {"requests": None, "duration_ns": 10 * 10**9}
     trial = planned(1, pause_s=5, stop=stop, iterations=3, warm_up_ns=10**9, cool_down_ns=10**9)
-    assert progress.Forecast([trial]).left_ns() == (36 + 5) * 10**9
+    assert Forecast([trial]).left_ns() == (36 + 5) * 10**9
 
 
 def test_a_trial_takes_the_rate_of_its_own_kind_before_that_of_others() -> None:
     other = {"target": {"name": "minio"}}
-    forecast = progress.Forecast([planned(2), planned(3, **other)])
+    forecast = Forecast([planned(2), planned(3, **other)])
     forecast.observe(document(1), 1000, 10**9)
     assert forecast.left_ns() == 2 * 10**9
     forecast.observe(document(1, **other), 100, 10**9)

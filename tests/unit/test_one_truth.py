@@ -33,9 +33,11 @@ from loadstone.formats.imported import Hints, Imported
 from loadstone.importers.run_folder import write_run
 from loadstone.published import find_layout
 from loadstone.report import REPORTS, Options
-from loadstone.report.result_words import MARKS, ends_words, rate_words
+from loadstone.report.result_words import MARKS, ends_words, quantile_words, rate_words
 from loadstone.results.record import ACTION_SCHEMA, Run
 from loadstone.results.store import read_run
+from loadstone.view.rendering import PageRenderer
+from loadstone.view.run_list import RunList
 from tests.unit.synthetic_run import SECOND_NS, Folder, histogram, trial, trial_rows, write_rounds
 from tests.unit.synthetic_run import write_sweep as write_load_sweep
 
@@ -550,6 +552,23 @@ def test_a_percentile_is_of_all_requests_in_histories_and_comparisons_too(
                 ]
                 if own.rate.n == one.ratio.n_a:
                     assert value == pytest.approx(read(own.service))
+
+
+def test_the_list_of_a_view_has_the_numbers_of_a_result(
+    made: tuple[Path, Run, Findings],
+) -> None:
+    path, _, findings = made
+    (listed,) = RunList(path).read()
+    said = PageRenderer(RunList(path)).answer(listed)
+    actions = (one.cell for one in (*findings.action_cases, *findings.action_totals))
+    known = {
+        (one.requests_per_s, one.standing, rate_words(one)): one.headline
+        for one in (*findings.results, *actions)
+    }
+    times = known[said["rate_value"], said["standing"], said["rate"]]
+    assert said["p99"] == quantile_words(times, "p99")
+    is_usable = any(one.good and not one.is_void for one in findings.results)
+    assert is_usable == (said["standing"] != "void")
 
 
 def test_the_exit_code_says_what_a_job_wants(made: tuple[Path, Run, Findings]) -> None:

@@ -224,6 +224,31 @@ def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
     assert [one["second"] for one in live.read()["trial"]["seconds"]] == [0, 1, 2]
 
 
+def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp_path):
+    run = write_run(tmp_path / "run")
+    unfinished = sorted(path.stem for path in (run / "trials").glob("*.json"))[-1]
+    record, table = (run / "trials" / f"{unfinished}{end}" for end in (".json", ".parquet"))
+    kept = record.read_bytes(), table.read_bytes()
+    record.unlink(), table.unlink()
+    stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
+    live = LiveRun(run)
+    stream.write(rows(0))
+    course = live.read()["course"]
+    before = len(course["seconds"]) - 1
+    assert before > 0
+    assert course["begins"] == [0, before]
+    assert [one["at"] for one in course["seconds"]] == [*range(before + 1)]
+    assert course["seconds"][-1]["requests"] == 200
+    stream.close()
+    stream.path.unlink()
+    record.write_bytes(kept[0]), table.write_bytes(kept[1])
+    # Who followed it keeps what was seen, and who comes later reads it from the records.
+    assert live.read()["course"]["seconds"] == course["seconds"]
+    found = LiveRun(run).read()
+    assert (found["trial"], found["done"], found["left_ns"]) == (None, 2, 0)
+    assert len(found["course"]["seconds"]) == 2 * before
+
+
 def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):
     for name in ("empty", "half"):
         one = identity(folder, name)

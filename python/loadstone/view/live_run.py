@@ -3,13 +3,15 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from loadstone import _loadgen, regular_file
 from loadstone._loadgen import Schema, StreamReader, Table
+from loadstone.campaign.forecast import Forecast
 from loadstone.campaign.parameters import describe_parameters
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
@@ -25,6 +27,7 @@ from loadstone.results.layout import (
     read_manifest,
     read_plain,
 )
+from loadstone.results.store import read_record
 
 SECONDS_SHOWN = 300
 FINISHED_SHOWN = 12
@@ -32,13 +35,19 @@ IDLE = ("idle_ns", "iowait_ns")
 
 
 class LiveRun:
-    """Follows one run; asked again, it reads only what has come since."""
+    """Follows one run; asked again, it reads only what has come since.
+
+    The course of trials that have ended stays, and is read from their records where nobody followed
+    them: what was drawn does not vanish with its trial.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._plan: dict[str, TrialDocument] = {}
         self._trial: _LiveTrial | None = None
         self._finished: dict[str, dict[str, Any]] = {}
+        self._courses: dict[str, _Course] = {}
+        self._forecast = Forecast(())
 
     def read(self) -> dict[str, Any]:
         """Return the state of things as JSON holds it."""
@@ -58,27 +67,94 @@ class LiveRun:
             # A search adds trials as it goes.
             manifest: Manifest = plain(read_manifest(self.folder))
             self._plan = {one["id"]: one for one in manifest["plan"]}
-        if now is None:
+            self._forecast.extend([PlannedTrial(document=one) for one in manifest["plan"]])
+        if self._trial is not None and self._trial.id != now:
+            self._trial.read()
+            self._courses[self._trial.id] = self._trial.course
             self._trial = None
-        elif self._trial is None or self._trial.id != now:
+        if now is not None and self._trial is None:
             self._trial = _LiveTrial(self.folder, now, self._plan.get(now) or {})
+        trial = self._trial.read() if self._trial is not None else None
+        finished = [self._finished_words(one) for one in reversed(done[-FINISHED_SHOWN:])]
+        for one in (*done, now):
+            if one in self._plan:
+                self._forecast.drop(self._plan[one])
         return {
             "planned": len(self._plan),
             "done": len(done),
-            "trial": self._trial.read() if self._trial is not None else None,
-            "finished": [self._finished_words(one) for one in reversed(done[-FINISHED_SHOWN:])],
+            "left_ns": self._left_ns(trial),
+            "trial": trial,
+            "course": self._course(done),
+            "finished": finished,
         }
+
+    def _left_ns(self, trial: Mapping[str, Any] | None) -> int | None:
+        """Return how long the run will still take, rests apart; None where that is not known."""
+        others_ns = self._forecast.left_ns()
+        own_ns = 0 if trial is None else trial["left_ns"]
+        return None if others_ns is None or own_ns is None else others_ns + own_ns
+
+    def _course(self, done: Sequence[str]) -> dict[str, Any]:
+        """Return the last seconds under load of the trials, one behind the other."""
+        courses, seconds = list[_Course](), 0
+        if self._trial is not None:
+            courses, seconds = [self._trial.course], len(self._trial.course.seconds)
+        for one in reversed(done):
+            if seconds >= SECONDS_SHOWN:
+                break
+            if one not in self._courses:
+                self._courses[one] = self._read_course(one)
+            courses.insert(0, self._courses[one])
+            seconds += len(self._courses[one].seconds)
+        at, rows, cpu, begins = 0, list[dict[str, Any]](), list[list[object]](), list[int]()
+        for course in courses:
+            if not course.seconds:
+                continue
+            begins.append(at)
+            rows += [{"at": at + one["second"], **one} for one in course.seconds]
+            cpu += [
+                [at + second, host, share]
+                for host, shares in course.cpu.items()
+                for second, share in shares
+            ]
+            at += course.seconds[-1]["second"] + 1
+        return {"seconds": rows, "cpu": cpu, "begins": begins}
+
+    def _read_course(self, trial: str) -> "_Course":
+        """Return the course of a trial that nobody followed; empty where it cannot be read."""
+        seconds: dict[int, _Second] = {}
+        try:
+            rows = _rows_of(_IntervalRow, read_record(self.folder, trial).intervals)
+            for row in rows:
+                seconds.setdefault(row.second, _Second(row.second)).take(row)
+        except (LoadstoneError, LookupError, ValueError):
+            return _Course(seconds=[], cpu={})
+        shown = sorted(seconds)[-SECONDS_SHOWN:]
+        return _Course(seconds=[seconds[second].as_json() for second in shown], cpu={})
 
     def _finished_words(self, trial: str) -> dict[str, Any]:
         if trial not in self._finished:
             words: dict[str, Any] = {"what": trial_words(self._plan.get(trial) or {"id": trial})}
             try:
                 path = self.folder / TRIALS / (trial + RECORD_SUFFIX)
-                words |= _ended(check_record(path, read_plain(path))["summary"])
+                summary = check_record(path, read_plain(path))["summary"]
+                words |= _ended(summary)
+                if trial in self._plan:
+                    elapsed_ns = max(
+                        (e["end_ns"] for e in summary.get("iterations") or ()), default=0
+                    )
+                    self._forecast.observe(self._plan[trial], words["requests"], elapsed_ns)
             except (LoadstoneError, LookupError):
                 words["problem"] = "its record cannot be read"
             self._finished[trial] = words
         return self._finished[trial]
+
+
+class _Course(NamedTuple):
+    """The seconds of a trial as JSON holds them, and the shares of CPU by host."""
+
+    seconds: list[dict[str, Any]]
+    cpu: dict[str, list[tuple[float, float]]]
 
 
 class _LiveTrial:
@@ -103,32 +179,52 @@ class _LiveTrial:
                 self._take_probes(_rows_of(_ProbeRow, batch))
         for second in sorted(self._seconds)[:-SECONDS_SHOWN]:
             del self._seconds[second]
-        shown = [self._seconds[second] for second in sorted(self._seconds)]
-        agents = sorted({agent for one in shown for agent in one.by_agent})
+        agents = sorted({agent for one in self._seconds.values() for agent in one.by_agent})
         load = self._document.get("load") or {}
+        done = self._done_share()
+        elapsed_ns = (max(self._seconds, default=-1) + 1) * 1_000_000_000
         return {
             "id": self.id,
             "what": trial_words(self._document or {"id": self.id}),
             "times": "response" if load.get("kind") == "open" else "service",
-            "duration_ns": (self._document.get("stop") or {}).get("duration_ns"),
+            "done_share": done,
+            "left_ns": round(elapsed_ns * (1 - done) / done) if done else None,
             "requests": self._requests,
             "failed": sum(self._kinds.values()),
             "kinds": dict(self._kinds.most_common(8)),
             "agents": agents,
-            "seconds": [one.as_json() for one in shown],
+            "seconds": self.course.seconds,
             "cpu": {host: one.shares[-SECONDS_SHOWN:] for host, one in self._cpu.items()},
         }
 
+    @property
+    def course(self) -> _Course:
+        """What has been seen so far."""
+        return _Course(
+            seconds=[self._seconds[second].as_json() for second in sorted(self._seconds)],
+            cpu={host: one.shares[-SECONDS_SHOWN:] for host, one in self._cpu.items()},
+        )
+
+    def _done_share(self) -> float | None:
+        """Return how much of the trial is done; None where nothing says when it ends."""
+        stop = self._document.get("stop") or {}
+        times = self._document.get("iterations") or 1
+        shares = []
+        if duration_ns := stop.get("duration_ns"):
+            outside_ns = self._document.get("warm_up_ns", 0) + self._document.get("cool_down_ns", 0)
+            elapsed_ns = (max(self._seconds, default=-1) + 1) * 1_000_000_000
+            shares.append(elapsed_ns / ((duration_ns + outside_ns) * times))
+        if requests := stop.get("requests"):
+            shares.append((self._requests + sum(self._kinds.values())) / (requests * times))
+        return min(1.0, max(shares)) if shares else None
+
     def _take(self, rows: Iterable["_IntervalRow"]) -> None:
         for row in rows:
-            second = self._seconds.setdefault(row.second, _Second(row.second))
-            second.stage = row.stage
+            self._seconds.setdefault(row.second, _Second(row.second)).take(row)
             if row.outcome == "ok":
                 self._requests += row.requests
-                second.take_good(row)
             elif row.outcome != "unwritten":
                 self._kinds[plain(row.outcome)] += row.requests
-                second.failed += row.requests
 
     def _take_probes(self, rows: Iterable["_ProbeRow"]) -> None:
         readings: dict[tuple[str, int], list[_ProbeRow]] = {}
@@ -187,7 +283,14 @@ class _Second:
         self._times = _loadgen.Histogram()
         self._quantiles: tuple[int, int] | None = None
 
-    def take_good(self, row: _IntervalRow) -> None:
+    def take(self, row: _IntervalRow) -> None:
+        self.stage = row.stage
+        if row.outcome == "ok":
+            self._take_good(row)
+        elif row.outcome != "unwritten":
+            self.failed += row.requests
+
+    def _take_good(self, row: _IntervalRow) -> None:
         self.by_agent[plain(row.agent)] += row.requests
         self.bytes += row.bytes
         # Only under open load has a request a time at which it was due.

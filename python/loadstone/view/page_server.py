@@ -5,6 +5,7 @@ import json
 import secrets
 import socketserver
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,8 @@ class _PageRequest(BaseHTTPRequestHandler):
                 run = self.server.runs.find(name.removesuffix(".json"))
                 if run is None:
                     self._absent()
+                elif kind == "run" and name.endswith(".json"):
+                    self._json(self.server.pages.answer(run))
                 elif kind == "run":
                     self._page(self.server.pages.report(run))
                 elif name.endswith(".json"):
@@ -121,6 +124,9 @@ class _PageRequest(BaseHTTPRequestHandler):
             found["problem"] = error.message
         except UNFIT as error:
             found["problem"] = f"{type(error).__name__}: {error}"
+        self._json(found)
+
+    def _json(self, found: Mapping[str, object]) -> None:
         self._send(200, "application/json", json.dumps(found).encode())
 
     def _page(self, page: RenderedPage) -> None:

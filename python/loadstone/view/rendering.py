@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class PageRenderer:
         self._runs = runs
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[object, ...], RenderedPage] = OrderedDict()
+        self._answers: dict[str, tuple[tuple[object, ...], Mapping[str, object]]] = {}
 
     def index(self) -> RenderedPage:
         """Return the list of runs."""
@@ -52,6 +54,18 @@ class PageRenderer:
             runs=runs,
         )
         return RenderedPage(body=body, template="runs.html.jinja")
+
+    def answer(self, run: ListedRun) -> Mapping[str, object]:
+        """Return what a list says of a run: its targets, and the best result with its standing."""
+        mark = _mark(run)
+        with self._lock:
+            if self._answers.get(run.id, ((), {}))[0] != mark:
+                try:
+                    self._answers[run.id] = (mark, _answer(run))
+                except (LoadstoneError, *UNFIT):
+                    # Its page says why.
+                    self._answers[run.id] = (mark, {})
+            return self._answers[run.id][1]
 
     def live(self, run: ListedRun) -> RenderedPage:
         """Return the page that follows a run."""
@@ -121,6 +135,38 @@ class PageRenderer:
             while len(self._kept) > PAGES_KEPT:
                 self._kept.popitem(last=False)
             return page
+
+
+def _answer(run: ListedRun) -> Mapping[str, object]:
+    from loadstone.analysis import analyse
+    from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
+    from loadstone.analysis.answers.headline import headline_of
+    from loadstone.report.result_words import quantile_words, rate_words
+    from loadstone.results.store import read_run
+
+    findings = analyse(read_run(run.path), courses=False)
+    answer = answer_of(findings)
+    scripts = answer_of_scripts(findings, answer)
+    results = answer.results if scripts is None else scripts.whole.results
+    best = headline_of(findings, answer if scripts is None else scripts.whole).best
+    # Of a run without a usable result, the first says what it is about.
+    shown = best or next(iter(results), None)
+    said: dict[str, object] = {
+        "target": ", ".join(dict.fromkeys(one.target for one in results)),
+        "operation": ", ".join(dict.fromkeys(one.operation for one in results)),
+    }
+    if shown is None:
+        return said
+    times = shown.headline
+    return said | {
+        "rate": rate_words(shown),
+        "rate_value": shown.requests_per_s,
+        "p99": quantile_words(times, "p99"),
+        "p99_value": times.quantiles["p99"] if times is not None else None,
+        "standing": shown.standing,
+        "of": shown.operation if len({one.operation for one in results}) > 1 else "",
+        "case": shown.name,
+    }
 
 
 def _mark(run: ListedRun) -> tuple[object, ...]:

@@ -16,21 +16,34 @@ function tile(name, value, note, isBad = false) {
   place.classList.toggle("bad", isBad);
 }
 
+// Steps of an axis that grows seldom: it stays while the line goes on.
+const STEP_S = 60;
+const SHOWN_S = 300;
+
+function niceTop(most) {
+  const power = 10 ** Math.floor(Math.log10(most || 1));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most);
+}
+
 function lastSeconds(name, title, caption, rows, y, { tickFormat, by = null, top = 0 }) {
   if (rows.length === 0) return null;
   const names = by ? [...new Set(rows.map((row) => row[by]))].sort() : [];
   const isSeveral = names.length > 1;
   const color = isSeveral ? by : "var(--series-0)";
+  const last = rows.at(-1).at;
+  const end = Math.ceil((last + 1) / STEP_S) * STEP_S;
+  const begins = found.course.begins.filter((at) => at > 0).map((at) => ({ at }));
   return {
     name, title, caption, rows, words: `${title} over ${rows.length} points`, legend: isSeveral ? legendOf(names) : [],
     panels: [{ title: "", options: () => ({
       height: 200, marginBottom: 34, marginTop: 12, marginLeft: 64,
-      x: { ...AXIS, label: "seconds into the trial", labelAnchor: "center", ticks: 6 },
-      y: { ...AXIS, label: null, grid: true, ticks: 4, tickFormat, domain: [0, Math.max(top, 1.1 * Math.max(...rows.map((row) => row[y] ?? 0))) || 1] },
+      x: { ...AXIS, label: "seconds under load", labelAnchor: "center", ticks: 6, domain: [Math.max(0, end - SHOWN_S), end] },
+      y: { ...AXIS, label: null, grid: true, ticks: 4, tickFormat, domain: [0, top || niceTop(Math.max(...rows.map((row) => row[y] ?? 0)))] },
       ...(isSeveral ? { color: colorScale(names) } : {}),
       marks: [
-        Plot.line(rows, { x: "second", y, stroke: color, ...(isSeveral ? { z: by } : {}), strokeWidth: 1.8, clip: true }),
-        Plot.dot(rows.length < 40 ? rows : rows.slice(-1), { x: "second", y, r: 2.2, fill: color }),
+        Plot.ruleX(begins, { x: "at", stroke: "var(--line)", strokeDasharray: "2,3", clip: true }),
+        Plot.line(rows, { x: "at", y, stroke: color, ...(isSeveral ? { z: by } : {}), strokeWidth: 1.8, clip: true }),
+        Plot.dot(rows.length < 40 ? rows : rows.slice(-1), { x: "at", y, r: 2.2, fill: color }),
       ],
     }) }],
   };
@@ -45,16 +58,34 @@ function draw() {
   const problem = document.getElementById("problem");
   problem.hidden = !found.problem;
   problem.textContent = found.problem ?? "";
-  if (found.planned !== undefined) tile("done", `${found.done}`, `of ${found.planned} planned`);
   const what = document.getElementById("what");
   if (trial) what.textContent = trial.what;
-  else what.textContent = found.state === "running" ? "Between two trials." : "The run has ended: open its report.";
+  else what.textContent = found.state === "running" ? "Between two trials." : "The run has ended: its report judges it.";
+  const finished = found.finished ?? [];
+  if (found.planned !== undefined) drawProgress(trial);
+  if (trial) drawTiles(trial);
+  else drawLast(finished.find((one) => one.rate));
   // Between trials, and after the last, what was drawn stays.
-  if (trial) drawTrial(trial);
-  drawFinished(found.finished ?? []);
+  if (found.course) drawCourse(found.course);
+  drawFinished(finished);
 }
 
-function drawTrial(trial) {
+function drawProgress(trial) {
+  const isOver = found.state !== "running";
+  const share = found.planned ? (found.done + (isOver ? 0 : trial?.done_share ?? 0)) / found.planned : 0;
+  tile("done", `${found.done}`, `of ${found.planned} planned`);
+  document.getElementById("progress").value = Math.min(1, share);
+  const left = isOver || found.left_ns === null ? "" : `About ${duration(found.left_ns)} of load left.`;
+  document.getElementById("left").textContent = `${Math.round(100 * Math.min(1, share))} % of the trials. ${left}`;
+}
+
+function drawLast(one) {
+  if (!one) return;
+  tile("rate", one.rate ? rate(one.rate) : "–", "the last trial as a whole");
+  tile("failed", (one.failed ?? 0).toLocaleString("en-US"), "in the last trial", one.failed > 0);
+}
+
+function drawTiles(trial) {
   // The last second that has come is whole: it is written when it has ended.
   const last = trial.seconds.at(-1);
   tile("rate", last ? rate(last.requests) : "–", last ? byteRate(last.bytes) : "connecting …");
@@ -65,17 +96,22 @@ function drawTrial(trial) {
   const shares = Object.entries(trial.cpu).filter(([, one]) => one.length);
   const busiest = shares.map(([host, one]) => [host, one.at(-1)[1]]).sort((a, b) => b[1] - a[1])[0];
   tile("cpu", busiest ? `${Math.round(100 * busiest[1])} %` : "–", busiest && shares.length > 1 ? `busiest: ${busiest[0]}` : "all programs on it");
-  const isSeveral = trial.agents.length > 1;
+}
+
+function drawCourse({ seconds, cpu }) {
+  const agents = [...new Set(seconds.flatMap((one) => Object.keys(one.agents)))].sort();
+  const isSeveral = agents.length > 1;
   const rates = isSeveral
-    ? trial.seconds.flatMap((one) => trial.agents.map((agent) => ({ second: one.second, agent, requests: one.agents[agent] ?? 0 })))
-    : trial.seconds;
-  const times = trial.seconds.flatMap((one) => (one.p50_ns === null ? [] : [{ second: one.second, which: "p50", value: one.p50_ns }, { second: one.second, which: "p99", value: one.p99_ns }]));
-  const cpu = shares.flatMap(([host, one]) => one.map(([second, share]) => ({ second, host, share: Math.min(1, share) })));
+    ? seconds.flatMap((one) => agents.map((agent) => ({ at: one.at, agent, requests: one.agents[agent] ?? 0 })))
+    : seconds;
+  const times = seconds.flatMap((one) => (one.p50_ns === null ? [] : [{ at: one.at, which: "p50", value: one.p50_ns }, { at: one.at, which: "p99", value: one.p99_ns }]));
+  const shares = cpu.map(([at, host, share]) => ({ at, host, share: Math.min(1, share) }));
+  const isFailing = seconds.some((one) => one.failed > 0);
   place(charts, [
-    lastSeconds("live-rate", "Good requests per second", "By load host where there are several.", rates, "requests", { tickFormat: shortRate, by: isSeveral ? "agent" : null }),
+    lastSeconds("live-rate", "Good requests per second", "All trials, one behind the other; a dashed line where one begins.", rates, "requests", { tickFormat: shortRate, by: isSeveral ? "agent" : null }),
     lastSeconds("live-latency", "Latency of each second", "p50 and p99 of good requests.", times, "value", { tickFormat: axisDuration, by: "which" }),
-    lastSeconds("live-failed", "Failed requests per second", "All kinds of failure.", trial.failed > 0 ? trial.seconds : [], "failed", { tickFormat: shortRate }),
-    lastSeconds("live-cpu", "CPU of the client host", "All programs on the cores that the load may use; what the load itself took stands in the report.", cpu, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
+    lastSeconds("live-failed", "Failed requests per second", "All kinds of failure.", isFailing ? seconds : [], "failed", { tickFormat: shortRate }),
+    lastSeconds("live-cpu", "CPU of the client host", "All programs on the cores that the load may use; what the load itself took stands in the report.", shares, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
   ]);
 }
 
