@@ -35,7 +35,7 @@ def refuse_file_of_requests(name: str) -> None:
     form, _, file = name.partition(":")
     if file and form in importers.IMPORTERS and not Path(name).exists():
         raise InputError(
-            f'"{name}" is a file and no run folder',
+            f'"{name}" is a file, not a run folder',
             f"loadstone import {form} {file} -o RUN, and then: loadstone report RUN",
         )
 
@@ -46,15 +46,15 @@ def print_accounts(
     """Print accounts in the layout of their own report, or write them as a page or as charts."""
     if form not in FORMS:
         raise InputError(
-            f'"{names[0]}" has no report "{form}": it holds numbers and no requests',
-            f"it can be had as {', '.join(FORMS)}",
+            f'"{names[0]}" has no report "{form}": it has numbers, but no requests',
+            f"available: {', '.join(FORMS)}",
         )
     found = _read(names)
     if form in ("svg", "png"):
         _write_charts(found, form, output, may_overwrite=may_overwrite)
         return
     if form in ONE_PAGE and len(found) > 1:
-        raise InputError("several published reports are no one page", "name one of them")
+        raise InputError("several published reports do not fit on one page", "name one of them")
     content = _page(found[0], form) if form in ONE_PAGE else _text(found, form).encode()
     if output is None:
         sys.stdout.flush()
@@ -145,15 +145,15 @@ def _write_charts(
 
     if output is None:
         raise InputError(
-            f'report "{form}" is several files and cannot be printed',
-            hint=f"name a folder to put them in: -f {form} -o DIR",
+            f'report "{form}" is several files, and cannot be printed',
+            hint=f"name a folder for them: -f {form} -o DIR",
         )
     for one in found:
         drawn = draw(account_data(one.account, judge(one.account)))
         if not drawn:
             raise InputError(
                 f"{one.name} has nothing to draw: no rates along a load, and no repeated times",
-                "without -f its tables are printed",
+                "without -f, its tables are printed",
             )
         begin = "" if len(found) == 1 else f"{one.name}-"
         charts = (svg_files if form == "svg" else png_files)(drawn).items()

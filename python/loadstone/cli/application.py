@@ -170,7 +170,7 @@ def _fail_reading(error: Exception) -> int:
     what = f"{type(error).__name__}: {error}"
     tell(
         LoadstoneError(
-            f"what was read does not fit together: {what} ({place})",
+            f"input files are inconsistent: {what} ({place})",
             "take the files that were written, not edited ones; if they are, this is a defect of"
             " loadstone: say --debug before the command, and report what it prints",
             kind="unreadable",

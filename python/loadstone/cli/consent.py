@@ -54,7 +54,7 @@ def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) 
     known = _known()
     if digest in known:
         return
-    what = f"{who} runs commands that it did not run here before"
+    what = f"{who} runs commands that did not run here before"
     print(plain(f"{what}, in {directory}:"), file=sys.stderr)
     for where, command in commands:
         print(plain(f"  {where}: {command}"), file=sys.stderr)

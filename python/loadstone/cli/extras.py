@@ -33,7 +33,7 @@ def refuse_hosts() -> LoadstoneError:
     """Return the error for a campaign with client hosts without what it takes."""
     return LoadstoneError(
         f"client hosts need packages that are not installed: {', '.join(EXTRAS['hosts'])}",
-        "pip install 'loadstone[hosts]' on this machine; each host needs loadstone alone",
+        "pip install 'loadstone[hosts]' on this machine; each host needs only loadstone",
     )
 
 

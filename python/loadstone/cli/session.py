@@ -78,7 +78,7 @@ def measure(
 
     find_report(form)
     if resume and is_only_begun(folder):
-        print(f"run folder {folder} was left before its run began: it begins now", file=sys.stderr)
+        print(f"run folder {folder} is from a run that never began: it begins now", file=sys.stderr)
         resume = False
     if resume and read_manifest(folder)["state"] == "finished":
         return _finished(campaign, folder, form, thresholds)
@@ -157,10 +157,10 @@ def _print_left(folder: Path, file: Path | None, command: str | None) -> None:
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None:
-        say(f"hint: go on with: {_resuming(command, file, folder)}")
+        say(f"hint: continue with: {_resuming(command, file, folder)}")
         if str(file) == "-":
             key = "campaign_file"
-            print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
+            print(f'hint: use the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
 
 
 def _resuming(command: str | None, file: Path, folder: Path) -> str:
@@ -186,7 +186,7 @@ def _limited(
         return None
     if campaign.hosts is not None:
         raise InputError(
-            "limits: memory is one of this process, but the campaign's hosts make the load",
+            "limits.memory applies to this process, but the campaign's hosts make the load",
             "leave out limits, or hosts",
         )
     return stack.enter_context(limited(limit_bytes, run, folder))

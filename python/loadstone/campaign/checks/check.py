@@ -173,13 +173,13 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
         yield KeyMistake(
             path=path(("dataset", "prefix")),
             found=shown(dataset.prefix),
-            allowed="a prefix with {round} in it, because each round writes objects of its own",
+            allowed="a prefix with {round} in it, because each round writes new objects",
         )
     for index, phase in enumerate(workload.phases):
         if phase.capacity is not None and phase.capacity.vary in case.swept:
             yield KeyMistake(
                 path=path(("sweep", phase.capacity.vary)),
-                found=f"a sweep over what phase {phase.label} searches",
+                found=f"a sweep over the searched key of phase {phase.label} searches",
                 allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
             )
         load = case.load(phase)
@@ -209,14 +209,14 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
             yield KeyMistake(
                 path=path(("load", "rate")),
                 found="it with a script",
-                allowed="threads: a script's times, with its speed, say when actions are due",
+                allowed="threads: actions are due at the script's times, divided by its speed",
             )
         dataset = case.dataset(phase)
         if dataset.objects_total is not None:
             yield KeyMistake(
                 path=path(("dataset", "objects")),
                 found=f"{dataset.objects_total} with a script",
-                allowed="none: the script says which objects there are",
+                allowed="none: the script contains its objects",
             )
         if dataset.size is not None and not isinstance(dataset.size, FixedSize):
             yield KeyMistake(
@@ -425,7 +425,7 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
         one, other, name = shared
         where, hint = "two datasets", 'end the prefix with a dash, as in "bench-{round}-"'
         if one.target != other.target:
-            where = f'targets "{one.target}" and "{other.target}", which may be one store'
+            where = f'targets "{one.target}" and "{other.target}", which may be the same store'
             hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
         yield KeyMistake(
             path=sources[other].source.path(("dataset", "prefix")),
@@ -506,7 +506,7 @@ _OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventi
 def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
     """Yield everything that keeps a campaign of queries from being planned."""
     queries = campaign.queries
-    assert queries is not None, "asked for no other campaign"
+    assert queries is not None, "used for no other campaign"
     for key in _OF_OPERATIONS:
         if key in campaign.model_fields_set:
             yield KeyMistake(

@@ -56,7 +56,7 @@ def writes_of_job_file(path: Path) -> list[str]:
     if any(line.split()[:1] == ["include"] for line in text.splitlines()):
         raise InputError(
             f'job file "{path}" includes another file',
-            "put all jobs into one file, so that it can be seen what they write to",
+            "put all jobs into one file, so that loadstone can check what they write to",
         )
     for job in reader.sections():
         for name, reason in refused_options(reader[job]).items():

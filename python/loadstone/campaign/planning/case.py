@@ -72,11 +72,11 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
                 not isinstance(size, FixedSize) or size.size_bytes < 2 for size in sizes
             ):
                 found, allowed = (
-                    "a size that is no fixed one",
+                    "a size that is not fixed",
                     "it with one size of 2 bytes or more",
                 )
             case "half_verification" if not any(verified):
-                found, allowed = "a workload that verifies nothing", "it with a verify above 0"
+                found, allowed = "a workload without verification", "it with a verify above 0"
             case _:
                 continue
         yield KeyMistake(path=("interventions", index), found=f"it with {found}", allowed=allowed)

@@ -424,5 +424,5 @@ def _with_flag(mistake: Mistake) -> Mistake:
     key = _FLAGS.get(key, "OPERATION" if key == "phases" else key)
     hint = mistake.hint
     if key == "OPERATION" and hint is None and mistake.found.strip('"') not in OPERATIONS:
-        hint = 'several operations run one after another: "put,get,delete"'
+        hint = 'for several operations in order: "put,get,delete"'
     return Mistake(key=key, found=mistake.found, allowed=mistake.allowed, hint=hint)

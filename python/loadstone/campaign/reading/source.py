@@ -49,7 +49,7 @@ def read_text(path: str | Path, stream: BinaryIO | None = None) -> str:
         found = f"no readable file ({error.strerror or error})"
         raise _refuse(str(path), None, found, "a campaign file") from error
     except UnicodeDecodeError as error:
-        raise _refuse(str(path), None, "bytes that are no UTF-8", "text in UTF-8") from error
+        raise _refuse(str(path), None, "bytes that are not valid UTF-8", "text in UTF-8") from error
 
 
 def parse_document(text: str, origin: str) -> Document:

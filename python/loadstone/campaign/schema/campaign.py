@@ -43,15 +43,17 @@ from loadstone.errors import InputError, shown
 
 
 class Statements(BaseModel):
-    """Statements for the disclosure; one that is absent is listed as not stated."""
+    """Statements for the disclosure; missing ones are listed as not stated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    sponsor: str | None = Field(default=None, description="Who asked and paid for it.")
+    sponsor: str | None = Field(
+        default=None, description="Who commissioned and paid for the measurement."
+    )
     conflicts: str | None = Field(default=None, description="Conflicts of interest, or none.")
     product: str | None = Field(default=None, description="The target's product and version.")
     configuration: str | None = Field(
-        default=None, description="What differs from the product's defaults, and who tuned it."
+        default=None, description="Settings other than the product's defaults, and who tuned it."
     )
     hardware: str | None = Field(
         default=None, description="The target's hosts, cards, drives, firmware and their number."
@@ -60,15 +62,19 @@ class Statements(BaseModel):
     redundancy: str | None = Field(
         default=None, description="Copies or erasure coding, and when a write is acknowledged."
     )
-    consistency: str | None = Field(default=None, description="What the target promises readers.")
+    consistency: str | None = Field(
+        default=None, description="Consistency that the target promises readers."
+    )
     cache: str | None = Field(
-        default=None, description="State of caches when measuring began: cold, warm, and how so."
+        default=None,
+        description="State of caches when measuring began: cold or warm, and how that "
+        "was achieved.",
     )
-    fill: str | None = Field(default=None, description="How full the target was.")
+    fill: str | None = Field(default=None, description="Fill level of the target.")
     preconditions: str | None = Field(
-        default=None, description="What was written or waited for beforehand."
+        default=None, description="Preparation: what was written or waited for before."
     )
-    deviations: str | None = Field(default=None, description="What did not go as planned.")
+    deviations: str | None = Field(default=None, description="Deviations from the plan.")
     availability: str | None = Field(
         default=None, description="Whether all parts can be bought or downloaded."
     )
@@ -111,41 +117,40 @@ class WorkloadKeys(BaseModel):
 
     dataset: Dataset | None = Field(default=None, description="The objects to work on.")
     load: Load | None = Field(default=None, description="How requests arrive in every phase.")
-    phases: tuple[PhaseValue, ...] = Field(
-        default=(), description="What is done to the objects, in this order."
-    )
+    phases: tuple[PhaseValue, ...] = Field(default=(), description="The operations, in this order.")
     rounds: PositiveCount = Field(
-        default=1, description="How many datasets each phase runs over, one after another."
+        default=1, description="Number of datasets that each phase runs over, one after another."
     )
     round_pause_ns: Duration = Field(
         default=0, alias="round_pause", description="Rest between the rounds of a phase."
     )
     fill: FillValue | None = Field(
         default=None,
-        description="How full the store is made first: 60% where it tells its size, or 500GiB.",
+        description="Fill level of the store before the measurement: 60%, if it reports "
+        "its size, or 500GiB.",
     )
     fill_size_bytes: PositiveSize = Field(
         default=4 << 20, alias="fill_size", description="Size of the objects that fill it."
     )
     sweep: dict[str, tuple[Any, ...]] = Field(
-        default={}, description="Keys with the values each shall take; all combinations are run."
+        default={}, description="Keys, each with its list of values; all combinations run."
     )
     on_error: OnErrorValue = Field(
-        default=OnError(action="continue"), description="What failed requests do to a trial."
+        default=OnError(action="continue"), description="Effect of failed requests on a trial."
     )
     connections: Literal["keep_alive", "per_request"] = Field(
         default="keep_alive", description="Whether a connection serves many requests or one."
     )
     timeout_ns: PositiveDuration = Field(
-        default=60_000_000_000, alias="timeout", description="How long one request may take."
+        default=60_000_000_000, alias="timeout", description="Most time for one request."
     )
     verify: Verify = Field(default=1.0, description="Share of reads whose bytes are checked.")
-    log_requests: Flag = Field(default=False, description="Keep a log of every single request.")
+    log_requests: Flag = Field(default=False, description="Log every request.")
     interventions: tuple[
         Literal["half_clients", "half_size", "half_verification", "half_hosts"], ...
     ] = Field(
         default=(),
-        description="Run every case once more with one thing halved, to prove what limits it.",
+        description="Run every case once more with one setting halved, to prove what limits it.",
     )
 
     @model_validator(mode="after")
@@ -174,7 +179,7 @@ class WorkloadKeys(BaseModel):
 
 
 class Workload(WorkloadKeys):
-    """One of several workloads; what it does not say, it takes from the campaign."""
+    """One of several workloads; missing keys come from the top of the campaign."""
 
     name: Name = Field(description="The workload's name in results.")
 
@@ -184,7 +189,7 @@ class Workload(WorkloadKeys):
 
 
 class Schedule(BaseModel):
-    """When the whole plan is run again: at times of day, or at a distance, for some days."""
+    """When the whole plan runs again: at times of day, or at an interval, for some days."""
 
     model_config = _FROZEN
 
@@ -195,12 +200,12 @@ class Schedule(BaseModel):
     every_ns: PositiveDuration | None = Field(
         default=None,
         alias="every",
-        description="Distance between starts, the first of which is now.",
+        description="Interval between starts; the first is now.",
     )
-    days: PositiveCount = Field(default=1, description="For how many days.")
+    days: PositiveCount = Field(default=1, description="Number of days.")
     order: Literal["new", "same"] = Field(
         default="new",
-        description="Whether each start has the cases in an order of its own, or in the first's.",
+        description="Whether each start draws a new order of the cases, or uses that of the first.",
     )
 
     @model_validator(mode="after")
@@ -213,85 +218,90 @@ class Schedule(BaseModel):
 
 
 class Expect(BaseModel):
-    """What is meant to happen, and so is no reason to end in failure."""
+    """Expected failures, which are no error of the run."""
 
     model_config = _FROZEN
 
     failures: Flag = Field(
-        default=False, description="Failed requests are expected: they do not make the run fail."
+        default=False, description="Failed requests are expected, and are no error of the run."
     )
 
 
 class ReportOptions(BaseModel):
-    """How tables of this campaign are to look."""
+    """Layout of tables of this campaign."""
 
     model_config = _FROZEN
 
     table: str | None = Field(
-        default=None, description="Name of a published table whose layout to use."
+        default=None, description="Name of a published table whose layout is used."
     )
     head: str | None = Field(
         default=None, description="The table's head cell; {NAME} stands for a parameter."
     )
     labels: dict[str, str] = Field(
         default={},
-        description="Other words in tables for targets, sizes and what facts say; with the table"
-        " datasafe, for kinds of clients too.",
+        description="Other words in tables for targets, sizes and values of facts; with "
+        "the table datasafe, also for kinds of clients.",
     )
     decimal_comma: Flag = Field(default=False, description="Write means with a decimal comma.")
     spread: Literal["seconds", "trials"] = Field(
-        default="seconds", description="What stands behind a ±: seconds of a trial, or trials."
+        default="seconds", description="Meaning of ±: over the seconds of a trial, or over trials."
     )
     megabyte: Literal["MB", "MiB"] = Field(
-        default="MB", description="What a megabyte of the table counts: 10^6 bytes, or 2^20."
+        default="MB", description="A megabyte in the table: 10^6 bytes, or 2^20."
     )
 
 
 class ClientLimits(BaseModel):
-    """What the client may take; the kernel enforces it."""
+    """Limits of the client, which the kernel enforces."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     memory_bytes: PositiveSize | None = Field(
         default=None,
         alias="memory",
-        description="Most memory that the run may take; refused where the host cannot enforce it.",
+        description="Most memory for the run; refused if the host cannot enforce it.",
     )
 
 
 class Campaign(WorkloadKeys):
     """Targets, workloads and parameters, and how often all of it is repeated."""
 
-    name: Name = Field(description="The campaign's name; run folders carry it.")
+    name: Name = Field(
+        description="The campaign's name, which is part of the names of run folders."
+    )
     description: str | None = Field(default=None, description="A sentence for the report.")
     seed: Count = Field(
-        default=1, description="Where all chance comes from: order, sizes, contents, keys."
+        default=1, description="Seed of all random choices: order, sizes, contents, keys."
     )
     targets: dict[str, Target] = Field(
         min_length=1, description="The systems under test, by a name of your choice."
     )
     workloads: tuple[Workload, ...] = Field(
         default=(),
-        description="Several workloads; what one does not say, it takes from the campaign.",
+        description="Several workloads; missing keys come from the top of the campaign.",
     )
     blocks: PositiveCount = Field(
         default=1, description="How often all cases are repeated, each time in another order."
     )
     order: Literal["random", "as_written"] = Field(
         default="random",
-        description="Whether each block has the cases in an order drawn from the seed, or in the"
-        " file's.",
+        description="Whether each block has the cases in an order drawn from the seed, "
+        "or in that of the file.",
     )
-    schedule: Schedule | None = Field(default=None, description="When all blocks are run again.")
+    schedule: Schedule | None = Field(
+        default=None, description="Times at which all blocks run again."
+    )
     prepare: Literal["auto", "never"] = Field(
         default="auto",
-        description="Whether objects that a phase needs are written where they are absent.",
+        description="Whether missing objects that a phase needs are written.",
     )
     clean_up: Literal["early", "late"] = Field(
         default="early",
-        description="Whether data goes as soon as nothing needs it any more, or at the run's end.",
+        description="Whether data is deleted as soon as no later trial needs it, or at "
+        "the end of the run.",
     )
-    keep_data: Flag = Field(default=False, description="Leave all data behind; nothing is deleted.")
+    keep_data: Flag = Field(default=False, description="Keep all data; nothing is deleted.")
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."
     )
@@ -299,7 +309,7 @@ class Campaign(WorkloadKeys):
         default=(), description="Limits measured apart from the load: network, device, store."
     )
     hosts: Hosts | None = Field(
-        default=None, description="The hosts that make the load together; this one when absent."
+        default=None, description="The hosts that make the load together; default: this machine."
     )
     queries: Queries | None = Field(
         default=None, description="Queries on tables, instead of workloads of storage operations."
@@ -308,19 +318,19 @@ class Campaign(WorkloadKeys):
         default=(), description="Commands of your own, run at given points of the run."
     )
     probes: TargetProbes = Field(
-        default=TargetProbes(), description="What is watched at the targets meanwhile."
+        default=TargetProbes(), description="Sources at the targets that are watched."
     )
     nodes: dict[Name, Node] = Field(
         default={}, description="Machines behind the targets, and clients, to be described."
     )
-    expect: Expect = Field(default=Expect(), description="What is meant to happen.")
+    expect: Expect = Field(default=Expect(), description="Expected failures.")
     limits: ClientLimits = Field(
-        default=ClientLimits(), description="What the client may take, enforced by a control group."
+        default=ClientLimits(), description="Limits of the client, enforced by a control group."
     )
     statements: Statements = Field(
-        default=Statements(), description="What only people can say, for the disclosure."
+        default=Statements(), description="Facts for the disclosure that cannot be measured."
     )
-    report: ReportOptions = Field(default=ReportOptions(), description="How tables are to look.")
+    report: ReportOptions = Field(default=ReportOptions(), description="Layout of tables.")
 
     _source: SourceFile = PrivateAttr(default_factory=SourceFile)
 

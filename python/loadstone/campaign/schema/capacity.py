@@ -30,24 +30,24 @@ WIDTH_MIN = 0.005
 
 
 class Capacity(BaseModel):
-    """The objective of a search, and how hard to look."""
+    """The objective of a search, and its effort."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    p50: PositiveDuration | None = Field(default=None, description="Most that the median may be.")
+    p50: PositiveDuration | None = Field(default=None, description="Maximum of the median latency.")
     p90: PositiveDuration | None = Field(
-        default=None, description="Most that the 90th percentile of latency may be."
+        default=None, description="Maximum of the 90th percentile of latency."
     )
     p95: PositiveDuration | None = Field(
-        default=None, description="Most that the 95th percentile of latency may be."
+        default=None, description="Maximum of the 95th percentile of latency."
     )
     p99: PositiveDuration | None = Field(
-        default=None, description="Most that the 99th percentile of latency may be."
+        default=None, description="Maximum of the 99th percentile of latency."
     )
     p99_9: PositiveDuration | None = Field(
         default=None,
         alias="p99.9",
-        description="Most that the 99.9th percentile of latency may be.",
+        description="Maximum of the 99.9th percentile of latency.",
     )
     errors: Fraction = Field(default=0.001, description="Share of requests that may fail.")
     achieved: Fraction = Field(
@@ -55,16 +55,21 @@ class Capacity(BaseModel):
     )
     vary: Literal["rate", "threads"] = Field(
         default="rate",
-        description="What is searched: the rate of an open load, or the threads of a closed one.",
+        description="The searched setting: the rate of an open load, or the threads of a "
+        "closed one.",
     )
     low: Rate | None = Field(
-        default=None, alias="min", description="Lowest load to try; found when absent."
+        default=None,
+        alias="min",
+        description="Lowest load to try; determined by the search by default.",
     )
     high: Rate | None = Field(
-        default=None, alias="max", description="Highest load to try; found when absent."
+        default=None,
+        alias="max",
+        description="Highest load to try; determined by the search by default.",
     )
     width: Fraction = Field(
-        default=0.01, description="How close the bounds are brought together, relatively."
+        default=0.01, description="Relative distance of the bounds at which the search ends."
     )
     trial_ns: PositiveDuration = Field(
         default=60_000_000_000, alias="trial", description="Measured length of a deciding trial."
@@ -72,20 +77,20 @@ class Capacity(BaseModel):
     coarse_trial_ns: PositiveDuration = Field(
         default_factory=lambda given: min(10_000_000_000, given.get("trial_ns", 10_000_000_000)),
         alias="coarse_trial",
-        description="Measured length of a trial that only narrows the loads; 10s, or that of trial "
-        "if it is shorter, when absent.",
+        description="Measured length of a trial that only narrows the loads; default "
+        "10s, or that of trial if it is shorter.",
     )
     majority_of: PositiveCount = Field(
-        default=3, description="Trials by whose majority a load passes or fails."
+        default=3, description="Number of trials whose majority decides whether a load passes."
     )
     confirm: PositiveCount = Field(
-        default=5, description="Fresh trials at the load that was found; all but one must be good."
+        default=5, description="Fresh trials at the load that was found; all but one must pass."
     )
     trials_max: PositiveCount = Field(default=100, description="Trials after which to give up.")
     time_max_ns: PositiveDuration | None = Field(
         default=None,
         alias="time_max",
-        description="Time after which to give up; that of trials_max deciding trials when absent.",
+        description="Time after which to give up; default: the time of trials_max deciding trials.",
     )
     pause_ns: Duration = Field(
         default=0, alias="pause", description="Rest between two trials of the search."

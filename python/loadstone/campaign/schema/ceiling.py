@@ -74,14 +74,14 @@ class Ceiling(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    kind: CeilingKind = Field(description="What is measured, and with which program.")
+    kind: CeilingKind = Field(description="Kind of ceiling, which determines the program.")
     name: str = Field(
         default="",
         pattern=NAME_PATTERN + "|^$",
-        description="The ceiling's name in results; its kind when absent.",
+        description="The ceiling's name in results; default: its kind.",
     )
     targets: Names = Field(
-        default=(), description="Targets that it is a ceiling of; all when absent."
+        default=(), description="Targets to which the ceiling applies; default: all."
     )
     when: Literal["before", "after", "both", "blocks"] = Field(
         default="before",
@@ -89,13 +89,12 @@ class Ceiling(BaseModel):
     )
     via: Words = Field(
         default=(),
-        description="Words put before each command, to run it elsewhere: [ssh, root@osd1].",
+        description="Words before each command, to run it elsewhere: [ssh, root@osd1].",
     )
     timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="timeout",
-        description="How long one measurement may take; its own length and two minutes when "
-        "absent.",
+        description="Most time for one measurement; default: its length plus two minutes.",
     )
     duration_ns: PositiveDuration = Field(
         default=30_000_000_000, alias="duration", description="Length of each measurement."
@@ -104,7 +103,7 @@ class Ceiling(BaseModel):
         default=None, min_length=1, description="network: the host where iperf3 -s listens."
     )
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
-        default=5201, description="network: the port it listens at."
+        default=5201, description="network: the port of iperf3."
     )
     streams: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(1, 8), min_length=1, description="network: TCP streams; each value is measured."
@@ -125,10 +124,10 @@ class Ceiling(BaseModel):
     )
     allow_write: Names = Field(
         default=(),
-        description="device: files and devices that fio may write to; what is on them is lost.",
+        description="device: files and devices that fio may write to; their data is lost.",
     )
     count: PositiveCount = Field(
-        default=1, description="device: how many of these work side by side in a target."
+        default=1, description="device: number of such devices that work in parallel in a target."
     )
     threads: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(16,),
@@ -136,28 +135,28 @@ class Ceiling(BaseModel):
         description="rados_bench: concurrent operations; each value is measured.",
     )
     operations: Annotated[tuple[BenchOperation, ...], OneOrMany()] = Field(
-        default=("write", "seq"), min_length=1, description="rados_bench: what is measured."
+        default=("write", "seq"), min_length=1, description="rados_bench: the measured operations."
     )
     size: PositiveSize = Field(default=4 << 20, description="rados_bench: size of its objects.")
     osds: Annotated[tuple[Count, ...], OneOrMany()] = Field(
         default=(),
-        description="osd_bench: numbers of OSDs; the pool's when absent.",
+        description="osd_bench: numbers of OSDs; default: those of the pool.",
     )
     total_size: PositiveSize = Field(
-        default=1 << 30, description="osd_bench: how much each OSD writes."
+        default=1 << 30, description="osd_bench: bytes that each OSD writes."
     )
     block_size: PositiveSize = Field(
         default=4 << 20, description="osd_bench, mount: block of the bandwidth."
     )
     directory: str | None = Field(
-        default=None, min_length=1, description="mount: the directory, in which one is made."
+        default=None, min_length=1, description="mount: a directory, in which a new one is created."
     )
     file_size: PositiveSize = Field(default=1 << 30, description="mount: size of each job's file.")
     small_block_size: PositiveSize = Field(
         default=4 << 10, description="mount: block of the I/Os per second."
     )
     jobs: PositiveCount = Field(default=4, description="mount: jobs of fio, each with its file.")
-    direct: Flag = Field(default=True, description="mount: pass by the page cache (O_DIRECT).")
+    direct: Flag = Field(default=True, description="mount: bypass the page cache (O_DIRECT).")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

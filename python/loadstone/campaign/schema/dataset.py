@@ -254,41 +254,43 @@ PathEncryption = Literal["none", "aes-256-siv"]
 
 
 class Dataset(BaseModel):
-    """The objects: how many, named how, how large, filled with what."""
+    """The objects: number, names, sizes and contents."""
 
     model_config = _FROZEN
 
     buckets: PositiveCount = Field(
-        default=1, description="How many buckets (or containers, or directories) hold the objects."
+        default=1,
+        description="Number of buckets (or containers, or directories) that hold the objects.",
     )
     objects: PositiveCount | None = Field(
         default=None,
-        description="How many objects there are, over all buckets. Required, here or in the sweep, "
-        "if there is no objects_per_bucket.",
+        description="Number of objects, over all buckets. Required, here or in the "
+        "sweep, if there is no objects_per_bucket.",
     )
     objects_per_bucket: PositiveCount | None = Field(
-        default=None, description="How many objects each bucket holds, instead of objects."
+        default=None, description="Number of objects in each bucket, instead of objects."
     )
     size: SizeLawValue | None = Field(
-        default=None, description="How large the objects are. Required, here or in the sweep."
+        default=None, description="Size of the objects. Required, here or in the sweep."
     )
     prefix: Prefix = Field(
         default="loadstone-{name}-{target}-{run}-{round}-",
         min_length=1,
-        description="What bucket names begin with; the bucket's number follows. Braces may hold "
+        description="Prefix of bucket names; the bucket's number follows. Braces can contain "
         + ", ".join(PREFIX_FIELDS)
         + ".",
     )
     object_prefix: str = Field(
-        default="bench-", description="What object names begin with; the object's number follows."
+        default="bench-", description="Prefix of object names; the object's number follows."
     )
     compressible: Fraction = Field(
-        default=0.0, description="Share of each page of an object that compresses away."
+        default=0.0, description="Share of each page of an object that can be compressed away."
     )
     duplicate: Fraction = Field(
         default=0.0,
-        description="Share of pages that repeat other pages. With 1 drivers file, block and rados "
-        "write buffers of multiples of 256 KiB, and small whole objects, again as they are.",
+        description="Share of pages that repeat other pages. With 1, drivers file, block "
+        "and rados write buffers of multiples of 256 KiB, and small whole "
+        "objects, again unchanged.",
     )
     encryption: Encryption = Field(
         default="none",

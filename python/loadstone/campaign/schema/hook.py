@@ -80,12 +80,12 @@ class Hook(BaseModel):
         description="before_run, after_run, before_phase, after_phase, before_trial, after_trial, "
         "or a time into each trial, like 30s."
     )
-    run: Words = Field(default=(), description="The command, a word each; no shell reads it.")
+    run: Words = Field(default=(), description="The command as a list of words; no shell reads it.")
     shell: str = Field(default="", description="Instead of run: a line for /bin/sh.")
     name: str = Field(
         default="",
         pattern=NAME_PATTERN + "|^$",
-        description="The hook's name in results; the command's first word when absent.",
+        description="The hook's name in results; default: the command's first word.",
     )
     targets: Names = Field(default=(), description="Only at trials of these targets.")
     workloads: Names = Field(default=(), description="Only at trials of these workloads.")
@@ -99,10 +99,10 @@ class Hook(BaseModel):
     timeout_ns: PositiveDuration = Field(
         default=60_000_000_000,
         alias="timeout",
-        description="How long the command may take before it and all it started is killed.",
+        description="Most time for the command; after that its process group is killed.",
     )
     on_failure: Literal["stop", "label"] = Field(
-        default="stop", description="End the run, or go on and label the trial."
+        default="stop", description="End the run, or continue and label the trial."
     )
     env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(_read_environment)] = Field(
         default={},

@@ -83,57 +83,60 @@ class Hosts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     launch: Literal["local", "ssh", "join", "mpirun", "srun", "slurm", "htcondor", "dask"] = Field(
-        description="How agents are started: local (so many processes on this machine), ssh, join"
-        " (by people, with the commands that are printed), mpirun or srun (an agent a rank), slurm"
-        " or htcondor (an agent a job, by dask-jobqueue), or dask (on the workers of a scheduler"
-        " that runs already)."
+        description="How agents are started: local (processes on this machine), ssh, "
+        "join (by people, with the commands that are printed), mpirun or "
+        "srun (one agent per rank), slurm or htcondor (one agent per job, by "
+        "dask-jobqueue), or dask (on the workers of a running scheduler)."
     )
     names: tuple[Annotated[str, AfterValidator(_read_names)], ...] = Field(
         default=(), description="The hosts; client{1...8} stands for eight of them."
     )
     count: PositiveCount | None = Field(
-        default=None, description="How many agents, in the place of names; not with ssh and join."
+        default=None, description="Number of agents, instead of names; not with ssh and join."
     )
     command: str | None = Field(
-        default=None, description="How loadstone is called on the hosts; loadstone when absent."
+        default=None, description="Command that starts loadstone on the hosts; default: loadstone."
     )
     listen: Annotated[str, AfterValidator(_read_listen)] | None = Field(
         default=None,
-        description="The one address of this machine that agents connect to; a port may follow."
-        " With ssh it is the one from which ssh reaches the hosts when absent.",
+        description="The address of this machine that agents connect to; a port may "
+        "follow. Default with ssh: the address from which ssh reaches the "
+        "hosts.",
     )
     on_lost: Literal["continue", "stop"] = Field(
         default="continue",
-        description="What a trial does that loses a host: end degraded with the others, or stop.",
+        description="When a trial loses a host: continue to its end with the others, or stop.",
     )
     secrets: Literal["resolve", "send"] | None = Field(
         default=None,
-        description="Who looks up {env: NAME} and {file: PATH}: each host for itself (resolve), or"
-        " the controller, which sends the values over TLS; they are kept in memory only (send)."
-        " When absent: send with ssh, whose sessions have no variables of yours, else resolve.",
+        description="Who resolves {env: NAME} and {file: PATH}: each host (resolve), or "
+        "the controller, which sends the values over TLS; hosts keep them in "
+        "memory only (send). Default: send with ssh, whose sessions have "
+        "none of your variables; otherwise resolve.",
     )
     options: tuple[str, ...] = Field(
-        default=(), description="With mpirun and srun: more words of its command line."
+        default=(), description="With mpirun and srun: further arguments."
     )
     job: dict[str, Any] = Field(
         default={},
-        description="With slurm and htcondor: settings of dask-jobqueue, such as queue, cores,"
-        " memory and walltime; the rest is from its own configuration.",
+        description="With slurm and htcondor: settings of dask-jobqueue, such as queue, "
+        "cores, memory and walltime; the others come from its own "
+        "configuration.",
     )
     folder: str | None = Field(
         default=None,
-        description="With mpirun, srun, slurm and htcondor: a directory that all hosts see, for"
-        " invitations; the current one when absent.",
+        description="With mpirun, srun, slurm and htcondor: a directory that all hosts "
+        "see, for invitations; default: the current one.",
     )
     scheduler: str | None = Field(
         default=None,
-        description="With dask: the scheduler's address; its TLS is set up as dask's own is.",
+        description="With dask: the scheduler's address; TLS follows dask's own configuration.",
     )
     join_timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="join_timeout",
-        description="How long to wait until all agents have joined: a minute, or ten with join,"
-        " slurm and htcondor, and a second more for each host.",
+        description="How long to wait for all agents to join; default: a minute, or ten "
+        "with join, slurm and htcondor, plus a second for each host.",
     )
 
     @property

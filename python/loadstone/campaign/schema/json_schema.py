@@ -53,10 +53,6 @@ def known_keys() -> KnownKeys:
     return KnownKeys(json_schema())
 
 
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json_schema_text(), encoding="utf-8")
-
-
 _TEXT: JsonSchema = {"type": "string"}
 REFERENCE: JsonSchema = {
     "type": "object",
@@ -64,7 +60,7 @@ REFERENCE: JsonSchema = {
         {"required": [key], "properties": {key: {**_TEXT, "minLength": 1}}, "maxProperties": 1}
         for key in ("env", "file")
     ],
-    "description": "Where a secret stands: {env: NAME} or {file: PATH}.",
+    "description": "Reference to a secret: {env: NAME} or {file: PATH}.",
 }
 _TEXT_OR_REFERENCE: JsonSchema = {"anyOf": [_TEXT, {"$ref": "#/$defs/Reference"}]}
 _KINDS: dict[str, JsonSchema] = {
@@ -112,3 +108,7 @@ def _setting(setting: Setting) -> JsonSchema:
     usual = f" Default: {setting.default}." if setting.default else ""
     about = f"{setting.help[:1].upper()}{setting.help[1:]}.{usual}"
     return {**kind, "description": about}
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json_schema_text(), encoding="utf-8")

@@ -10,7 +10,7 @@ from loadstone.documents.trial import LoadDocument
 
 
 class Load(BaseModel):
-    """How requests arrive: so many threads that each wait, or a rate that waits for no answer."""
+    """How requests arrive: threads that wait for answers, or a rate that does not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -28,18 +28,20 @@ class Load(BaseModel):
     )
     clients_max: PositiveCount = Field(
         default=1024,
-        description="Open load: the most requests in flight; more wait, and are counted late.",
+        description="Open load: the most requests in flight; further ones wait, and "
+        "their response time includes the wait.",
     )
     per: Literal["host", "total"] = Field(
         default="host",
-        description="With hosts: whether threads, rate and clients_max are each host's, or of all.",
+        description="With hosts: whether threads, rate and clients_max are per host, or "
+        "for all together.",
     )
     hosts: PositiveCount | None = Field(
-        default=None, description="How many of the campaign's hosts make the load; all when absent."
+        default=None, description="Number of the campaign's hosts that make the load; default: all."
     )
     cores: PositiveCount | None = Field(
         default=None,
-        description="Load threads of the operating system; all allowed CPUs when absent.",
+        description="Operating system threads of the load; default: one per allowed CPU.",
     )
 
     @model_validator(mode="after")

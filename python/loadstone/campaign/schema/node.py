@@ -69,27 +69,28 @@ class NodeProbe(BaseModel):
     )
     address: Annotated[str, AfterValidator(read_host)] | None = Field(
         default=None,
-        description="network: the node's address on the network in question; its host when absent.",
+        description="network: the node's address on the network in question; default: its host.",
     )
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
-        default=5201, description="network: where iperf3 listens meanwhile."
+        default=5201, description="network: the port of iperf3."
     )
-    streams: PositiveCount = Field(default=1, description="network: TCP streams side by side.")
+    streams: PositiveCount = Field(default=1, description="network: concurrent TCP streams.")
     pings: Annotated[PositiveCount, Field(le=PINGS_MAX)] = Field(
-        default=10, description="network: how many pings, 0.2 s apart."
+        default=10, description="network: number of pings, 0.2 s apart."
     )
     path: Annotated[str, AfterValidator(_read_path)] | None = Field(
         default=None, description="device, mount: its path on the node."
     )
     file_system: Annotated[str, AfterValidator(_read_file_system)] | None = Field(
         default=None,
-        description="mount: what must be mounted there, such as ceph; else nothing is measured.",
+        description="mount: file system that must be mounted there, such as ceph; "
+        "otherwise nothing is measured.",
     )
     file_size: PositiveSize = Field(default=1 << 30, description="mount: size of each job's file.")
     direct: Flag = Field(
         default=True,
-        description="mount: pass by the node's page cache (O_DIRECT). Without it all files "
-        "together must be larger than the node's memory.",
+        description="mount: bypass the node's page cache (O_DIRECT). Without it, all "
+        "files together must be larger than the node's memory.",
     )
     jobs: PositiveCount = Field(default=4, description="device, mount: jobs of fio.")
     depth: PositiveCount = Field(
@@ -155,16 +156,16 @@ class Node(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     host: Annotated[str, AfterValidator(read_host)] | None = Field(
-        default=None, description="Its name or address for ssh; absent: this machine."
+        default=None, description="Its name or address for ssh; default: this machine."
     )
     user: Annotated[str, AfterValidator(_read_user)] | None = Field(
-        default=None, description="Whom to log in as; else what ssh's own configuration says."
+        default=None, description="The user for ssh; default: as in ssh's own configuration."
     )
     port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
-        default=None, description="The port of its sshd; else what ssh's own configuration says."
+        default=None, description="The port of its sshd; default: as in ssh's own configuration."
     )
     roles: tuple[str, ...] = Field(
-        default=(), description='What runs there, such as "mon", "osd", "client".'
+        default=(), description='Its roles, such as "mon", "osd", "client".'
     )
     sudo: Flag = Field(
         default=False,
@@ -172,7 +173,7 @@ class Node(BaseModel):
         "must not ask for a password.",
     )
     probes: tuple[NodeProbe, ...] = Field(
-        default=(), description="What is measured there before any load; nothing when absent."
+        default=(), description="Measurements there before any load; default: none."
     )
 
     @model_validator(mode="after")

@@ -50,16 +50,16 @@ _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Keys(BaseModel):
-    """Which objects requests choose."""
+    """The order in which requests choose objects."""
 
     model_config = _FROZEN
 
     order: Literal["sequential", "uniform", "zipf"] = Field(
         default="sequential",
-        description="Each object in turn, each as likely as the others, or a few much more likely.",
+        description="In sequence, uniformly at random, or by a Zipf distribution.",
     )
     theta: Number | None = Field(
-        default=None, gt=0, le=10, description="How uneven zipf is, from 0; 0.99 when absent."
+        default=None, gt=0, le=10, description="Skew of zipf, from 0; default 0.99."
     )
 
     @model_validator(mode="after")
@@ -73,16 +73,17 @@ class Keys(BaseModel):
 
 
 class OnError(BaseModel):
-    """What failed requests do to a trial."""
+    """Effect of failed requests on a trial."""
 
     model_config = _FROZEN
 
     action: Literal["continue", "stop"] = Field(
-        description="Count failures and go on, or stop the trial."
+        description="Count failures and continue, or stop the trial."
     )
     limit: Count | None = Field(
         default=None,
-        description="Failures borne before the trial stops; stop without a limit bears none.",
+        description="Number of failures after which the trial stops; stop without a "
+        "limit allows none.",
     )
 
 
@@ -122,45 +123,43 @@ class Phase(BaseModel):
     name: str = Field(
         default="",
         pattern=NAME_PATTERN + "|^$",
-        description="The phase's name in results; the operation's when absent.",
+        description="The phase's name in results; default: the operation's.",
     )
     iterations: PositiveCount = Field(
-        default=1, description="How often the phase runs over its objects, one after another."
+        default=1, description="Number of times that the phase runs over its objects."
     )
     pause_after_ns: Duration = Field(
         default=0, alias="pause_after", description="Rest after the last round of the phase."
     )
     requests: PositiveCount | None = Field(
         default=None,
-        description="Requests per iteration; with neither requests nor duration, the whole dataset "
-        "once.",
+        description="Requests per iteration; without requests and duration, the whole "
+        "dataset once.",
     )
     duration_ns: PositiveDuration | None = Field(
         default=None,
         alias="duration",
-        description="Time per iteration; whichever end comes first counts.",
+        description="Time per iteration; with requests too, the first end counts.",
     )
     warm_up_ns: Duration = Field(
         default=0,
         alias="warm_up",
-        description="Load before the measured part, kept apart in the record.",
+        description="Load before the measured part; separate in the record.",
     )
     cool_down_ns: Duration = Field(
         default=0,
         alias="cool_down",
-        description="Load after the measured part, kept apart in the record.",
+        description="Load after the measured part; separate in the record.",
     )
     capacity: Capacity | None = Field(
         default=None,
-        description="Search for the largest load that meets an objective, trial after trial.",
+        description="Search for the largest load that meets an objective.",
     )
-    load: Load | None = Field(
-        default=None, description="A load of its own instead of the workload's."
-    )
+    load: Load | None = Field(default=None, description="Another load instead of the workload's.")
     size: SizeLawValue | None = Field(
-        default=None, description="Object sizes of its own, and so a dataset of its own."
+        default=None, description="Other object sizes, and so another dataset."
     )
-    keys: Keys = Field(default=Keys(), description="Which objects requests choose.")
+    keys: Keys = Field(default=Keys(), description="The order in which requests choose objects.")
     range_bytes: PositiveSize | None = Field(
         default=None,
         alias="range",
@@ -176,16 +175,17 @@ class Phase(BaseModel):
     )
     part_concurrency: PositiveCount = Field(
         default=1,
-        description="Parts of one object that a client of a multipart_put or multipart_get has in "
-        "flight at once, each over a connection of its own.",
+        description="Parts of one object that a client of a multipart_put or "
+        "multipart_get has in flight at once, each over a separate "
+        "connection.",
     )
     page_keys: PositiveCount = Field(default=1000, description="Keys asked for by one list.")
     bulk_keys: PositiveCount = Field(default=1000, description="Keys deleted by one bulk_delete.")
     prefix: str | None = Field(
         default=None,
-        description="Prefix that list asks for; the dataset's object_prefix when absent.",
+        description="Prefix of list; default: the dataset's object_prefix.",
     )
-    delimiter: str | None = Field(default=None, description="Delimiter that list asks for.")
+    delimiter: str | None = Field(default=None, description="Delimiter of list.")
     verify: Verify | None = Field(
         default=None, description="The workload's verify for this phase only."
     )
@@ -249,7 +249,7 @@ class Phase(BaseModel):
                 KeyMistake(
                     path=(field.alias or key,),
                     found="it with a script",
-                    allowed="none: a script says itself what is asked for, and runs once",
+                    allowed="none: a script contains its requests, and runs once",
                 )
                 for key, field in Phase.model_fields.items()
                 if key in self.model_fields_set - WITH_SCRIPT and getattr(self, key) is not None
@@ -348,7 +348,7 @@ class Phase(BaseModel):
                     KeyMistake(
                         path=(key,),
                         found="it with capacity",
-                        allowed="none: the search says how long its trials are",
+                        allowed="none: the search sets the length of its trials",
                         hint="set capacity.trial and capacity.coarse_trial",
                     )
                 )

@@ -81,11 +81,11 @@ class SparkSettings(BaseModel):
     model_config = _FROZEN
 
     name: str = Field(
-        default="spark", pattern=NAME_PATTERN, description="What reports call this engine."
+        default="spark", pattern=NAME_PATTERN, description="Name of this engine in reports."
     )
     master: Annotated[str, AfterValidator(_read_master)] | None = Field(
         default=None,
-        description="A cluster: spark://host:7077; a master and a worker on this host when absent.",
+        description="A cluster: spark://host:7077; default: a master and a worker on this host.",
     )
     jars: str | None = Field(
         default=None, description="A folder of this host with libraries, such as hadoop-aws."
@@ -119,24 +119,26 @@ def _read_password(value: Any) -> Any:
 
 
 class ClickHouseSettings(BaseModel):
-    """Which ClickHouse server is asked, and by whom."""
+    """The ClickHouse server, and the user."""
 
     model_config = _FROZEN
 
     name: str = Field(
-        default="clickhouse", pattern=NAME_PATTERN, description="What reports call this engine."
+        default="clickhouse", pattern=NAME_PATTERN, description="Name of this engine in reports."
     )
     url: Annotated[str, AfterValidator(_read_url)] = Field(
         description="The server's HTTP address: http://host:8123."
     )
-    user: str | None = Field(default=None, description="Who asks; the server's default user.")
+    user: str | None = Field(
+        default=None, description="The user; default: the server's default user."
+    )
     password: Annotated[dict[str, str] | None, BeforeValidator(_read_password)] = Field(
         default=None, description="The password: {env: NAME} or {file: PATH}."
     )
     policies: dict[str, str] = Field(
         default={},
-        description="The server's storage policy that puts tables on each target: {ssd: local}; "
-        "its default where a target is absent.",
+        description="The server's storage policy for the tables on each target: {ssd: "
+        "local}; default: the server's.",
     )
 
     def document(self, target: str) -> dict[str, Any]:
@@ -258,10 +260,11 @@ class QueryStorage(BaseModel):
 
     format: Literal["parquet", "mergetree"] = Field(
         default="parquet",
-        description="Parquet, or ClickHouse's own MergeTree; other engines read Parquet then too.",
+        description="Parquet, or ClickHouse's MergeTree; the other engines then still "
+        "read Parquet.",
     )
     partitions: PositiveCount = Field(
-        default=1, description="How many files, or partitions, each large table is split into."
+        default=1, description="Number of files, or partitions, of each large table."
     )
 
 
@@ -271,27 +274,27 @@ class Queries(BaseModel):
     model_config = _FROZEN
 
     benchmark: Literal["tpch"] = Field(
-        default="tpch", description="Derived from TPC-H; its times are no TPC results."
+        default="tpch", description="Derived from TPC-H; its times are not TPC results."
     )
     scale: PositiveNumber = Field(description="The scale factor: at 1 the tables are about 1 GB.")
     engine: Annotated[tuple[EngineChoice, ...], OneOrMany()] = Field(
         min_length=1,
-        description="What runs the queries: duckdb, datafusion, clickhouse, spark, or a map of "
-        "one of them to its settings.",
+        description="The engines: duckdb, datafusion, clickhouse, spark, or a map of one "
+        "of them to its settings.",
     )
     only: tuple[QueryName, ...] = Field(
-        default=QUERY_NAMES, min_length=1, description="The queries to run; all 22 when absent."
+        default=QUERY_NAMES, min_length=1, description="The queries to run; default: all 22."
     )
     storage: QueryStorage = Field(
         default=QueryStorage(), description="How the tables are kept on the targets."
     )
     loops: PositiveCount = Field(
-        default=5, description="How often each query is run on each target by each engine."
+        default=5, description="Number of times that each query runs on each target by each engine."
     )
     order: Literal["interleaved", "rounds"] = Field(
         default="interleaved",
-        description="All combinations of a loop by chance, or one target after another, Q01 to "
-        "Q22 in each loop.",
+        description="All combinations of a loop in random order, or one target after "
+        "another, Q01 to Q22 in each loop.",
     )
     cache: Literal["cold", "warm", "both"] = Field(
         default="cold",
@@ -299,28 +302,29 @@ class Queries(BaseModel):
         "after an untimed run of the same query in the same process.",
     )
     threads: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
-        default=(), description="Threads of the engine, one or several values; its own default."
+        default=(),
+        description="Threads of the engine, one or several values; default: the engine's.",
     )
     streams: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(),
-        description="Streams beside each other on the engine, one or several values: each runs "
-        "all queries in an order of its own. Absent: each query by itself.",
+        description="Concurrent streams on the engine, one or several values: each runs "
+        "all queries in its own order. Default: each query alone.",
     )
     memory: PositiveSize | None = Field(
-        default=None, description="What memory the engine may use; its own default when absent."
+        default=None, description="Memory that the engine may use; default: the engine's."
     )
     timeout_ns: PositiveDuration = Field(
-        default=3_600_000_000_000, alias="timeout", description="How long one query may take."
+        default=3_600_000_000_000, alias="timeout", description="Most time for one query."
     )
     answers: Answers | None = Field(
         default="duckdb",
-        description="The engine whose answers the others must give, or a folder with files of "
-        "answers, like ./answers; null: nothing is compared.",
+        description="The engine whose answers are the reference, or a folder with files "
+        "of answers, like ./answers; null compares nothing.",
     )
     data: str | None = Field(
         default=None,
-        description="A directory of this host to make the tables in, and keep them; loadstone's "
-        "own cache when absent.",
+        description="The directory of this host in which the tables are made and kept; "
+        "default: loadstone's cache.",
     )
 
     @model_validator(mode="after")

@@ -22,45 +22,49 @@ def _read_bounds(value: Any) -> Any:
 
 
 class UserType(BaseModel):
-    """Users of one type: how many of all, and what they do."""
+    """Users of one type: their share of all users, and their actions."""
 
     model_config = _FROZEN
 
     share: PositiveNumber = Field(
-        default=1, description="Its part of the users, against the shares of the other types."
+        default=1, description="Its share of the users, as a weight against the other types."
     )
     mix: dict[Literal["WRITE", "READ", "LIST", "DELETE", "SHARE"], PositiveNumber] | None = Field(
         default=None,
         min_length=1,
-        description="Weights of its actions; those of the published sequence when absent.",
+        description="Weights of its actions; default: those of the published sequence.",
     )
 
 
 class Users(BaseModel):
-    """Users with private spaces and inboxes; the usual values are those of a published report."""
+    """Users with private spaces and inboxes; the defaults are those of a published report."""
 
     model_config = _FROZEN
 
-    users: PositiveCount = Field(default=10, description="How many users there are.")
+    users: PositiveCount = Field(default=10, description="Number of users.")
     actions: PositiveCount = Field(
-        default=1009, description="Actions of one copy of the sequence, making users apart."
+        default=1009,
+        description="Actions of one copy of the sequence, without the creation of users.",
     )
     copies: PositiveCount | None = Field(
         default=None,
-        description="Copies of the sequence, each a session under a prefix of its own; as many as"
-        " the load has threads when absent.",
+        description="Copies of the sequence, each a session under its own prefix; "
+        "default: one for each thread of the load.",
     )
     size_bytes: PositiveSize | None = Field(
-        default=None, alias="size", description="Size of each object; the dataset's when absent."
+        default=None, alias="size", description="Size of each object; default: that of the dataset."
     )
     recipients: Annotated[tuple[PositiveCount, PositiveCount], BeforeValidator(_read_bounds)] = (
-        Field(default=(1, 9), description="Fewest and most recipients of a share.")
+        Field(default=(1, 9), description="Minimum and maximum number of recipients of a share.")
     )
-    contents: PositiveCount = Field(default=10, description="Different contents of objects.")
+    contents: PositiveCount = Field(
+        default=10, description="Number of different contents of objects."
+    )
     types: dict[str, UserType] = Field(
         default={},
-        description="Types of users, each with its part of the users and a mix of actions of its"
-        " own; actions are dealt to types as users are. Reports have rows for each.",
+        description="Types of users, each with its share of the users and its mix of "
+        "actions; actions are dealt to types like users. Reports have rows "
+        "for each.",
     )
 
     @model_validator(mode="after")
@@ -98,18 +102,19 @@ class Script(BaseModel):
         default=None, description="The generator that makes the script."
     )
     settings: Users | None = Field(
-        default=None, description="The generator's settings; its usual values when absent."
+        default=None, description="The generator's settings; default: those of the generator."
     )
     file: str | None = Field(
         default=None,
         min_length=1,
-        description="A script in Parquet or CSV instead, such as loadstone script writes; its path"
-        " begins at the campaign's folder.",
+        description="Instead: a script in Parquet or CSV, such as loadstone script "
+        "writes; its path is relative to the campaign's folder.",
     )
     speed: PositiveNumber | None = Field(
         default=None,
-        description="Actions are due at the script's times, which pass so many times as fast."
-        " Without it each follows the one before in its session.",
+        description="Actions are due at the script's times, which pass this many times "
+        "as fast. Without it, each action follows the one before in its "
+        "session.",
     )
 
     @model_validator(mode="after")
@@ -127,7 +132,7 @@ class Script(BaseModel):
                 KeyMistake(
                     path=("speed",),
                     found=f"it with generator {self.generator}",
-                    allowed="it with a file that has times: what is generated has none",
+                    allowed="it with a file that has times: a generated script has none",
                 )
             )
         if mistakes:

@@ -28,7 +28,7 @@ _SECRET_WORDS = frozenset(
      "secret", "signature", "token"}
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
-REFERENCE_HINT = "a secret stands in the environment or in a file, never in a campaign"
+REFERENCE_HINT = "write secrets into the environment or a file, never into a campaign"
 # Parameters that results carry already; a fact of the same name would be confused with them.
 SYSTEM = "system"
 """The fact that names what several targets are instances of."""
@@ -45,27 +45,29 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Target(BaseModel):
-    """The system under test: a driver and whatever that driver wants to know."""
+    """The system under test: a driver and its settings."""
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     driver: str = Field(description=f"How the target is reached: {listed(read_drivers())}.")
     replication: PositiveNumber | None = Field(
         default=None,
-        description="Bytes the target stores for each byte written (3 for three copies, 1.5 for "
-        "4+2 erasure coding); only for the estimate of space.",
+        description="Bytes that the target stores for each byte written (3 for three "
+        "copies, 1.5 for 4+2 erasure coding); only for the estimate of "
+        "space.",
     )
 
     reuse: str | None = Field(
         default=None,
-        description="A run (its folder, or its identity of 32 hex digits) whose kept objects are "
-        "read instead of written anew; they are neither prepared nor deleted.",
+        description="A run (its folder, or its id of 32 hex digits) whose kept objects "
+        "are read instead of new ones; they are neither prepared nor "
+        "deleted.",
     )
     facts: dict[str, bool | int | float | str] = Field(
         default={},
-        description="What is true of the target, as parameters of its results: "
-        "`{nodes: 5, lab: New}`. Targets that give the same `system` are one in tables and "
-        "comparisons, told apart by their other facts.",
+        description="Facts about the target, as parameters of its results: `{nodes: 5, "
+        "lab: New}`. Targets with the same `system` are one product in "
+        "tables and comparisons, which differ in their other facts.",
     )
 
     @model_validator(mode="before")
@@ -230,7 +232,7 @@ def secret_reference(value: Any) -> dict[str, str]:
             return {"env": name}
         case {"env": str()} if len(value) == 1:
             allowed = "{env: NAME}, of letters, digits and underscores"
-            raise _wrong("what is no name of a variable", allowed, REFERENCE_HINT)
+            raise _wrong("a value that is not a variable name", allowed, REFERENCE_HINT)
         case {"file": str() as path} if len(value) == 1 and path:
             return {"file": path}
     # The value is not repeated: it may be the secret itself.
@@ -284,7 +286,7 @@ def _map(value: Any) -> dict[str, Any]:
         raise _wrong(shown(value), "a map of keys")
     for name in value:
         if carries_credential(str(name)):
-            raise _wrong(f'the header "{name}"', "headers that carry no credential", REFERENCE_HINT)
+            raise _wrong(f'the header "{name}"', "headers without credentials", REFERENCE_HINT)
     return dict(value)
 
 

@@ -37,7 +37,7 @@ class PrometheusProbe(BaseModel):
     model_config = _FROZEN
 
     urls: Annotated[tuple[str, ...], BeforeValidator(_read_urls), OneOrMany()] = Field(
-        min_length=1, description="Where metrics are read: http://osd{1...4}:9100/metrics."
+        min_length=1, description="URLs of the metrics: http://osd{1...4}:9100/metrics."
     )
     metrics: Names = Field(
         min_length=1,
@@ -47,21 +47,21 @@ class PrometheusProbe(BaseModel):
         default="prometheus", pattern=NAME_PATTERN, description="The probe's name in results."
     )
     every_ns: PositiveDuration = Field(
-        default=5_000_000_000, alias="every", description="Distance between two readings."
+        default=5_000_000_000, alias="every", description="Interval between two readings."
     )
     timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="timeout",
-        description="How long one reading may take in all; the distance when absent.",
+        description="Most time for one reading; default: the interval.",
     )
     answer_max_bytes: PositiveSize = Field(
-        default=32 << 20, alias="answer_max", description="A longer answer is not read."
+        default=32 << 20, alias="answer_max", description="Longest answer that is read."
     )
     series_max: PositiveCount = Field(
-        default=2000, description="Of a reading with more series, only so many are kept."
+        default=2000, description="Most series that are kept of a reading."
     )
     bearer_token: Annotated[dict[str, str] | None, BeforeValidator(_read_token)] = Field(
-        default=None, description="What is shown to the exporter: {env: NAME} or {file: PATH}."
+        default=None, description="Bearer token for the exporter: {env: NAME} or {file: PATH}."
     )
     ca_file: str | None = Field(
         default=None, description="A PEM file to trust instead of this host's authorities."
@@ -92,28 +92,30 @@ class PrometheusProbe(BaseModel):
 
 
 class CephProbe(BaseModel):
-    """A Ceph cluster, looked at before and after each trial with the ceph command."""
+    """A Ceph cluster, queried before and after each trial with the ceph command."""
 
     model_config = _FROZEN
 
     targets: Names = Field(
-        default=(), description="Targets that this cluster is behind; all when absent."
+        default=(), description="Targets that this cluster serves; default: all."
     )
     pools: Names = Field(
         default=(),
-        description="Pools whose settings are kept; that of a rados target, or all, when absent.",
+        description="Pools whose settings are kept; default: that of a rados target, or all.",
     )
     conf: str | None = Field(
-        default=None, description="The configuration file; that of a rados target when absent."
+        default=None, description="The configuration file; default: that of a rados target."
     )
     keyring: str | None = Field(default=None, description="The keyring.")
-    user: str | None = Field(default=None, description="Who asks, with its type: client.admin.")
+    user: str | None = Field(
+        default=None, description="The Ceph user, with its type: client.admin."
+    )
     via: Words = Field(
         default=(),
-        description="Words put before each command, to run it elsewhere: [ssh, root@mon1].",
+        description="Words before each command, to run it elsewhere: [ssh, root@mon1].",
     )
     timeout_ns: PositiveDuration = Field(
-        default=15_000_000_000, alias="timeout", description="How long one question may take."
+        default=15_000_000_000, alias="timeout", description="Most time for one command."
     )
 
 
@@ -126,7 +128,7 @@ class TargetProbes(BaseModel):
         default=(), description="Exporters of metrics in Prometheus' text format."
     )
     ceph: Annotated[tuple[CephProbe, ...], OneOrMany(flag=(True, [{}]))] = Field(
-        default=(), description="Clusters of Ceph; true for the one of the environment."
+        default=(), description="Ceph clusters; true for that of the environment."
     )
 
     @model_validator(mode="after")

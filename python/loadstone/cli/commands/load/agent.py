@@ -33,5 +33,5 @@ def command(
     invitation = read_invitation(join)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     why = asyncio.run(serve(invitation, until_input_ends=join == "-"))
-    print(f"host {invitation.host} has left run {invitation.run[:8]}: {why}", file=sys.stderr)
+    print(f"host {invitation.host} left run {invitation.run[:8]}: {why}", file=sys.stderr)
     return 0 if why == RUN_OVER else exit_code.FAILED

@@ -180,7 +180,7 @@ def _tell_standing(
             f"note: {old.driver} {old.operation} {size}, {old.clients} clients:"
             f" {units.format_rate(new.requests_per_s)} now, and"
             f" {units.format_rate(old.requests_per_s)} of {session.measured:%Y-%m-%d %H:%M} UTC"
-            " stands: a ceiling is the most that was reached",
+            " stands: a ceiling is the highest rate reached",
             file=sys.stderr,
         )
 
@@ -284,7 +284,10 @@ def _kind_of_file_system(path: Path) -> str:
 
 
 def _warn(seconds: float) -> None:
-    print(f"this takes about {seconds * 1.2:.0f} s; leave the host alone", file=sys.stderr)
+    print(
+        f"this takes about {seconds * 1.2:.0f} s; do not use the host for anything else",
+        file=sys.stderr,
+    )
     busy = os.getloadavg()[0]
     if busy > len(os.sched_getaffinity(0)) / 2:
         say(

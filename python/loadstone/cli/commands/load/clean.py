@@ -30,7 +30,7 @@ from loadstone.units import counted
 
 # What to do about a place that is left, by why it is.
 HINTS = {
-    "foreign": "loadstone did not make it, and deletes nothing in it; the target's own tools do",
+    "foreign": "loadstone did not create it, and deletes nothing in it; use the target's own tools",
     "other_run": "clean up with that run's folder: loadstone clean RUN",
     "other_objects": "look at what it holds: loadstone deletes only what this run wrote; if all of "
     "it can go, remove it with the target's own tools (a file: rm; a device: wipefs -a, then "
@@ -44,7 +44,7 @@ HINTS = {
     "error": "once the target answers: loadstone clean {folder}",
     "not_there": "mount the file system, or attach the device, and try again with: loadstone clean "
     "{folder}",
-    "not_tried": "go on with: loadstone clean {folder}",
+    "not_tried": "continue with: loadstone clean {folder}",
 }
 
 
@@ -78,7 +78,7 @@ def command(
         if not found:
             print(f"nothing is left of run {run}")
             return 0
-        print("what this run wrote, and may have left:")
+        print("written by this run, and possibly still there:")
         for one in found:
             print(plain(f"  {one.describe()}"))
         if dry_run:
@@ -101,7 +101,7 @@ def command(
 
 def _is_agreed() -> bool:
     if not sys.stdin.isatty():
-        print("error: cannot ask for confirmation: no terminal", file=sys.stderr)
+        print("error: cannot ask for confirmation: there is no terminal", file=sys.stderr)
         print("hint: pass --yes", file=sys.stderr)
         return False
     return typer.confirm("delete it?")
@@ -133,7 +133,7 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
                 for hint in hints_of(summary, folder):
                     say(f"hint: {hint}")
     if interrupt.is_asked:
-        say(f"hint: go on with: loadstone clean {folder}")
+        say(f"hint: continue with: loadstone clean {folder}")
         return exit_code.INTERRUPTED, is_reached
     return code, is_reached
 

@@ -70,8 +70,8 @@ def command(
     campaign = read_campaign(campaign_file, list(overrides or ()))
     if campaign.hosts is None:
         raise InputError(
-            f'campaign "{campaign_file}" names no hosts: this machine makes its load',
-            "name them, like: hosts: {launch: local, count: 2}",
+            f'campaign "{campaign_file}" has no hosts: this machine makes its load',
+            "name them, for example: hosts: {launch: local, count: 2}",
         )
     if not extras.has("hosts"):
         raise extras.refuse_hosts()

@@ -92,7 +92,7 @@ def command(
         preview(campaign, rate, bandwidth, are_trials_listed=trials)
         return 0
     if resume and output is None:
-        raise InputError("--resume needs the run folder to go on with", "name it with -o")
+        raise InputError("--resume needs the folder of the run to continue", "name it with -o")
     folder = output or session.default_folder(campaign.name)
     words = shlex.join(["loadstone", *context.obj])
     return session.measure(

@@ -126,7 +126,7 @@ def command(
 
 def _needed(output: Path | None, verb: Verb) -> Path:
     if output is None:
-        raise InputError(f"{verb} has no file to write", f"loadstone script {verb} ... -o FILE")
+        raise InputError(f"{verb} needs a file to write", f"loadstone script {verb} ... -o FILE")
     return output
 
 
@@ -165,7 +165,7 @@ def _convert(
     converter = find_converter(names[0])
     if len(names) < 2:
         raise InputError(
-            "there is no file to convert", f"loadstone script convert {names[0]} FILE -o SCRIPT"
+            "convert needs a file", f"loadstone script convert {names[0]} FILE -o SCRIPT"
         )
     losses = Losses(may_skip=may_skip)
     paths = [Path(name) for name in names[1:]]
@@ -264,13 +264,13 @@ def _facts(summary: "ScriptSummary") -> Iterator[str]:
     )
     yield (
         f"objects: {summary.objects:,}, of {units.counted(summary.users, 'user')} in"
-        f" {units.counted(summary.places, 'place')}; {summary.overwrites:,} are written over"
+        f" {units.counted(summary.places, 'place')}; {summary.overwrites:,} are overwritten"
     )
     if summary.prepared:
         size = units.format_bytes(summary.prepared_bytes)
         yield f"there before the script begins: {units.counted(summary.prepared, 'object')}, {size}"
     if summary.lists:
-        yield f"listings: {summary.lists:,}, the exact set is known of {summary.lists_checked:,}"
+        yield f"listings: {summary.lists:,}, the exact set is known for {summary.lists_checked:,}"
     if summary.span_ns is not None:
         yield f"times: recorded, over {units.format_duration(summary.span_ns)}"
     else:

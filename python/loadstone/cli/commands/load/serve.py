@@ -111,7 +111,7 @@ def _credentials() -> dict[str, object]:
             found[secret] = {"env": secret_variable}
     if not found:
         raise InputError(
-            "the store has no credentials to ask for",
+            "the store has no credentials",
             "set LOADSTONE_ACCESS_KEY and LOADSTONE_SECRET_KEY for S3, "
             "LOADSTONE_USER and LOADSTONE_PASSWORD for Swift, or all four",
         )

@@ -226,9 +226,9 @@ def _arms(
             raise InputError(
                 f'"{names[0]}" has one target'
                 + (f" and one value of {', '.join(factors)}" if factors else "")
-                + ", which leaves nothing to compare it with",
-                "name a second run: loadstone compare A B"
-                + (f"; or what it swept: --factor {varied[0]}" if varied else ""),
+                + ", so there is nothing to compare it with",
+                "give a second run: loadstone compare A B"
+                + (f"; or compare the values of a sweep: --factor {varied[0]}" if varied else ""),
             )
         arms = [whole.only(target) for target in targets]
         return [(arms[0], arm) for arm in arms[1:]], (whole,)
@@ -275,7 +275,7 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     else:
         print(f"geometric means over the {unit}")
     if found.metric == ACTION_RATE:
-        print("the requests that actions are made of: --metric requests_per_s")
+        print("for the requests of the actions: --metric requests_per_s")
     for factor in found.factors:
         print(f"compared by {factor}")
     if found.refused:
@@ -296,9 +296,9 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     if is_control:
         print(f"A against A, one target under two names: {claims.noise(found)}")
     elif not found.has_control:
-        print("no control of A against A: the noise floor of the method is not known")
+        print("no A/A control: the noise floor of the method is not known")
     if not found.is_one_run:
-        print("not measured in one run: what changed in between, the hour too, is in the ratio")
+        print("not measured in one run: the ratio includes everything that changed in between")
     _print_rest(found, is_full=is_full)
 
 
@@ -400,7 +400,7 @@ def _refusal(found: Comparison) -> LoadstoneError:
     factors = " ".join(f"--factor {name}" for name in names)
     hint = f"make them agree, or name all that is compared: {factors}"
     if not (found.only_a and found.refused[0].field in found.only_a[0]):
-        hint += "; or say --insist to get ratios labelled NONCOMPARABLE"
+        hint += "; or pass --insist, for ratios labelled NONCOMPARABLE"
     return InputError(
         f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}', hint
     )

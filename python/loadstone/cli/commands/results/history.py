@@ -111,7 +111,7 @@ def _form_of(output: Path | None) -> str:
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in FORMATS:
         raise InputError(
-            f'the ending of "{output}" names no format of a history',
+            f'the ending of "{output}" is not a format of a history',
             "name a file that ends in .html, .json or .csv, or give -f",
         )
     return FORMATS[suffix]
@@ -139,7 +139,7 @@ def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
             continue
         inner = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
         if not inner:
-            raise InputError(f'"{folder}" is no run folder, and holds none')
+            raise InputError(f'"{folder}" is not a run folder, and contains none')
         paths += inner
     for path in dict.fromkeys(path.resolve() for path in paths):
         try:
@@ -165,7 +165,7 @@ def _of_one_campaign(
     if wanted is None and len(names) > 1:
         raise InputError(
             f"these runs are of {len(names)} campaigns: {', '.join(names)}",
-            "name one of them with --campaign",
+            "choose one with --campaign",
         )
     entries = [entry for name, entry in found if wanted in (None, name)]
     return entries, wanted or next(iter(names), "")

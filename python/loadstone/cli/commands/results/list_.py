@@ -75,7 +75,7 @@ def _print_runs(folder: Path) -> None:
 
     found = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
     if not found:
-        raise InputError(f'"{folder}" holds no run', "name the folder that run folders lie in")
+        raise InputError(f'"{folder}" holds no run', "name a folder of run folders")
     rows = []
     for path in found:
         try:

@@ -41,7 +41,7 @@ def command(
         name = action
     if name is None:
         known = ", ".join(reports.PUBLISHED)
-        raise InputError("which report is to be shown?", f"loadstone published show NAME: {known}")
+        raise InputError("no report is named", f"loadstone published show NAME: {known}")
     one = reports.find(name)
     if form == "json":
         print(json.dumps(account_json(one.account()), indent=2, ensure_ascii=False))

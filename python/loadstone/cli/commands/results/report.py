@@ -105,7 +105,7 @@ def command(
             print(
                 f'warning: "{one.path / file}" is not as loadstone wrote it: its checksum does'
                 " not match\n"
-                "hint: do not use what it says; take the file from a copy of the run",
+                "hint: do not use it; take the file from a copy of the run",
                 file=sys.stderr,
             )
     if run.altered or code:
@@ -139,7 +139,7 @@ def _print_accounts(
     if not all(map(is_account, runs)):
         raise InputError(
             "runs have no report in common with published reports and files",
-            "name them in calls of their own",
+            "use a separate command for them",
         )
     if conditions:
         raise InputError(
@@ -160,7 +160,7 @@ def _form_of(output: Path | None) -> str:
             if report.is_folder:
                 raise InputError(
                     f'"{output}" cannot be written: report "{report.name}" is several files',
-                    f"name a folder to put them in: -f {report.name} -o DIR",
+                    f"name a folder for them: -f {report.name} -o DIR",
                 )
             return report.name
     if suffix:

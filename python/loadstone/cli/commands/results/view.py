@@ -34,9 +34,7 @@ def command(
     if not extras.has("report"):
         raise extras.refuse("loadstone view", "report")
     if not folder.is_dir():
-        raise InputError(
-            f'there is no folder "{folder}" to show', "name the folder that run folders lie in"
-        )
+        raise InputError(f'there is no folder "{folder}" to show', "name a folder of run folders")
     from loadstone.view.page_server import PageServer
 
     try:
