@@ -15,6 +15,7 @@ from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.connection.joining import join
+from loadstone.hosts.connection.stream import ITEMS_MAX, pack, unpack
 from loadstone.hosts.connection.tls import Identity, context_of_controller, context_of_host
 from loadstone.steady_clock import SteadyClock
 
@@ -149,3 +150,56 @@ def test_a_connection_that_died_makes_room_for_another_agent(
     with Carrier("a" * 32, "127.0.0.1") as listening:
         asyncio.run(run(listening))
         assert [one.say for one in list(listening.heard.queue)] == ["hello", "gone"]
+
+
+def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carrier, "UNHEARD_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(carrier, "RENEW_S", 0.05)
+    monkeypatch.setattr(carrier, "LEASE_S", 1.0)
+    hello = facts.of_host()
+    piece, pieces = b"x" * 100_000, 400
+
+    async def run(listening: Carrier) -> None:
+        flood = await join(listening.invite("flood", is_alone=False), SteadyClock())
+        flood.send(messages.word(messages.Hello), messages.body(hello))
+        for number in range(pieces):
+            flood.send("figures", {"number": number, "rows": piece})
+        while listening.heard.bytes_of["flood"] <= 1 << 20:
+            await asyncio.sleep(0.01)
+        # Longer than a connection may be silent: this one is not, it waits.
+        await asyncio.sleep(1.5)
+        assert listening.heard.bytes_of["flood"] < (1 << 20) + 2 * len(piece)
+        other = await join(listening.invite("other", is_alone=False), SteadyClock())
+        other.send(messages.word(messages.Hello), messages.body(hello))
+        while "other" not in listening.hosts:
+            await asyncio.sleep(0.01)
+        assert listening.hosts == {"flood", "other"}
+        told = []
+        while len(told) < pieces:
+            if listening.heard.empty():
+                await asyncio.sleep(0.01)
+                continue
+            heard = listening.heard.get()
+            told += [heard.body["number"]] if heard.say == "figures" else []
+        assert told == list(range(pieces))
+        flood.abort()
+        other.abort()
+
+    with Carrier("a" * 32, "127.0.0.1") as listening:
+        asyncio.run(run(listening))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{}] * (ITEMS_MAX + 1),
+        [[{}] * 1000] * (ITEMS_MAX // 1000),
+        {str(number): number for number in range(ITEMS_MAX + 1)},
+    ],
+    ids=["list", "lists", "map"],
+)
+def test_a_message_of_too_many_items_is_none(body: object) -> None:
+    with pytest.raises(ValueError, match=r"max_|items"):  # others' words
+        unpack(pack("figures", {"attempt": body}))

@@ -3,6 +3,7 @@
 A host that is lost takes its share with it. What it had told until then stays in the record.
 """
 
+import contextlib
 import json
 import queue
 import time
@@ -273,16 +274,11 @@ class _TrialOnHosts:
 
     def _turn(self) -> None:
         """Hear what the hosts say for a moment, and see who says nothing."""
-        try:
-            heard: Heard | None = self._carrier.heard.get(timeout=TICK_S)
-        except queue.Empty:
-            heard = None
-        while heard is not None:
-            self._hear(heard)
-            try:
-                heard = self._carrier.heard.get_nowait()
-            except queue.Empty:
-                heard = None
+        with contextlib.suppress(queue.Empty):
+            self._hear(self._carrier.heard.get(timeout=TICK_S))
+            # What comes meanwhile is for the next turn: a host that says much holds up no other.
+            for _ in range(self._carrier.heard.qsize()):
+                self._hear(self._carrier.heard.get_nowait())
         now = time.monotonic()
         if now - self._turned > OWN_REST_S:
             for host in self._hosts.values():

@@ -13,6 +13,7 @@ import os
 import queue
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -44,6 +45,14 @@ LEAVE_S = 2.0
 WAITING_MAX = 1024
 """How many connections may wait to be accepted: all agents of a run may come at once."""
 
+UNHEARD_BYTES_MAX = 16 << 20
+"""No more is read from a host that has so much in the queue: its connection waits meanwhile."""
+
+MESSAGE_BYTES = 512
+"""What a message takes here beside its own length."""
+
+LOOK_AGAIN_S = 0.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
@@ -52,6 +61,24 @@ class Heard:
     host: str
     say: str
     body: Mapping[str, Any]
+    bytes: int = 0
+
+
+class HeardQueue(queue.Queue[Heard]):
+    """What was heard and not yet taken; it knows how much of that is each host's."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self.bytes_of: Counter[str] = Counter()
+
+    def _put(self, item: Heard) -> None:
+        super()._put(item)
+        self.bytes_of[item.host] += item.bytes
+
+    def _get(self) -> Heard:
+        item: Heard = super()._get()
+        self.bytes_of[item.host] -= item.bytes
+        return item
 
 
 @dataclass(slots=True)
@@ -68,7 +95,7 @@ class Carrier:
 
     def __init__(self, run: str, listen: str) -> None:
         """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on a free one."""
-        self.heard: queue.Queue[Heard] = queue.Queue()
+        self.heard = HeardQueue()
         self.clock = SteadyClock()
         self._run = run
         self._host, self._port = split_address(listen)
@@ -215,7 +242,11 @@ class Carrier:
                 if self._connections.get(host) is not connection:
                     break
                 connection.silent_s = 0.0
-                self._hear(host, connection, say, body)
+                size = stream.received_bytes + MESSAGE_BYTES
+                self._hear(connection, Heard(host=host, say=say, body=body, bytes=size))
+                while self.heard.bytes_of[host] > UNHEARD_BYTES_MAX:
+                    connection.silent_s = 0.0
+                    await asyncio.sleep(LOOK_AGAIN_S)
         except (EOFError, OSError, ValueError):
             self._forget(host, connection)
 
@@ -225,16 +256,16 @@ class Carrier:
             if connection is not None:
                 _send(connection.stream, asked)
 
-    def _hear(self, host: str, connection: _Connection, say: str, body: Mapping[str, Any]) -> None:
-        if say == messages.word(messages.ClockReading):
+    def _hear(self, connection: _Connection, heard: Heard) -> None:
+        if heard.say == messages.word(messages.ClockReading):
             # An answer that is none leaves its question open: the host's clock is not read.
             with contextlib.suppress(ValueError):
-                self._take_clock(host, messages.read(say, body))
+                self._take_clock(heard.host, messages.read(heard.say, heard.body))
             return
-        if say == messages.word(messages.Hello):
+        if heard.say == messages.word(messages.Hello):
             connection.has_joined = True
         if connection.has_joined:
-            self.heard.put(Heard(host=host, say=say, body=body))
+            self.heard.put(heard)
 
     def _take_clock(self, host: str, answer: messages.Said) -> None:
         if isinstance(answer, messages.ClockReading):

@@ -12,6 +12,10 @@ import msgpack
 MESSAGE_BYTES_MAX = 64 << 20
 """More than any message takes: the doubts of a turn are 4 MiB at most, a piece of a file is one."""
 
+ITEMS_MAX = 1 << 21
+"""Lists and maps of a message hold fewer: names of places are most. As objects of Python they take
+up to a hundred times the bytes of the message."""
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -21,6 +25,8 @@ class MessageStream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self.received_bytes = 0
+        """The length of the last message that came."""
 
     def send(self, name: str, body: dict[str, object]) -> None:
         """Send a message at once; a connection that has ended takes it for nothing."""
@@ -36,6 +42,7 @@ class MessageStream:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if length > MESSAGE_BYTES_MAX:
             raise ValueError(f"a message of {length} bytes, allowed {MESSAGE_BYTES_MAX}")
+        self.received_bytes = length
         return unpack(await self._reader.readexactly(length))
 
     async def close(self) -> None:
@@ -56,7 +63,18 @@ def pack(name: str, body: dict[str, object]) -> bytes:
 
 def unpack(packed: bytes) -> tuple[str, dict[str, Any]]:
     """Return the name and the body of a message, or raise ValueError for what is none."""
-    match msgpack.unpackb(packed):
+    items = 0
+
+    def count(container: Any) -> Any:
+        nonlocal items
+        items += len(container)
+        if items > ITEMS_MAX:
+            raise ValueError(f"a message of more than {ITEMS_MAX} items")
+        return container
+
+    match msgpack.unpackb(
+        packed, max_array_len=ITEMS_MAX, max_map_len=ITEMS_MAX, list_hook=count, object_hook=count
+    ):
         case [str(name), dict(body)]:
             return name, body
     raise ValueError("found no name and body of a message")
