@@ -2,11 +2,9 @@
 
 import contextlib
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +17,10 @@ from tests.conformance.trials import Dataset
 # More than a number of 32 bits holds, and far more than one request may move.
 HUGE_BYTES = 5 << 30
 BLOCK_BYTES = 4096
+# Longer than a freeze takes on any machine: the load is stopped when it has shown enough.
+LONGEST_NS = 600 * trials.SECOND_NS
+# Of four buffers: each has been written from again.
+WRITES_AFTER = 64
 
 
 @pytest.mark.parametrize("engine", ["io_uring", "psync"])
@@ -93,15 +95,12 @@ def test_a_buffer_that_was_lost_to_a_timeout_is_filled_anew(file_system: Path) -
         raise
     writes = trials.document(place, dataset, "write", timeout_ns=200_000_000)
     writes["options"]["range_bytes"] = dataset.size_bytes
-    writes["stop"] = {"requests": None, "duration_ns": 3 * trials.SECOND_NS}
-    over = threading.Event()
-    with ThreadPoolExecutor() as pool:
-        freezer = pool.submit(_freeze_once_written, path, file_system, over)
-        try:
-            result = trials.run(writes)
-        finally:
-            over.set()
-        freezer.result()
+    writes["stop"] = {"requests": None, "duration_ns": LONGEST_NS}
+    freezing = Freezing(file_system)
+    try:
+        result = trials.run(writes, freezing.control, watch=freezing.watch)
+    finally:
+        freezing.thaw()
     assert set(result.outcomes()) == {"ok", "timeout"}, result.summary["error_examples"]
     read = trials.document(place, dataset, "read")
     read["options"]["range_bytes"] = dataset.size_bytes
@@ -109,12 +108,33 @@ def test_a_buffer_that_was_lost_to_a_timeout_is_filled_anew(file_system: Path) -
     assert result.outcomes() == {"ok": dataset.objects}, result.summary["error_examples"]
 
 
-def _freeze_once_written(path: Path, mounted: Path, over: threading.Event) -> None:
-    prepared_ns = path.stat().st_mtime_ns
-    while path.stat().st_mtime_ns == prepared_ns and not over.wait(0.01):
-        pass
-    subprocess.run(["fsfreeze", "--freeze", str(mounted)], check=True)
-    try:
-        time.sleep(1)
-    finally:
-        subprocess.run(["fsfreeze", "--unfreeze", str(mounted)], check=True)
+class Freezing:
+    """Freezes a file system under a load once it writes, until a request has timed out.
+
+    It ends the load when every buffer has been written from since.
+    """
+
+    def __init__(self, mounted: Path) -> None:
+        self.control = _loadgen.Control()
+        self._mounted = mounted
+        self._is_frozen = False
+        self._good_when_thawed: int | None = None
+
+    def watch(self, live: Mapping[str, Any]) -> None:
+        """Take the next step, if it is time."""
+        good = live["requests"] - live["failed"]
+        if self._good_when_thawed is not None:
+            if good >= self._good_when_thawed + WRITES_AFTER:
+                self.control.stop()
+        elif not self._is_frozen and good:
+            subprocess.run(["fsfreeze", "--freeze", str(self._mounted)], check=True)
+            self._is_frozen = True
+        elif self._is_frozen and live["failed"]:
+            self.thaw()
+            self._good_when_thawed = good
+
+    def thaw(self) -> None:
+        """Let writes through again."""
+        if self._is_frozen:
+            self._is_frozen = False
+            subprocess.run(["fsfreeze", "--unfreeze", str(self._mounted)], check=True)

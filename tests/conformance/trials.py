@@ -3,7 +3,7 @@
 import json
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,11 +121,12 @@ def run(
     *,
     stops_once_begun: bool = False,
     begun: threading.Event | None = None,
+    watch: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Result:
     """Check a trial, run it, and collect what it tells meanwhile.
 
     One that `stops_once_begun` is stopped when it has told of its first requests; `begun` is set
-    then.
+    then. `watch` is given each of its live figures.
     """
     control = control or _loadgen.Control()
     volumes = VOLUMES.setdefault((trial["run"], trial["dataset"]["bucket_prefix"]), [])
@@ -137,6 +138,8 @@ def run(
     def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
         if batch is not None:
             rows.extend(batch.to_pylist())
+        if watch is not None:
+            watch(live)
         if live["requests"] and begun is not None:
             begun.set()
         if stops_once_begun and live["requests"]:
