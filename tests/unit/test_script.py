@@ -84,7 +84,7 @@ def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
     ]  # fmt: skip
     assert copies[0] == copies[1] == copies[2]
     found = check(actions, "users")
-    assert (found.requests.first_sessions, found.requests.last_sessions) == (1, 1)
+    assert (found.requests.first_sessions, found.requests.last_sessions) == (1, 3)
     assert found.expected.lists == found.expected.lists_checked == 3 * 281 + 3 * 10 * 2
 
 

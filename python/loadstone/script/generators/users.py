@@ -42,7 +42,7 @@ _Kind = tuple[str | None, str, str]
 
 
 def make(settings: Users, seed: int) -> Iterator[Action]:
-    """Yield the script: users are made first, then copies run beside each other, then an audit."""
+    """Yield the script: users are made first, then copies beside each other, then their audits."""
     assert settings.copies is not None, "the caller fills in the number of threads"
     assert settings.size_bytes is not None, "the caller fills in a size"
     steps = sequence(settings, seed)
@@ -65,8 +65,8 @@ def make(settings: Users, seed: int) -> Iterator[Action]:
             for space in ("private", "inbox"):
                 row += 1
                 prefix = f"copy-{copy}/"
-                last = settings.copies + 1
-                yield Action(row, last, "AUDIT", user, space, prefix, user_type=kind)
+                audits = settings.copies + copy
+                yield Action(row, audits, "AUDIT", user, space, prefix, user_type=kind)
 
 
 @dataclass(frozen=True, slots=True)
