@@ -12,7 +12,9 @@ from decimal import Decimal, InvalidOperation
 
 from loadstone.errors import InputError
 
-SIZES = frozenset({"size", "range", "range_bytes", "part", "part_bytes", "block", "block_size"})
+SIZES = frozenset(
+    {"size", "range", "range_bytes", "part", "part_bytes", "block", "block_size", "fill_bytes"}
+)
 """Parameters of a case that are sizes in bytes."""
 
 SIZE_UNITS = {

@@ -38,6 +38,7 @@ sweep:
   buckets: [1, 2]
   encryption: [aes-256-cbc, aes-256-gcm]
 """
+MODES = ["aes-256-cbc", "aes-256-gcm"]
 CLIENTS = {"m5.large": 2, "m5.xlarge": 4, "c5n.large": 2}
 SAME_AS = {"c5n.large": "m5.xlarge"}
 """What was measured by another client, under another name: as many trials need not run again."""
@@ -92,6 +93,14 @@ def test_there_are_the_ten_charts_of_the_report_and_each_as_the_better_one(
         theirs += [f"multi-bucket-{client}", f"modes-{client}", f"buckets-ceph-{client}"]
     better = [f"{name}-{kind}" for name in theirs for kind in ("completed", "latency")]
     assert set(drawn) == {*theirs, *better}
+
+
+def test_a_chart_of_one_cipher_names_it(drawn: dict[str, DrawnChart]) -> None:
+    named = {
+        name: [mode for mode in MODES if mode in drawn[name].caption]
+        for name in (*ACTIONS, "single-bucket-gp", "multi-bucket-m5.large")
+    }
+    assert set(map(tuple, named.values())) == {(MODES[0],)}
 
 
 def test_a_chart_has_the_published_rate_of_every_client_and_load(

@@ -329,6 +329,18 @@ def test_every_readable_report_shows_the_ceilings_and_the_sentence(
     assert bottleneck(findings, "four-osds", "get").statement in " ".join(text.split())
 
 
+def test_the_first_screen_names_the_ceilings_that_results_touch(
+    skyhook: Run, findings: Findings
+) -> None:
+    screen = REPORTS["terminal"].render(skyhook, findings, Options(width=80)).decode()
+    held = [one for one in findings.findings if one.rule == "bottleneck" and touched(one)]
+    assert len(held) == 3
+    lines = screen.splitlines()
+    shown = [one for one in held if any(one.statement.partition(":")[0] in line for line in lines)]
+    assert len(shown) == 2
+    assert len(lines) <= 24
+
+
 def test_the_json_report_has_every_measurement_and_suits_its_schema(
     skyhook: Run, findings: Findings
 ) -> None:

@@ -29,12 +29,12 @@ def whole_parameter(parameters: Mapping[str, object], name: str) -> int | None:
 
 def describe_parameter(name: str, value: object) -> str:
     """Return one parameter in words: "4 KiB", "250 threads", "direct true"."""
+    if name in _WORDINGS and value is not None:
+        return _WORDINGS[name](value)
     if name in SIZES and isinstance(value, int):
         readable = name.removesuffix("_bytes").replace("_", " ")
         size = describe_size(value)
         return size if name == "size" else f"{readable} {size}"
-    if name in _WORDINGS and value is not None:
-        return _WORDINGS[name](value)
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{name.replace('_', ' ')} {shown}"
 

@@ -103,10 +103,13 @@ class _Chart:
         clients = {one.client for one in self.points}
         cells = [replace(one.action.cell, operation=one.action.action) for one in self.points]
         keys = dict.fromkeys(_key(cell) for cell in cells)
+        modes = {one.mode for one in self.points}
+        # Of several each line has its own; of one nothing else says it.
+        encrypted = f" Encrypted with {modes.pop()}." if len(modes) == 1 and "" not in modes else ""
         return {
             "name": NO_FILE_NAME.sub("-", self.name.lower()),
             "title": self.title,
-            "caption": CAPTION,
+            "caption": CAPTION + encrypted,
             "client": next(iter(clients)) if len(clients) == 1 else findings.client,
             "results": [results[key] for key in keys if key in results],
             **_lines(self.points, self.look),

@@ -20,6 +20,7 @@ from loadstone.analysis.answers.answer import (
     no_result,
 )
 from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.campaign.schema.target import SYSTEM
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
 
 LINES_MAX = 24
+BOTTLENECKS_SHOWN = 2
 LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
@@ -72,6 +74,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     """Return the answer of a run for a terminal of this width."""
     answer = answer_of(findings)
     foot = [*_failures(answer, width), *_cautions(answer, width), *_unwritten(answer)]
+    foot += _bottlenecks(findings, width)
     foot += [*_next_step(run, findings, answer), *_paths(run)]
     title = summary_words(run, findings, answer)
     left = LINES_MAX - 2 - len(foot) - 1 - (len(title) - 1) // width
@@ -402,6 +405,23 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
     if count:
         asked = units.counted(count, "request")
         yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")
+
+
+def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
+    """Return which of the run's own ceilings its results touch; the whole sentences are below."""
+    touched = [
+        one
+        for one in findings.findings
+        if one.rule == "bottleneck"
+        and any(CEILING_TOUCHED <= float(share.value) <= CEILING_PASSED for share in one.evidence)
+    ]
+    for number, one in enumerate(touched[:BOTTLENECKS_SHOWN], start=1):
+        # The sentence begins with the ceiling and what it holds for.
+        said = f" · limit    {one.statement.partition(':')[0]}"
+        rest = len(touched) - number
+        more = f"; {rest} more: --full" if rest and number == BOTTLENECKS_SHOWN else ""
+        room = width - len(more)
+        yield Text((said if len(said) <= room else f"{said[: room - 1]}…") + more)
 
 
 def _fitting(reasons: Sequence[str], width: int) -> str:

@@ -32,8 +32,6 @@ PHASES_SHOWN = 5
 PARAMETERS_SHOWN = 5
 STARTS_SHOWN = 3
 STARTS_LISTED = 12
-FILL_BYTES = "fill_bytes"
-"""Bytes as the parameters of `SIZES` are, and described otherwise where its name is not shown."""
 ORDERS_OF_CASES = {"random": "drawn from seed {seed}", "as_written": "as written"}
 ORDERS = {"new": "an order of its own", "same": "the same order"}
 
@@ -163,7 +161,7 @@ def _parameters(planned: PlannedTrial) -> dict[str, Any]:
 
 
 def _value(name: str, value: object) -> str:
-    if name in (*SIZES, FILL_BYTES) and isinstance(value, int):
+    if name in SIZES and isinstance(value, int):
         return describe_size(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 

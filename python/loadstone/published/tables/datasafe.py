@@ -67,7 +67,7 @@ def datasafe_table(findings: Findings, options: Options) -> str:
     parts = []
     for title, actions in groups.items():
         loads = _loads(actions)
-        parts += [f"# {title}\n"] if len(groups) > 1 else []
+        parts += [f"# {title}\n"] if title else []
         parts.append(_log(actions, loads, ended, options))
         parts += [
             _rates(name, loads) for name in TABLED if any(name in own for own in loads.values())
