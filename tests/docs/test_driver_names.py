@@ -36,7 +36,6 @@ MEANT_OTHERWISE = {
     "campaign/reading/source.py": {"null"},
     "campaign/schema/json_schema.py": {"file"},
     "campaign/schema/target.py": {"file"},
-    "cli/consent.py": {"file"},
     "cli/screen/preview.py": {"block"},
     "execution/secrets.py": {"file"},
     "hosts/contact.py": {"block"},

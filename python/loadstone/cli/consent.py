@@ -145,9 +145,8 @@ def _variable(name: str, value: str | dict[str, str]) -> str:
     if isinstance(value, str):
         return f"{shlex.quote(name)}={shlex.quote(value)}"
     ((kind, where),) = value.items()
-    if kind == "file" and not Path(where).exists():
-        return f"{shlex.quote(name)}={{{kind}: {_loadgen.file_named(where)}}}"
-    return f"{shlex.quote(name)}={{{kind}: {shlex.quote(where)}}}"
+    named = shlex.quote(where) if kind == "env" else _loadgen.file_named(where)
+    return f"{shlex.quote(name)}={{{kind}: {named}}}"
 
 
 def _path() -> Path:
