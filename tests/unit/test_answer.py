@@ -9,15 +9,16 @@ import pytest
 
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.answers.answer import KNEE_SHARE, answer_of
+from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.standing import CHECKS, Standing
-from loadstone.analysis.rules import view
+from loadstone.analysis.rules import find_rule, view
 from loadstone.report import REPORTS, Options
 from loadstone.report.next_step import next_step
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
-from tests.unit.synthetic_run import write_rounds, write_sweep
+from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
 
 CODES = ("SHARED_HOST", "INSTRUMENT_CPU", "BEYOND_CLIENT", "n=1", "single-trials", "UNDETERMINED")
 
@@ -279,3 +280,17 @@ def test_people_read_limits_in_words_and_programs_ids(rounds: tuple[Run, Finding
         assert not limits & {cell.strip() for cell in cells}
     document = REPORTS["json"].render(run, findings, Options()).decode()
     assert not [limit for limit in limits if f'"{limit}"' not in document]
+
+
+def test_what_the_store_does_has_a_line_of_its_own(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "closing", 4)
+    folder.add(trial(1, "one", "get", clients=4), 200, changes={"connections_opened": 800})
+    run = read_run(folder.close(campaign={"targets": {"one": {}}}, campaign_file=""))
+    findings = analyse(run)
+    (finding,) = [one for one in findings.findings if one.rule == "connections-closed"]
+    (line,) = [line for line in shown(run, findings, 100) if line.startswith(" ! store ")]
+    assert finding.statement in line
+    first = headline_of(findings, answer_of(findings)).sentence
+    assert finding.statement[1:] in first
+    words = find_rule("connections-closed").short
+    assert all(words not in caution.reasons for caution in answer_of(findings).cautions)

@@ -18,6 +18,7 @@ from loadstone.analysis.answers.answer import (
     answer_of,
     answer_of_scripts,
     no_result,
+    store_statements,
 )
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
@@ -73,7 +74,12 @@ class Screen:
 def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     """Return the answer of a run for a terminal of this width."""
     answer = answer_of(findings)
-    foot = [*_failures(answer, width), *_cautions(answer, width), *_unwritten(answer)]
+    foot = [
+        *_failures(answer, width),
+        *_store(findings, width),
+        *_cautions(answer, width),
+        *_unwritten(answer),
+    ]
     foot += _bottlenecks(findings, width)
     foot += [*_next_step(run, findings, answer), *_paths(run)]
     title = summary_words(run, findings, answer)
@@ -381,6 +387,13 @@ def _failures(answer: Answer, width: int) -> Iterable[Text]:
             lines = [f" ! failed   {words}:", f"            {example}"]
         for line in lines:
             yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="bold red")
+
+
+def _store(findings: Findings, width: int) -> Iterable[Text]:
+    """Return what the store itself does, a line for each."""
+    for words in store_statements(findings):
+        line = f" ! store    {words}"
+        yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="yellow")
 
 
 def _cautions(answer: Answer, width: int) -> Iterable[Text]:

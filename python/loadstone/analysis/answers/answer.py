@@ -79,6 +79,11 @@ def answer_of(findings: Findings) -> Answer:
     return arranged(results, tuple(_cautions(findings)))
 
 
+def store_statements(findings: Findings) -> tuple[str, ...]:
+    """Return what the store itself does beside answering: closes connections, asks for rest."""
+    return tuple(one.statement for one in findings.findings if find_rule(one.rule).is_of_store)
+
+
 def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
     """Return results in the form that suits what differs between them."""
     groups: dict[tuple[str, ...], list[Result]] = {}
@@ -171,7 +176,9 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
     names = [
         finding.rule
         for finding in findings.findings
-        if finding.effect != "none" and _is_remark(finding, results)
+        if finding.effect != "none"
+        and _is_remark(finding, results)
+        and not find_rule(finding.rule).is_of_store
     ]
     names += [label for one in results for label in one.remarks if _is_narrowing(label, results)]
     # Without a result the sentence itself says why there is none.

@@ -13,7 +13,14 @@ from loadstone.analysis import Findings
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, compare
-from loadstone.analysis.answers.answer import ACTION, Answer, Curve, case_words, no_result
+from loadstone.analysis.answers.answer import (
+    ACTION,
+    Answer,
+    Curve,
+    case_words,
+    no_result,
+    store_statements,
+)
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_parameters
@@ -100,6 +107,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
         *_knee_sentence(answer),
         *_limit_sentence(best, ratio),
         *_void_sentence(best, answer),
+        *(f"{words[:1].upper()}{words[1:]}." for words in store_statements(findings)),
     ]
     return Headline(
         sentence=" ".join(sentences),

@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
         do="Turn keep-alive on in the store or in the proxy before it; where it must be off, say "
         "so beside the number.",
         checks=(SEEN + "find_of_store",),
+        is_of_store=True,
     ),
     _note(
         id="requests-retried",
@@ -70,6 +71,7 @@ RULES: tuple[Rule, ...] = (
         "measured request was sent again.",
         do="Nothing, unless it comes again: then give the store rest before it is measured.",
         checks=(SEEN + "find_of_store",),
+        is_of_store=True,
     ),
     _caution(
         id="nodes-differ",

@@ -39,7 +39,8 @@ class Rule:
     are not said again. `is_left_out` marks a label whose reason lies in the client or in the
     record, never in the target: while less than half of a result's trials bear such labels, the
     result goes without them. `is_on_both_sides` marks a bound that holds for both sides of a
-    comparison alike, so that the ratio of two such bounds stands.
+    comparison alike, so that the ratio of two such bounds stands. `is_of_store` marks what the
+    store itself does, which the first screen says in full.
 
     Functions are named "module:function". `trial_check` and `result_check` tell whether a trial or
     a result bears the label; a label without either is recorded with the trial. `checks` yield the
@@ -60,4 +61,5 @@ class Rule:
     result_check: str = ""
     is_left_out: bool = False
     is_on_both_sides: bool = False
+    is_of_store: bool = False
     checks: tuple[str, ...] = ()

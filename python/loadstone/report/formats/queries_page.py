@@ -117,8 +117,8 @@ def query_data(results: QueryResults) -> dict[str, Any]:
     """Return what the charts of queries are drawn from."""
     return {
         "query_words": (
-            "Each dot is a query's mean time, its line all of its runs; logarithmic. Queries that"
-            " failed, or answered wrongly, have none."
+            "Each dot is a query's mean time, each faint mark one of its runs, the line their"
+            " spread; logarithmic. Queries that failed, or answered wrongly, have none."
         ),
         "queries": list(_points(results)),
     }

@@ -32,7 +32,8 @@ def query_tables(results: QueryResults | None) -> Iterator[Table]:
         yield _beside(results)
     if results.arms:
         yield _details(results)
-    yield _loads(results)
+    if results.loads:
+        yield _loads(results)
 
 
 def arms_table(results: QueryResults) -> Table:
@@ -256,7 +257,7 @@ def _time(query: QueryTimes | None) -> str:
     digits = 3 if time.value < 1 else 1
     if (width := time.high - time.low) > 0:
         # Ends that are printed alike would say that all runs took the same time.
-        digits = min(9, max(digits, -math.floor(math.log10(width))))
+        digits = min(9, max(digits, 1 - math.floor(math.log10(width))))
     between = f" ({time.low:.{digits}f}–{time.high:.{digits}f})" if time.is_spread else ""
     return f"{MARKS[query.standing]}{time.value:.{digits}f}{between}"
 

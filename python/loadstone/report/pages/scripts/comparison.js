@@ -49,7 +49,7 @@ export function ratios() {
             Plot.text(rows.filter((row) => row.low !== null && row.low < 1 / edge), { ...place, x: 1 / edge, text: () => "◄", dx: -4, fill: "kind" }),
             Plot.text(rows.filter((row) => row.high > edge), { ...place, x: edge, text: () => "►", dx: 4, fill: "kind" }),
             Plot.dot(rows, { ...place, x: "ratio", r: 4.5, stroke: "kind", strokeWidth: 2, fill: (row) => (row.low === null ? "var(--page)" : KINDS[row.kind]) }),
-            ...(narrow ? [Plot.text(rows, { ...place, text: "name", frameAnchor: "left", dx: 2, dy: -13, fill: "currentColor", fontSize: 10 })] : []),
+            ...(narrow ? [Plot.text(rows, { ...place, text: "name", frameAnchor: "left", dx: 2, dy: -13, fill: "currentColor", stroke: "var(--page)", strokeWidth: 4, fontSize: 10 })] : []),
             tip(rows, { ...place, x: "ratio", title: (row) => `${row.name}\n${row.a} and ${row.b}\n${row.words}` }, Plot.pointerY),
           ],
         };

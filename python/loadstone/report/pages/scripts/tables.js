@@ -46,7 +46,7 @@ function show(table, words) {
     all += isOwn;
     shown += !row.hidden;
   }
-  document.getElementById("shown").textContent = shown === all ? `${all} results.` : `${shown} of ${all} results.`;
+  document.getElementById("shown").textContent = `${shown === all ? all : `${shown} of ${all}`} row${all === 1 ? "" : "s"}.`;
 }
 
 function csvOf(table) {
