@@ -81,7 +81,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
         *_unwritten(answer),
     ]
     foot += _bottlenecks(findings, width)
-    foot += [*_next_step(run, findings, answer), *_paths(run)]
+    foot += [*_next_step(run, findings, answer), *_paths(run, findings, answer)]
     title = summary_words(run, findings, answer)
     left = LINES_MAX - 2 - len(foot) - 1 - (len(title) - 1) // width
     body = _body(answer, left - 3 * len(findings.searches), width)
@@ -458,9 +458,12 @@ def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
         yield Text(f"   {command}", style="bold")
 
 
-def _paths(run: Run) -> Iterable[Text]:
+def _paths(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
     for path in run.paths:
         yield Text(f" run     {path}", style="dim")
         if (page := path / "report.html").exists():
             yield Text(f" report  {page}", style="dim")
-    yield Text(f" more    loadstone report {folders_of(run)} --full", style="dim")
+    more = f"loadstone report {folders_of(run)} --full"
+    step = next_step(run, findings, answer, is_on_page=False)
+    if step is None or step[1] != more:
+        yield Text(f" more    {more}", style="dim")

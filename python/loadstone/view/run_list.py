@@ -108,7 +108,7 @@ class RunList:
                 state=plain(str(whole["state"])),
                 started=plain(str(whole.get("started") or "")),
                 campaign=plain(str(name or whole["name"])),
-                trials=len(whole["plan"]),
+                trials=sum(one["measured"] for one in whole["plan"]),
             )
             known = self._known[path] = (mark, facts)
         return known[1]

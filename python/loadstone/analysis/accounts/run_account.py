@@ -25,6 +25,7 @@ from loadstone.analysis.cells.cell import TrialRate, system_of
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
+from loadstone.analysis.naming import describe_size
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.target import SYSTEM
@@ -361,15 +362,34 @@ def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
     return facts | {name: " or ".join(sorted(values)) for name, values in found.items()}
 
 
+def _named(key: str, value: object) -> str:
+    # Exact: what is rounded to the same words would pass for the same.
+    return f"{value / 1e9!r} s" if key.endswith("_ns") and isinstance(value, int) else _text(value)
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    """Return a fact as people read it: "4 KiB", "put 3, get 1"."""
+    match value:
+        case {"kind": "fixed", "bytes": int(size)}:
+            return describe_size(size)
+        case {"operation": operation, "weight": float(weight) | int(weight)}:
+            return f"{operation} {weight:g}"
+        case Mapping():
+            known = sorted((key, one) for key, one in value.items() if one is not None)
+            return ", ".join(f"{key.removesuffix('_ns')} {_named(key, one)}" for key, one in known)
+        case list() | tuple():
+            return ", ".join(map(_text, value)) or "none"
+        case None:
+            return "none"
+        case _:
+            return str(value)
 
 
 def _twins(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Return the pairs of targets that are one under two names: A against A."""
     for one, other in combinations(targets, 2):
         facts = [
-            _text({key: value for key, value in targets[name].items() if key != "name"})
+            {key: value for key, value in targets[name].items() if key != "name"}
             for name in (one, other)
         ]
         if facts[0] == facts[1]:

@@ -63,7 +63,8 @@ def parse_document(text: str, origin: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
-        found = f"{error.problem or error.context or 'a mistake'} (YAML syntax)"
+        problem = str(error.problem or error.context or "a mistake")
+        found = f"{problem.removeprefix('found ')} (YAML syntax)"
         raise _refuse(origin, line, found, "YAML", _hint_of_syntax(error)) from error
     except YAMLError as error:
         raise _refuse(origin, None, f"{error} (YAML syntax)", "YAML") from error

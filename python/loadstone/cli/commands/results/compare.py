@@ -130,6 +130,9 @@ def command(
         _give(render_comparisons(found, twins).decode(), output, may_overwrite=overwrite)
     else:
         for one in found:
+            if one in refused:
+                # Its error says how they differ.
+                continue
             _print(one, is_control=(one.a, one.b) in twins, is_full=full)
             if one.by_user_type is not None:
                 _print_types(one.by_user_type, is_full=full)
@@ -394,8 +397,8 @@ def _factor_of(field: str) -> str:
 
 
 def _refusal(found: Comparison) -> LoadstoneError:
-    fields = ", ".join(difference.field for difference in found.refused[:6])
-    more = f" and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
+    fields = "; ".join(map(str, found.refused[:6]))
+    more = f"; and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
     names = dict.fromkeys(_factor_of(difference.field) for difference in found.refused[:6])
     factors = " ".join(f"--factor {name}" for name in names)
     hint = f"make them agree, or name all that is compared: {factors}"

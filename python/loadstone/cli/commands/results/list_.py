@@ -85,7 +85,7 @@ def _print_runs(folder: Path) -> None:
             continue
         name = (manifest.get("campaign") or {}).get("name") or ""
         started = str(manifest.get("started") or "")[:16].replace("T", " ")
-        trials = len(manifest.get("plan") or ())
+        trials = sum(bool(one.get("measured")) for one in manifest.get("plan") or ())
         state = str(manifest.get("state") or "")
         rows.append((started, plain(str(name)), plain(state), f"{trials:,}", plain(str(path))))
     print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows, reverse=True))
