@@ -50,9 +50,17 @@ def render_reference(rules: Sequence[Rule]) -> str:
     effects = "".join(f"- **{name}**: {words}.\n" for name, words in EFFECTS.items())
     parts = [HEAD + effects]
     for kind, title, sentence in VIEWS:
-        rows = _rows((rule for rule in rules if kind in rule.views), kind)
+        rows = _rows(
+            (rule for rule in rules if kind in rule.views or (kind == "standard" and rule.asks)),
+            kind,
+        )
         parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def _is_of(rule: Rule, kind: View) -> bool:
+    """Tell whether a view has a rule; the standard also asks for the opposite of mistakes."""
+    return kind in rule.views or (kind == "standard" and bool(rule.asks))
 
 
 def _rows(rules: Iterable[Rule], kind: View) -> Iterator[str]:
@@ -64,7 +72,8 @@ def _rows(rules: Iterable[Rule], kind: View) -> Iterator[str]:
     for rule in rules:
         cells = [f"`{rule.id}`", *([rule.short] if words else [])]
         cells += [rule.severity, rule.effect] if is_judged else []
-        yield _row([*cells, SCOPES[rule.looks_at], rule.says, rule.means, rule.do])
+        says = rule.asks or rule.says if kind == "standard" else rule.says
+        yield _row([*cells, SCOPES[rule.looks_at], says, rule.means, rule.do])
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -191,7 +191,6 @@ class Disclosure:
     claims_no_difference: bool | None = None
     all_trials_listed: bool | None = None
     chart_lines: Literal["markers only", "through unmeasured points"] | None = None
-    speed_up_base: str | None = None
     tuning_trials: Literal["kept apart", "none", "same data"] | None = None
     rate_clock: str | None = None
 

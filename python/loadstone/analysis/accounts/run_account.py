@@ -242,6 +242,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
     }
     blocks = len({trial["block"] for trial in measured})
     verified = {float(one) for trial in measured if (one := trial.get("verify")) is not None}
+    is_checked = any(record.summary.get("verified_requests") for record in run.records)
     connections = {trial.get("connections") for trial in measured}
     return Disclosure(
         connections=_connections(connections),
@@ -260,7 +261,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
         else None,
         payload=_payload(measured),
         fill=describe_fill(run),
-        verified=min(verified) if verified else None,
+        verified=(min(verified) if is_checked else 0.0) if verified else None,
         all_trials_listed=True,
     )
 

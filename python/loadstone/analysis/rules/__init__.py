@@ -1,9 +1,10 @@
 """The one table of judgement: every rule that loadstone judges a number, a run or a report by.
 
 A rule is one row: its id, how grave it is, what it looks at, what it says, what that means for the
-number, and what to do. Labels, limits, findings, common mistakes and the standard are views of this
-table; reports and the reference of findings are made from it. A row names its function by module,
-which is imported when it is first asked.
+number, and what to do. Labels, limits and findings are views of this table; common mistakes and the
+standard stand beside their functions in `standards/`, and rules on numbers of others in
+`published/rules/`. Reports and the reference of findings are made from all of them. A row names its
+function by module, which is imported when it is first asked.
 """
 
 import importlib
@@ -12,8 +13,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from loadstone.analysis.rules import of_numbers, of_reports, of_results, of_runs, of_trials
-from loadstone.analysis.rules.rule import SEVERITIES, Effect, Rule, Scope, Severity, View
+from loadstone.analysis.rules import of_numbers, of_results, of_runs, of_trials
+from loadstone.analysis.rules.rule import (
+    SEVERITIES,
+    Check,
+    Effect,
+    Rule,
+    Scope,
+    Severity,
+    View,
+)
 
 __all__ = [
     "RULES",
@@ -35,7 +44,6 @@ RULES: tuple[Rule, ...] = (
     *of_results.RULES,
     *of_runs.RULES,
     *of_numbers.RULES,
-    *of_reports.RULES,
 )
 
 _BY_ID = {rule.id: rule for rule in RULES}
@@ -69,10 +77,10 @@ def label_words(label: str) -> str:
     return rule.short or (label if rule.says == UNKNOWN.says else rule.says)
 
 
-def checks_of(rules: Iterable[Rule]) -> tuple[Callable[..., Any], ...]:
+def checks_of(rules: Iterable[Rule]) -> tuple[Check, ...]:
     """Return the functions that yield findings or judge a report, each once."""
-    names = dict.fromkeys(name for rule in rules for name in rule.checks)
-    return tuple(find_check(name) for name in names)
+    checks = dict.fromkeys(check for rule in rules for check in rule.checks)
+    return tuple(find_check(check) if isinstance(check, str) else check for check in checks)
 
 
 @cache

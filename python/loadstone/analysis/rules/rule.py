@@ -1,7 +1,8 @@
 """What a rule of judgement is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 Severity = Literal["problem", "caution", "note"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "caution", "note")
@@ -9,6 +10,9 @@ SEVERITIES: tuple[Severity, ...] = ("problem", "caution", "note")
 View = Literal["label", "limit", "finding", "mistake", "standard"]
 """How a rule shows: a word beside a number, what limited the number, a statement about a run or
 its numbers, a common mistake of reports, or a rule of the standard that a report declares."""
+
+Check = Callable[..., Any]
+Checking = TypeVar("Checking", bound=Check)
 
 Scope = Literal["trial", "result", "run", "numbers", "report"]
 
@@ -34,17 +38,18 @@ EFFECTS: dict[Effect, str] = {
 class Rule:
     """One row of the table.
 
-    `says` is its sentence where a number carries it, `means` what follows for the number, `do` what
-    helps. `short` is the same in a few words. `covers` are rules that it says in full, so that they
-    are not said again. `is_left_out` marks a label whose reason lies in the client or in the
-    record, never in the target: while less than half of a result's trials bear such labels, the
-    result goes without them. `is_on_both_sides` marks a bound that holds for both sides of a
-    comparison alike, so that the ratio of two such bounds stands. `is_of_store` marks what the
-    store itself does, which the first screen says in full.
+    `says` is its sentence where a number carries it, `asks` what the standard asks for instead,
+    `means` what follows for the number, `do` what helps. `short` is the same in a few words.
+    `covers` are rules that it says in full, so that they are not said again. `is_left_out` marks a
+    label whose reason lies in the client or in the record, never in the target: while less than
+    half of a result's trials bear such labels, the result goes without them. `is_on_both_sides`
+    marks a bound that holds for both sides of a comparison alike, so that the ratio of two such
+    bounds stands. `is_of_store` marks what the store itself does, which the first screen says in
+    full.
 
-    Functions are named "module:function". `trial_check` and `result_check` tell whether a trial or
-    a result bears the label; a label without either is recorded with the trial. `checks` yield the
-    findings, or judge the report.
+    `trial_check` and `result_check` tell whether a trial or a result bears the label; a label
+    without either is recorded with the trial. `checks` yield the findings, or judge the report.
+    Labels name their functions as "module:function", since what they look at needs their words.
     """
 
     id: str
@@ -56,10 +61,21 @@ class Rule:
     means: str
     do: str
     short: str = ""
+    asks: str = ""
     covers: tuple[str, ...] = ()
     trial_check: str = ""
     result_check: str = ""
     is_left_out: bool = False
     is_on_both_sides: bool = False
     is_of_store: bool = False
-    checks: tuple[str, ...] = ()
+    checks: tuple[Check | str, ...] = ()
+
+
+def listed(rules: list[Rule], **row: Any) -> Callable[[Checking], Checking]:
+    """Add a rule to those of its module, whose function is the one that follows."""
+
+    def add(check: Checking) -> Checking:
+        rules.append(Rule(checks=(check,), **row))
+        return check
+
+    return add

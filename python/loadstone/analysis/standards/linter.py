@@ -1,17 +1,24 @@
 """The mistakes of benchmark reports, each as a check that an account passes, fails or leaves open.
 
-The table of rules lists them, and names these functions. What an account does not state is "not
-stated": never a pass, and never taken for a "no".
+They are those of Heiser's benchmarking crimes, van der Kouwe et al. (2018), Traeger & Zadok (2008),
+Hoefler & Belli (2015) and their like. What an account does not state is "not stated": never a pass,
+and never taken for a "no". Those that the standard asks about say so in `asks`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import Account, Measurement, grouped
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
-from loadstone.analysis.rules import checks_of, view
+from loadstone.analysis.rules.rule import Check, Rule, listed
+
+RULES: list[Rule] = []
+_mistake = partial(
+    listed, RULES, views=("mistake",), severity="note", effect="none", looks_at="report"
+)
 
 Outcome = Literal["pass", "fail", "not stated", "not applicable"]
 Checked = tuple[Outcome, str]
@@ -44,18 +51,23 @@ def lint(account: Account) -> tuple[MistakeResult, ...]:
     """Return the outcome of every check; none where nothing was measured."""
     if not account.measurements:
         return ()
-    results = []
-    for name, rule in view("mistake").items():
-        (look,) = checks_of([rule])
-        outcome, evidence = look(account)
-        results.append(
-            MistakeResult(id=name, mistake=rule.says, outcome=outcome, evidence=evidence)
-        )
-    return tuple(results)
+    return tuple(_judged(rule, check, account) for rule in RULES for check in rule.checks)
 
 
-def interval(account: Account) -> Checked:
-    """X01."""
+def _judged(rule: Rule, check: Check | str, account: Account) -> MistakeResult:
+    assert callable(check), "the rules of this module hold their functions"
+    outcome, evidence = check(account)
+    return MistakeResult(id=rule.id, mistake=rule.says, outcome=outcome, evidence=evidence)
+
+
+@_mistake(
+    id="no-interval",
+    says="no interval, or a ± without a name",
+    asks="Every headline has an interval",
+    means="A difference cannot be distinguished from chance.",
+    do="Give a 95 % interval, and of what.",
+)
+def _interval(account: Account) -> Checked:
     cells = _cells(account)
     spreads = [one for one in account.measurements if one.spread is not None]
     if spreads and account.disclosure.spread is None:
@@ -66,8 +78,13 @@ def interval(account: Account) -> Checked:
     return "pass", f"{len(cells)} numbers can be given with an interval"
 
 
-def enough_trials(account: Account) -> Checked:
-    """X02."""
+@_mistake(
+    id="few-trials",
+    says="too few trials",
+    means="The interval itself is uncertain.",
+    do="Run five trials or more; six blocks decide.",
+)
+def _enough_trials(account: Account) -> Checked:
     cells = _cells(account)
     if any(cell[0].spread is not None for cell in cells):
         return "not stated", "the number of trials behind each ± is not given"
@@ -75,8 +92,14 @@ def enough_trials(account: Account) -> Checked:
     return _pass_if(fewest >= TRIALS_MIN, f"the fewest trials of a number are {fewest}")
 
 
-def interleaved(account: Account) -> Checked:
-    """X03."""
+@_mistake(
+    id="not-interleaved",
+    says="targets not interleaved",
+    asks="Targets are interleaved",
+    means="What changed meanwhile is taken for a difference.",
+    do="Interleave the targets: blocks.",
+)
+def _interleaved(account: Account) -> Checked:
     if len(account.targets) < 2:
         return "not applicable", "one target"
     order = account.disclosure.order
@@ -85,8 +108,13 @@ def interleaved(account: Account) -> Checked:
     return _pass_if(order == "interleaved", f"the targets ran {order}")
 
 
-def right_unit(account: Account) -> Checked:
-    """X04."""
+@_mistake(
+    id="wrong-unit",
+    says="requests or seconds counted as n",
+    means="They depend on each other: the interval is far too narrow.",
+    do="Count trials.",
+)
+def _right_unit(account: Account) -> Checked:
     unit = account.disclosure.replication_unit
     if unit is None:
         return "not stated", "what was repeated is not said"
@@ -94,8 +122,13 @@ def right_unit(account: Account) -> Checked:
     return _pass_if(is_right, f"the unit of replication is the {unit}")
 
 
-def merged_percentiles(account: Account) -> Checked:
-    """X05."""
+@_mistake(
+    id="averaged-percentiles",
+    says="averaged percentiles",
+    means="An average of percentiles is no percentile.",
+    do="Merge histograms.",
+)
+def _merged_percentiles(account: Account) -> Checked:
     if not _quantiles(account):
         return "not applicable", "no percentiles"
     source = account.disclosure.percentiles
@@ -104,8 +137,13 @@ def merged_percentiles(account: Account) -> Checked:
     return _pass_if(source != "averaged", f"percentiles of {source}")
 
 
-def open_loop(account: Account) -> Checked:
-    """X06."""
+@_mistake(
+    id="closed-loop-latency",
+    says="closed-loop latency",
+    means="A closed load leaves out those who would have waited.",
+    do="Measure latency at a rate.",
+)
+def _open_loop(account: Account) -> Checked:
     if not _quantiles(account):
         return "not applicable", "no latency is claimed"
     loop = account.disclosure.loop
@@ -114,8 +152,14 @@ def open_loop(account: Account) -> Checked:
     return _pass_if(loop == "open", f"latency under a {loop} load")
 
 
-def resolved_tails(account: Account) -> Checked:
-    """X07."""
+@_mistake(
+    id="unresolved-tail",
+    says="unresolved tail",
+    asks="Tails are resolved",
+    means="A percentile with under ten requests beyond it is chance.",
+    do="Make more requests.",
+)
+def _resolved_tails(account: Account) -> Checked:
     found = _quantiles(account)
     if not found:
         return "not applicable", "no percentiles"
@@ -130,8 +174,13 @@ def resolved_tails(account: Account) -> Checked:
     return _pass_if(not thin, "; ".join(thin[:3]) or "ten requests or more beyond each percentile")
 
 
-def whole_suite(account: Account) -> Checked:
-    """X08."""
+@_mistake(
+    id="partial-suite",
+    says="a part of a suite",
+    means="The members left out may say the opposite.",
+    do="Show all of them.",
+)
+def _whole_suite(account: Account) -> Checked:
     members = account.disclosure.suite_members
     if members is None:
         return "not applicable", "no suite is named"
@@ -145,29 +194,38 @@ def whole_suite(account: Account) -> Checked:
     )
 
 
-def mean_of_ratios(account: Account) -> Checked:
-    """X09."""
+@_mistake(
+    id="mean-of-ratios",
+    says="arithmetic mean of ratios",
+    means="It depends on which side is the base.",
+    do="Use the geometric mean.",
+)
+def _mean_of_ratios(account: Account) -> Checked:
     aggregate = account.disclosure.aggregate
     if aggregate is None:
         return "not applicable", "nothing is averaged over cases"
     return _pass_if("arithmetic mean of ratios" not in aggregate, f"aggregated by {aggregate}")
 
 
-def absolute_values(account: Account) -> Checked:
-    """X10."""
-    count = len(account.measurements)
-    return _pass_if(count > 0, f"{count} absolute values")
-
-
-def equal_tuning(account: Account) -> Checked:
-    """X11."""
+@_mistake(
+    id="unequal-tuning",
+    says="unequal tuning",
+    means="The tuning is compared, not the targets.",
+    do="Tune both, and say how.",
+)
+def _equal_tuning(account: Account) -> Checked:
     if len(account.targets) < 2:
         return "not applicable", "one target"
     return _stated(account.disclosure.tuning, "how the targets were tuned")
 
 
-def storage_not_cache(account: Account) -> Checked:
-    """X12."""
+@_mistake(
+    id="cache-measured",
+    says="cache instead of storage",
+    means="Memory was measured.",
+    do="Use a dataset of five times the memory, or state the cache.",
+)
+def _storage_not_cache(account: Account) -> Checked:
     stated = account.disclosure
     if stated.cache == "mixed":
         return "fail", "cold and warm accesses are mixed"
@@ -183,24 +241,40 @@ def storage_not_cache(account: Account) -> Checked:
     return _stated(stated.cache, "the state of the caches")
 
 
-def fill_level(account: Account) -> Checked:
-    """X13."""
+@_mistake(
+    id="empty-system",
+    says="an empty system",
+    means="A full system is slower.",
+    do="Fill it, and say how far.",
+)
+def _fill_level(account: Account) -> Checked:
     fill = account.disclosure.fill
     if fill is None:
         return "not stated", "how full the system was is not said"
     return _pass_if("empty" not in fill, f"fill level: {fill}")
 
 
-def steady(account: Account) -> Checked:
-    """X14."""
+@_mistake(
+    id="unsteady",
+    says="not steady",
+    asks="Measured in a steady state",
+    means="The mean depends on when measuring began.",
+    do="Measure five rounds of a minute.",
+)
+def _steady(account: Account) -> Checked:
     steadiness = account.disclosure.steadiness
     if steadiness is None:
         return "not stated", "no evidence of a steady state"
     return _pass_if("not steady" not in steadiness, steadiness)
 
 
-def instrument(account: Account) -> Checked:
-    """X15."""
+@_mistake(
+    id="instrument-limited",
+    says="limited by the client or its link",
+    means="The client was measured.",
+    do="Show the client's own ceiling.",
+)
+def _instrument(account: Account) -> Checked:
     found = [*ceilings.link_ceiling(account), *ceilings.socket_ceiling(account)]
     found += [one for one in ceilings.stated_ceiling(account) if one.severity == "problem"]
     if found:
@@ -208,38 +282,71 @@ def instrument(account: Account) -> Checked:
     return _stated(account.disclosure.instrument_ceiling, "the client's own ceiling")
 
 
-def client_cost(account: Account) -> Checked:
-    """X16."""
+@_mistake(
+    id="cost-not-shown",
+    says='equal throughput taken as "no overhead"',
+    asks="The client's cost is shown",
+    means="The cost may have gone into CPU time.",
+    do="Give CPU per request.",
+)
+def _client_cost(account: Account) -> Checked:
     return _stated(account.disclosure.client_cost, "the client's CPU per request")
 
 
-def errors(account: Account) -> Checked:
-    """X17."""
+@_mistake(
+    id="errors-as-work",
+    says="errors counted as work",
+    means="A refusal is fast.",
+    do="Count failures apart.",
+)
+def _errors(account: Account) -> Checked:
     return _stated(account.disclosure.errors, "how many requests failed")
 
 
-def payload(account: Account) -> Checked:
-    """X18."""
+@_mistake(
+    id="data-not-described",
+    says="compressible or equal data",
+    means="Compression and deduplication make the work smaller.",
+    do="Say what objects contain.",
+)
+def _payload(account: Account) -> Checked:
     return _stated(account.disclosure.payload, "what the objects contain")
 
 
-def durability(account: Account) -> Checked:
-    """X19."""
+@_mistake(
+    id="durability-differs",
+    says="different durability",
+    means="Fewer copies are less work.",
+    do="State the redundancy of each target.",
+)
+def _durability(account: Account) -> Checked:
     if len(account.targets) < 2:
         return "not applicable", "one target"
     return _stated(account.disclosure.durability, "the redundancy of each target")
 
 
-def verification(account: Account) -> Checked:
-    """X20."""
+@_mistake(
+    id="not-verified",
+    says="no verification",
+    asks="Data is verified",
+    means="Wrong data may be fast.",
+    do="Check what was read.",
+)
+def _verification(account: Account) -> Checked:
     verified = account.disclosure.verified
     if verified is None:
         return "not stated", "whether data read back was checked is not said"
     return _pass_if(verified > 0, f"{verified:.0%} of what was read is verified")
 
 
-def family(account: Account) -> Checked:
-    """X21."""
+@_mistake(
+    id="uncorrected-family",
+    says="many comparisons",
+    asks="Families of comparisons are corrected",
+    means="One in twenty differs by chance.",
+    do="Correct by Holm.",
+)
+def _family(account: Account) -> Checked:
     cases = len({one.case for one in account.measurements})
     if len(account.targets) < 2 or cases < 2:
         return "not applicable", "no family of comparisons"
@@ -249,38 +356,52 @@ def family(account: Account) -> Checked:
     return "pass", f"corrected by {correction}"
 
 
-def no_difference(account: Account) -> Checked:
-    """X22."""
+@_mistake(
+    id="no-difference-claimed",
+    says='"no difference" from a large p',
+    means="A large p says that too little was measured.",
+    do="Use a test of equivalence.",
+)
+def _no_difference(account: Account) -> Checked:
     claims = account.disclosure.claims_no_difference
     if not claims:
         return "not applicable", "the report does not claim that there is no difference"
     return _pass_if("TOST" in (account.disclosure.correction or ""), "a claim of no difference")
 
 
-def all_trials(account: Account) -> Checked:
-    """X23."""
+@_mistake(
+    id="picked-trials",
+    says="picked trials",
+    means="The best trial is no mean.",
+    do="List every trial.",
+)
+def _all_trials(account: Account) -> Checked:
     listed = account.disclosure.all_trials_listed
     if listed is None:
         return "not stated", "whether every trial is listed is not said"
     return _pass_if(listed, "every trial is listed" if listed else "only some trials are shown")
 
 
-def chart_lines(account: Account) -> Checked:
-    """X24."""
+@_mistake(
+    id="chart-lines",
+    says="lines through unmeasured points",
+    means="A line claims what was not measured.",
+    do="Draw markers only.",
+)
+def _chart_lines(account: Account) -> Checked:
     lines = account.disclosure.chart_lines
     if lines is None:
         return "not applicable", "no charts are given as data"
     return _pass_if(lines == "markers only", lines)
 
 
-def speed_up_base(account: Account) -> Checked:
-    """X25."""
-    base = account.disclosure.speed_up_base
-    return ("not applicable", "no speed-up is claimed") if base is None else ("pass", base)
-
-
-def tuning_data(account: Account) -> Checked:
-    """X26."""
+@_mistake(
+    id="tuned-on-results",
+    says="tuned and measured on the same data",
+    means="The result is fitted to that data.",
+    do="Measure on fresh trials.",
+)
+def _tuning_data(account: Account) -> Checked:
     trials = account.disclosure.tuning_trials
     if trials is None:
         return "not stated", "whether tuning used the same trials is not said"

@@ -33,12 +33,11 @@ def standard_table(run: Run, findings: Findings) -> Table:
     return Table(
         title="The standard",
         columns=(
-            Column(head="No."),
             Column(head="Rule", align="left"),
             Column(head="Is", align="left"),
             Column(head="Because", align="left"),
         ),
-        rows=tuple((str(one.number), one.title, one.status, one.because) for one in rules),
+        rows=tuple((one.title, one.status, one.because) for one in rules),
         caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
         notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
     )
@@ -47,7 +46,7 @@ def standard_table(run: Run, findings: Findings) -> Table:
 def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | None:
     """Return the common mistakes of reports, and whether this one makes them; None without any."""
     rows = [
-        (one.id, one.mistake, one.outcome, one.evidence)
+        (one.mistake, one.outcome, one.evidence)
         for one in findings.mistakes
         if not only_made or one.outcome == "fail"
     ]
@@ -56,9 +55,7 @@ def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | No
     made = sum(one.outcome == "fail" for one in findings.mistakes)
     return Table(
         title="Common mistakes",
-        columns=tuple(
-            Column(head=head, align="left") for head in ("No.", "Mistake", "Check", "Because")
-        ),
+        columns=tuple(Column(head=head, align="left") for head in ("Mistake", "Check", "Because")),
         rows=tuple(rows),
         caption=f"{made} of {len(findings.mistakes)} checks fail.",
     )

@@ -37,9 +37,7 @@ def command(
         list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
     ],
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
-    mistakes: Annotated[
-        bool, typer.Option(help="Also show the list of common mistakes, X01 to X26.")
-    ] = False,
+    mistakes: Annotated[bool, typer.Option(help="Also show the list of common mistakes.")] = False,
     evidence: Annotated[bool, typer.Option(help="Show the numbers behind each finding.")] = False,
     network: Annotated[
         Path | None,
@@ -149,7 +147,7 @@ def _print_mistakes(account: Account) -> None:
     print("  mistakes:")
     for result in linter.lint(account):
         print_words(
-            f"{result.id} {result.outcome:<14} {result.mistake}: {result.evidence}",
+            f"{result.outcome:<14} {result.mistake}: {result.evidence}",
             indent="    ",
             below="        ",
         )
