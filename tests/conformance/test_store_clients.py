@@ -237,18 +237,6 @@ def test_versions_stay_under_a_delete_marker(client: Any, bucket: str) -> None:
     client.delete_bucket(Bucket=bucket)
 
 
-def test_tags_are_kept(client: Any, bucket: str) -> None:
-    tags = {"TagSet": [{"Key": "a", "Value": "b"}]}
-    client.put_object(Bucket=bucket, Key="o", Body=DATA, Tagging="x=1")
-    assert client.get_object_tagging(Bucket=bucket, Key="o")["TagSet"][0]["Key"] == "x"
-    client.put_object_tagging(Bucket=bucket, Key="o", Tagging=tags)
-    assert client.get_object_tagging(Bucket=bucket, Key="o")["TagSet"] == tags["TagSet"]
-    client.put_bucket_tagging(Bucket=bucket, Tagging=tags)
-    assert client.get_bucket_tagging(Bucket=bucket)["TagSet"] == tags["TagSet"]
-    client.delete_bucket_tagging(Bucket=bucket)
-    assert status_of(client.get_bucket_tagging, Bucket=bucket) == (404, "NoSuchTagSet")
-
-
 def test_signed_addresses_work_and_unsigned_ones_do_not(client: Any, bucket: str, url: str) -> None:
     client.put_object(Bucket=bucket, Key="o", Body=DATA)
     signed = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "o"})

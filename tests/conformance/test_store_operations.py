@@ -1,7 +1,6 @@
 """Operations of S3 that the embedded store lacks: none passes for one that it has."""
 
 import datetime
-from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -18,18 +17,11 @@ HAS = {
     "CreateBucket",
     "CreateMultipartUpload",
     "DeleteBucket",
-    "DeleteBucketTagging",
     "DeleteObject",
     "DeleteObjects",
-    "DeleteObjectTagging",
-    "GetBucketAcl",
     "GetBucketLocation",
-    "GetBucketTagging",
     "GetBucketVersioning",
     "GetObject",
-    "GetObjectAcl",
-    "GetObjectAttributes",
-    "GetObjectTagging",
     "HeadBucket",
     "HeadObject",
     "ListBuckets",
@@ -38,12 +30,8 @@ HAS = {
     "ListObjectsV2",
     "ListObjectVersions",
     "ListParts",
-    "PutBucketAcl",
-    "PutBucketTagging",
     "PutBucketVersioning",
     "PutObject",
-    "PutObjectAcl",
-    "PutObjectTagging",
     "UploadPart",
     "UploadPartCopy",
 }
@@ -119,47 +107,6 @@ def test_a_checksum_that_would_not_be_checked_is_refused(
         client.meta.events.unregister("before-call.s3.PutObject", add)
     assert refused == (501, "NotImplemented")
     assert keys(client, bucket) == []
-
-
-def test_access_lists_name_the_owner_and_change_nothing(client: Any, bucket: str) -> None:
-    client.put_object(Bucket=bucket, Key="o", Body=DATA)
-    places: list[tuple[str, dict[str, str]]] = [
-        ("bucket", {"Bucket": bucket}),
-        ("object", {"Bucket": bucket, "Key": "o"}),
-    ]
-    for kind, place in places:
-        found = getattr(client, f"get_{kind}_acl")(**place)
-        (grant,) = found["Grants"]
-        assert grant["Permission"] == "FULL_CONTROL"
-        assert grant["Grantee"]["ID"] == found["Owner"]["ID"]
-        put = getattr(client, f"put_{kind}_acl")
-        put(**place, ACL="private")
-        same = {"Owner": found["Owner"], "Grants": found["Grants"]}
-        put(**place, AccessControlPolicy=same)
-        grant["Permission"] = "READ"
-        for other in ({"ACL": "public-read"}, {"AccessControlPolicy": same}):
-            assert status_of(put, **place, **other) == (501, "NotImplemented")
-    assert status_of(client.get_object_acl, Bucket=bucket, Key="no") == (404, "NoSuchKey")
-
-
-def test_a_request_may_be_signed_with_date_alone(client: Any, bucket: str) -> None:
-    sent = []
-
-    def add(params: dict[str, Any], **_: Any) -> None:
-        params["headers"]["Date"] = formatdate(usegmt=True)
-
-    def look(request: Any, **_: Any) -> None:
-        sent.append({name.lower() for name in request.headers})
-
-    client.meta.events.register("before-call.s3.PutObject", add)
-    client.meta.events.register("before-send.s3.PutObject", look)
-    try:
-        client.put_object(Bucket=bucket, Key="o", Body=DATA)
-    finally:
-        client.meta.events.unregister("before-call.s3.PutObject", add)
-        client.meta.events.unregister("before-send.s3.PutObject", look)
-    assert all("date" in names and "x-amz-date" not in names for names in sent)
-    assert read(client, bucket, "o") == DATA
 
 
 @pytest.mark.parametrize("name", ["ab", "foo-.bar", "foo.-bar"])

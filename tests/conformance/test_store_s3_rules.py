@@ -1,7 +1,6 @@
 """The embedded store's uploads in parts, limits, conditions and refusals, as boto3 sees them."""
 
 import base64
-import functools
 import hashlib
 import os
 import zlib
@@ -10,12 +9,8 @@ from typing import Any
 import boto3
 import pytest
 import requests
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from tests.conformance import store_under_test
 from tests.conformance.test_store_clients import DATA, PART_BYTES, keys, status_of
 
 
@@ -65,36 +60,6 @@ def test_an_upload_keeps_the_kind_of_checksum_it_was_begun_with(client: Any, buc
         assert (head["ChecksumType"], head["ChecksumCRC32"]) == (kind, shown)
 
 
-def test_attributes_come_all_at_once_and_parts_by_the_page(client: Any, bucket: str) -> None:
-    bodies = [os.urandom(PART_BYTES), os.urandom(PART_BYTES), DATA]
-    place = begin(client, bucket, "mp", ChecksumAlgorithm="SHA256")
-    send = functools.partial(client.upload_part, **place, ChecksumAlgorithm="SHA256")
-    parts = [
-        {"PartNumber": n, "ETag": send(PartNumber=n, Body=body)["ETag"]}
-        for n, body in enumerate(bodies, 1)
-    ]
-    done = client.complete_multipart_upload(**place, MultipartUpload={"Parts": parts})
-    found = client.get_object_attributes(
-        Bucket=bucket,
-        Key="mp",
-        ObjectAttributes=["ETag", "Checksum", "ObjectParts", "ObjectSize", "StorageClass"],
-        MaxParts=1,
-        PartNumberMarker=1,
-    )
-    assert found["ETag"] == done["ETag"].strip('"')
-    assert found["ObjectSize"] == sum(map(len, bodies))
-    assert found["StorageClass"] == "STANDARD"
-    assert found["Checksum"]["ChecksumSHA256"] == done["ChecksumSHA256"]
-    shown = found["ObjectParts"]
-    assert (shown["TotalPartsCount"], shown["IsTruncated"], shown["NextPartNumberMarker"]) == (
-        3,
-        True,
-        2,
-    )
-    digest = base64.b64encode(hashlib.sha256(bodies[1]).digest()).decode()
-    assert shown["Parts"] == [{"PartNumber": 2, "Size": PART_BYTES, "ChecksumSHA256": digest}]
-
-
 def test_parts_have_a_least_size_and_the_upload_s_own_checksum(client: Any, bucket: str) -> None:
     place = begin(client, bucket, "small", ChecksumAlgorithm="CRC32")
     sha256 = base64.b64encode(hashlib.sha256(DATA).digest()).decode()
@@ -120,6 +85,7 @@ KEY_OF_CLIENT = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
         {"GrantRead": "id=somebody"},
         {"ACL": "public-read"},
         {"StorageClass": "GLACIER"},
+        {"Tagging": "a=b"},
         {"WebsiteRedirectLocation": "/"},
     ],
     ids=lambda asked: next(iter(asked)),
@@ -159,26 +125,6 @@ def test_listings_name_an_owner_when_asked_and_no_empty_delimiter(client: Any, b
     assert client.list_objects(Bucket=bucket)["Contents"][0]["Owner"]["ID"] == "loadstone"
 
 
-def test_tags_and_metadata_have_their_limits(client: Any, bucket: str) -> None:
-    client.put_object(Bucket=bucket, Key="o", Body=DATA, Tagging="b=1&a=2")
-    assert (
-        client.head_object(Bucket=bucket, Key="o")["ResponseMetadata"]["HTTPHeaders"][
-            "x-amz-tagging-count"
-        ]
-        == "2"
-    )
-    many = [{"Key": f"{number}", "Value": ""} for number in range(11)]
-    for tags in (many, [{"Key": "k" * 129, "Value": ""}], [{"Key": "k", "Value": "v" * 257}]):
-        refused = status_of(
-            client.put_object_tagging, Bucket=bucket, Key="o", Tagging={"TagSet": tags}
-        )
-        assert refused == (400, "InvalidTag")
-    large = status_of(
-        client.put_object, Bucket=bucket, Key="o", Body=DATA, Metadata={"m": "v" * 2048}
-    )
-    assert large == (400, "MetadataTooLarge")
-
-
 def test_errors_carry_the_request_s_identity_and_codes_that_sdks_know(
     url: str, client: Any, bucket: str
 ) -> None:
@@ -216,32 +162,3 @@ def test_a_range_that_is_none_is_taken_no_notice_of(
     assert requests.get(f"{url}/{bucket}/a%20b", headers={"Range": given}).status_code == 403
     refused = status_of(client.get_object, Bucket=bucket, Key="a b", Range=given, **KEY_OF_CLIENT)
     assert refused == (501, "NotImplemented")
-
-
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_a_body_in_signed_chunks_counts_only_with_its_last_one(
-    url: str, client: Any, bucket: str, is_whole: bool
-) -> None:
-    """Every chunk before it has a sound signature: only the last one shows that no more follows."""
-    content, key = b"a chunk", f"chunks-{is_whole}"
-    credentials = Credentials(store_under_test.ACCESS_KEY, store_under_test.SECRET_KEY)
-    signer = SigV4Auth(credentials, "s3", "us-east-1")
-    request = AWSRequest("PUT", f"{url}/{bucket}/{key}")
-    request.headers["X-Amz-Content-SHA256"] = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-    request.headers["X-Amz-Decoded-Content-Length"] = str(len(content))
-    request.headers["Content-Encoding"] = "aws-chunked"
-    signer.add_auth(request)
-    signature = request.headers["Authorization"].rsplit("=", 1)[1]
-    body = b""
-    for chunk in [content, b""] if is_whole else [content]:
-        parts = [request.context["timestamp"], signer.credential_scope(request), signature]
-        digests = [hashlib.sha256(piece).hexdigest() for piece in (b"", chunk)]
-        signed = "\n".join(["AWS4-HMAC-SHA256-PAYLOAD", *parts, *digests])
-        signature = signer.signature(signed, request)
-        body += b"%x;chunk-signature=%b\r\n%b\r\n" % (len(chunk), signature.encode(), chunk)
-    sent = requests.put(request.url, body, headers=dict(request.headers), timeout=60)
-    kept = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", ())]
-    if is_whole:
-        assert (sent.status_code, kept) == (200, [key]), sent.text
-    else:
-        assert (sent.status_code, kept) == (400, []), sent.text

@@ -1,16 +1,10 @@
 """The embedded store as python-swiftclient and plain HTTP see it by the Swift API."""
 
-import base64
 import hashlib
-import hmac
-import io
 import itertools
-import json
 import os
-import tarfile
 import time
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import requests
@@ -139,12 +133,11 @@ def test_ranges_come_one_by_one_or_many_in_one_body(raw: Raw, container: str) ->
     assert raw("GET", path, headers={"If-Match": "other"}).status_code == 412
 
 
-def test_listings_obey_markers_prefix_delimiter_and_direction(raw: Raw, container: str) -> None:
+def test_listings_obey_markers_prefix_and_delimiter(raw: Raw, container: str) -> None:
     wanted = [f"l/{number:03}" for number in range(20)]
     for name in [*wanted, "z"]:
         raw("PUT", f"/{container}/{name}", data=b"x")
-    assert names(raw, container, "prefix=l/&marker=l/009&end_marker=l/015") == wanted[10:15]
-    assert names(raw, container, "reverse=true&limit=2&prefix=l/") == wanted[:-3:-1]
+    assert names(raw, container, "prefix=l/&marker=l/009&limit=5") == wanted[10:15]
     found = raw("GET", f"/{container}?delimiter=/&format=json").json()
     assert [line.get("subdir") or line["name"] for line in found] == ["l/", "z"]
     assert found[1]["hash"] == hashlib.md5(b"x").hexdigest()
@@ -154,19 +147,6 @@ def test_listings_obey_markers_prefix_delimiter_and_direction(raw: Raw, containe
     while page := names(raw, container, f"limit=7&marker={seen[-1] if seen else ''}"):
         seen += page
     assert seen == [*wanted, "z"]
-
-
-def test_copies_are_objects_of_their_own(
-    client: swiftclient.Connection, container: str, raw: Raw
-) -> None:
-    client.put_object(container, "o", DATA, headers={"X-Object-Meta-K": "v"})
-    client.copy_object(container, "o", f"/{container}/copy 1", headers={"X-Object-Meta-N": "1"})
-    source = {"X-Copy-From": f"{container}/o", "Content-Length": "0"}
-    assert raw("PUT", f"/{container}/copy2", headers=source).headers["Etag"] == MD5
-    client.delete_object(container, "o")
-    found, body = client.get_object(container, "copy 1")
-    assert body == client.get_object(container, "copy2")[1] == DATA
-    assert (found["x-object-meta-k"], found["x-object-meta-n"]) == ("v", "1")
 
 
 def segments(raw: Raw, container: str) -> tuple[bytes, list[dict[str, Any]]]:
@@ -191,13 +171,8 @@ def test_static_large_objects_read_as_one(raw: Raw, container: str) -> None:
     assert found.headers["X-Static-Large-Object"] == "True"
     seam = raw("GET", f"/{container}/slo", headers={"Range": "bytes=199990-200009"})
     assert seam.content == whole[199_990:200_010]
-    shown = raw("GET", f"/{container}/slo?multipart-manifest=get").json()
-    assert [line["bytes"] for line in shown] == [200_000] * 3
     raw("PUT", f"/{container}/seg/0", data=b"other")
     assert raw("GET", f"/{container}/slo").status_code == 409
-    gone = raw("DELETE", f"/{container}/slo?multipart-manifest=delete")
-    assert gone.status_code == 200
-    assert names(raw, container) == []
 
 
 def test_a_manifest_is_written_under_conditions_and_never_over_its_own_segment(
@@ -214,74 +189,9 @@ def test_a_manifest_is_written_under_conditions_and_never_over_its_own_segment(
         answer = raw("PUT", put, json=manifest, headers={"If-None-Match": "*"})
         assert answer.status_code == status
     assert raw("GET", f"/{container}/slo").content == whole
-    for method in ("GET", "HEAD"):
-        shown = raw(method, f"/{container}/slo?multipart-manifest=get").headers
-        assert {"last-modified", "x-timestamp", "x-static-large-object"} <= set(shown)
-        assert shown["Content-Type"] == "application/json; charset=utf-8"
-
-
-def test_dynamic_large_objects_and_links_resolve_when_read(raw: Raw, container: str) -> None:
-    whole, _ = segments(raw, container)
-    prefix = {"X-Object-Manifest": f"{container}/seg/"}
-    raw("PUT", f"/{container}/dlo", data=b"", headers=prefix)
-    target = {"X-Symlink-Target": f"{container}/dlo"}
-    raw("PUT", f"/{container}/link", data=b"", headers=target)
-    assert raw("GET", f"/{container}/dlo").content == whole
-    assert raw("GET", f"/{container}/link").content == whole
-    raw("DELETE", f"/{container}/seg/0")
-    assert raw("GET", f"/{container}/dlo").content == whole[200_000:]
-    circle = {"X-Symlink-Target": f"{container}/circle"}
-    raw("PUT", f"/{container}/circle", data=b"", headers=circle)
-    assert raw("GET", f"/{container}/circle").status_code == 409
-
-
-def test_bulk_requests_report_what_they_did(raw: Raw, container: str) -> None:
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for number in range(5):
-            entry = tarfile.TarInfo(f"t {number}")
-            entry.size = len(DATA)
-            tar.addfile(entry, io.BytesIO(DATA))
-    as_json = {"Accept": "application/json"}
-    upload = f"/{container}?extract-archive=tar"
-    found = raw("PUT", upload, data=archive.getvalue(), headers=as_json).json()
-    assert found["Number Files Created"] == 5
-    assert raw("GET", f"/{container}/t 3").content == DATA
-    lines = "".join(f"{container}/t%20{number}\n" for number in range(6))
-    found = raw("POST", "?bulk-delete", data=lines, headers=as_json).json()
-    assert (found["Number Deleted"], found["Number Not Found"]) == (5, 1)
-    assert found["Response Status"] == "200 OK"
-    assert names(raw, container) == []
-
-
-def test_objects_whose_time_is_over_are_gone(raw: Raw, container: str) -> None:
-    raw("PUT", f"/{container}/o", data=b"x", headers={"X-Delete-After": "1"})
-    past = {"X-Delete-At": "1000"}
-    assert raw("PUT", f"/{container}/p", data=b"x", headers=past).status_code == 400
-    deadline = time.monotonic() + 30
-    while raw("GET", f"/{container}/o").status_code != 404:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert names(raw, container) == []
-    assert raw("DELETE", f"/{container}").status_code == 204
-
-
-def test_signed_addresses_and_open_containers_need_no_token(raw: Raw, container: str) -> None:
-    raw("PUT", f"/{container}/o", data=DATA)
-    raw("POST", "", headers={"X-Account-Meta-Temp-URL-Key": "k1"})
-    host, path = raw.storage_url.split("/v1/")
-    path = f"/v1/{path}/{container}/o"
-    expires = int(time.time()) + 600
-    signature = hmac.new(b"k1", f"GET\n{expires}\n{path}".encode(), "sha256").hexdigest()
-    query = {"temp_url_sig": signature, "temp_url_expires": expires}
-    assert requests.get(host + path, params=query, timeout=30).content == DATA
-    assert requests.put(host + path, params=query, timeout=30).status_code == 401
-    late = query | {"temp_url_expires": expires + 1}
-    assert requests.get(host + path, params=late, timeout=30).status_code == 401
-    assert requests.get(host + path, timeout=30).status_code == 401
-    raw("POST", f"/{container}", headers={"X-Container-Read": ".r:*"})
-    assert requests.get(host + path, timeout=30).content == DATA
-    assert requests.put(host + path, timeout=30).status_code == 401
+    of_manifests = [{"path": f"/{container}/slo"}]
+    nested = raw("PUT", f"/{container}/nested?multipart-manifest=put", json=of_manifests)
+    assert nested.status_code == 400
 
 
 def test_versions_are_kept_and_listed(raw: Raw, container: str) -> None:
@@ -297,27 +207,6 @@ def test_versions_are_kept_and_listed(raw: Raw, container: str) -> None:
     for line in found:
         raw("DELETE", f"/{container}/o?version-id={line['version_id']}")
     assert raw("DELETE", f"/{container}").status_code == 204
-
-
-def test_an_address_may_be_signed_until_a_date_and_is_not_signed_for_a_version(
-    raw: Raw, container: str
-) -> None:
-    raw("POST", f"/{container}", headers={"X-Versions-Enabled": "true"})
-    first = raw("PUT", f"/{container}/o", data=b"before").headers["X-Object-Version-Id"]
-    raw("PUT", f"/{container}/o", data=DATA)
-    raw("POST", "", headers={"X-Account-Meta-Temp-URL-Key": "k1"})
-    host, path = raw.storage_url.split("/v1/")
-    path = f"/v1/{path}/{container}/o"
-    expires = int(time.time()) + 86400
-    signature = hmac.new(b"k1", f"GET\n{expires}\n{path}".encode(), "sha256").hexdigest()
-    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(expires))
-    for shown in (str(expires), date, f"{date}Z"):
-        query = {"temp_url_sig": signature, "temp_url_expires": shown}
-        for asked in (query, query | {"version-id": first}):
-            found = requests.get(host + path, params=asked, timeout=30)
-            assert (found.status_code, found.content) == (200, DATA)
-    query["temp_url_expires"] = "tomorrow"
-    assert requests.get(host + path, params=query, timeout=30).status_code == 401
 
 
 def test_both_apis_see_the_same_objects(url: str, raw: Raw, container: str) -> None:
@@ -353,31 +242,6 @@ def test_keystone_tokens_open_the_store(url: str, client: swiftclient.Connection
     assert requests.get(found["internal"]["url"], headers=headers, timeout=30).ok
     for wrong in [password_document("no"), password_document(project="other")]:
         assert requests.post(tokens, json=wrong, timeout=30).status_code == 401
-    subject = headers | {"X-Subject-Token": token}
-    assert requests.get(tokens, headers=subject, timeout=30).json()["token"] == facts
-    by_token = {"methods": ["token"], "token": {"id": token}}
-    again = {"auth": {"identity": by_token, "scope": password_document()["auth"]["scope"]}}
-    assert requests.post(tokens, json=again, timeout=30).status_code == 201
-    assert requests.delete(tokens, headers=subject, timeout=30).status_code == 204
-    assert requests.get(found["public"]["url"], headers=headers, timeout=30).status_code == 401
-
-
-def test_application_credentials_get_tokens(url: str) -> None:
-    tokens = f"{url}/v3/auth/tokens"
-    issued = requests.post(tokens, json=password_document(), timeout=30)
-    user, token = issued.json()["token"]["user"]["id"], issued.headers["X-Subject-Token"]
-    made = requests.post(
-        f"{url}/v3/users/{user}/application_credentials",
-        headers={"X-Auth-Token": token},
-        json={"application_credential": {"name": "robot"}},
-        timeout=30,
-    )
-    given = made.json()["application_credential"]
-    for secret, status in [(given["secret"], 201), ("wrong", 401)]:
-        credential = {"id": given["id"], "secret": secret}
-        identity = {"methods": ["application_credential"], "application_credential": credential}
-        document = {"auth": {"identity": identity}}
-        assert requests.post(tokens, json=document, timeout=30).status_code == status
 
 
 def test_tokens_end_after_their_time() -> None:
@@ -391,112 +255,52 @@ def test_tokens_end_after_their_time() -> None:
         assert Raw(url)("HEAD", "/c").status_code == 204
 
 
-def test_info_tells_what_the_store_can_do(url: str) -> None:
-    found = requests.get(f"{url}/info", timeout=30).json()
-    assert {"swift", "slo", "bulk_delete"} <= set(json.loads(json.dumps(found)))
-
-
-def test_a_manifest_may_hold_bytes_of_its_own(raw: Raw, container: str) -> None:
-    raw("PUT", f"/{container}/seg", data=b"middle")
-    inline = {"data": base64.b64encode(b"first ").decode()}
-    put = f"/{container}/slo?multipart-manifest=put"
-    manifest = [
-        inline,
-        {"path": f"/{container}/seg"},
-        {"data": base64.b64encode(b" last").decode()},
-    ]
-    assert raw("PUT", put, json=manifest).status_code == 201
-    for path in ("slo", "copy"):
-        assert raw("GET", f"/{container}/{path}").content == b"first middle last"
-        part = raw("GET", f"/{container}/{path}", headers={"Range": "bytes=4-8"})
-        assert part.content == b"t mid"
-        shown = raw("GET", f"/{container}/{path}?multipart-manifest=get")
-        assert shown.json()[0] == inline
-        assert shown.headers["Etag"] == hashlib.md5(shown.content).hexdigest()
-        destination = {"Destination": f"{container}/copy"}
-        raw("COPY", f"/{container}/slo?multipart-manifest=get", headers=destination)
-    for wrong in ([inline], [{"path": f"/{container}/seg", "size": 6}], [{"data": "???"}]):
-        assert raw("PUT", put, json=wrong).status_code == 400
-
-
-def test_a_dynamic_large_object_s_manifest_is_read_copied_and_changed(
-    raw: Raw, container: str
+def test_copies_are_objects_of_their_own(
+    client: swiftclient.Connection, container: str, raw: Raw
 ) -> None:
-    for name in ("a/1", "b/1"):
-        raw("PUT", f"/{container}/{name}", data=name.encode())
-    raw("PUT", f"/{container}/dlo", data=b"own", headers={"X-Object-Manifest": f"{container}/a/"})
-    assert raw("GET", f"/{container}/dlo").content == b"a/1"
-    assert raw("GET", f"/{container}/dlo?multipart-manifest=get").content == b"own"
-    raw("POST", f"/{container}/dlo", headers={"X-Object-Manifest": f"{container}/b/"})
-    assert raw("GET", f"/{container}/dlo").content == b"b/1"
-    raw("POST", f"/{container}/dlo", headers={"X-Object-Meta-K": "v"})
-    assert raw("GET", f"/{container}/dlo").content == b"own"
+    client.put_object(container, "o", DATA, headers={"X-Object-Meta-K": "v"})
+    source = {"X-Copy-From": f"{container}/o", "X-Object-Meta-N": "1", "Content-Length": "0"}
+    assert raw("PUT", f"/{container}/copy", headers=source).headers["Etag"] == MD5
+    client.delete_object(container, "o")
+    found, body = client.get_object(container, "copy")
+    assert body == DATA
+    assert (found["x-object-meta-k"], found["x-object-meta-n"]) == ("v", "1")
 
 
-def test_listings_come_as_xml_too_and_by_path(url: str, raw: Raw, container: str) -> None:
-    for name in ("d/", "d/<1>", "d/e/", "d/e/2", "d/f/3"):
-        raw("PUT", f"/{container}/{name}", data=b"x")
-    assert names(raw, container, "path=d") == ["d/<1>", "d/e/"]
-    listing = raw("GET", f"/{container}?format=xml&delimiter=/&prefix=d/")
-    assert listing.headers["Content-Type"] == "application/xml; charset=utf-8"
-    root = ElementTree.fromstring(listing.content)
-    assert (root.tag, root.get("name")) == ("container", container)
-    found = [(line.tag, line.findtext("name")) for line in root]
-    assert found == [
-        ("object", "d/"),
-        ("object", "d/<1>"),
-        ("subdir", "d/e/"),
-        ("subdir", "d/f/"),
-    ]
-    assert root.findtext("object/bytes") == "1"
-    root = ElementTree.fromstring(raw("GET", "", headers={"Accept": "text/xml"}).content)
-    assert container in [line.findtext("name") for line in root.iter("container")]
-    assert raw("GET", f"/{container}", headers={"Accept": "image/png"}).status_code == 406
+def test_bulk_deletes_report_what_they_did(raw: Raw, container: str) -> None:
+    for number in range(5):
+        raw("PUT", f"/{container}/t {number}", data=DATA)
+    lines = "".join(f"{container}/t%20{number}\n" for number in range(6))
+    found = raw("POST", "?bulk-delete", data=lines).json()
+    assert (found["Number Deleted"], found["Number Not Found"]) == (5, 1)
+    assert found["Response Status"] == "200 OK"
+    assert names(raw, container) == []
 
 
-def test_metadata_has_its_limits(raw: Raw, container: str) -> None:
-    kinds = {"": "Account", f"/{container}": "Container", f"/{container}/o": "Object"}
-    raw("PUT", f"/{container}/o", data=b"x")
-    for path, kind in kinds.items():
-        for name, value in (("k" * 129, "v"), ("k", "v" * 257)):
-            headers = {f"X-{kind}-Meta-{name}": value}
-            assert raw("POST", path, headers=headers).status_code == 400, kind
-        many = {f"X-{kind}-Meta-{number}": "v" for number in range(91)}
-        assert raw("POST", path, headers=many).status_code == 400, kind
-    # What was set before counts as well.
-    large = [{f"X-Container-Meta-{n}-{m}": "v" * 250 for m in range(9)} for n in range(2)]
-    statuses = [raw("POST", f"/{container}", headers=headers).status_code for headers in large]
-    assert statuses == [204, 400]
-
-
-def test_a_copy_takes_the_range_it_was_asked_for(raw: Raw, container: str) -> None:
-    raw("PUT", f"/{container}/o", data=DATA)
-    headers = {"Destination": f"{container}/copy", "Range": "bytes=10-19"}
-    copied = raw("COPY", f"/{container}/o", headers=headers)
-    assert copied.headers["Etag"] == hashlib.md5(DATA[10:20]).hexdigest()
-    assert raw("GET", f"/{container}/copy").content == DATA[10:20]
-    headers["Range"] = f"bytes={len(DATA)}-"
-    assert raw("COPY", f"/{container}/o", headers=headers).status_code == 416
-
-
-def test_what_the_store_does_not_do_is_refused(raw: Raw, container: str) -> None:
-    raw("PUT", f"/{container}/o", data=DATA)
-    refused = [
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
         ("PUT", "/o?version-id=1", {}),
+        ("POST", "/o?version-id=null", {"X-Object-Meta-A": "lost"}),
         ("GET", "/o?part-number=1", {}),
-        ("PUT", "/link", {"X-Symlink-Target": f"{container}/o", "X-Symlink-Target-Etag": MD5}),
+        ("GET", "?reverse=true", {}),
+        ("GET", "/o?temp_url_sig=0", {}),
+        ("DELETE", "/o?multipart-manifest=delete", {}),
+        ("PUT", "?extract-archive=tar", {}),
+        ("PUT", "/link", {"X-Symlink-Target": "c/o"}),
+        ("PUT", "/dlo", {"X-Object-Manifest": "c/o"}),
+        ("PUT", "/o", {"X-Delete-After": "1"}),
+        ("POST", "", {"X-Container-Read": ".r:*"}),
         ("POST", "", {"X-Container-Meta-Quota-Bytes": "1"}),
-        ("POST", "", {"X-Versions-Location": container}),
-        ("COPY", "/o", {"Destination": f"{container}/c", "Destination-Account": "AUTH_other"}),
-    ]
-    for method, path, headers in refused:
-        answer = raw(method, f"/{container}{path}", headers=headers)
-        assert answer.status_code == 501, path
-    version = raw("HEAD", f"/{container}/o").headers.get("X-Object-Version-Id", "null")
-    posted = raw(
-        "POST", f"/{container}/o?version-id={version}", headers={"X-Object-Meta-A": "lost"}
-    )
-    assert posted.status_code == 400
-    assert "X-Object-Meta-A" not in raw("HEAD", f"/{container}/o").headers
+        ("POST", "", {"X-Versions-Location": "c"}),
+        ("COPY", "/o", {"Destination": "c/o"}),
+    ],
+)
+def test_what_the_store_does_not_do_is_refused(
+    raw: Raw, container: str, method: str, path: str, headers: dict[str, str]
+) -> None:
+    raw("PUT", f"/{container}/o", data=DATA)
+    assert raw(method, f"/{container}{path}", headers=headers).status_code == 501
     assert names(raw, container) == ["o"]
     assert raw("GET", f"/{container}/o").content == DATA
+    assert "X-Object-Meta-A" not in raw("HEAD", f"/{container}/o").headers

@@ -4,8 +4,6 @@
 //! `make fuzz` looks for such bytes, guided by coverage; `cargo test` tries those that are kept in
 //! `corpus/TARGET`, one input in a file.
 
-mod store;
-
 use loadstone_loadgen::dataset::Dataset;
 use loadstone_loadgen::trial::Trial;
 use loadstone_wire::http1::{Event, Method, ParseError, ResponseParser};
@@ -28,8 +26,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "xml", run: xml },
     Target { name: "json", run: json },
     Target { name: "trial", run: trial },
-    Target { name: "connection", run: store::connection },
-    Target { name: "requests", run: store::requests },
 ];
 
 /// A response means the same however the network cuts it. The first byte says what was asked, the

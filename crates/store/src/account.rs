@@ -1,10 +1,9 @@
 //! The one account of a store: its buckets, and all that can be done to the objects in them.
 
 pub(crate) mod change;
-pub(crate) mod content;
+mod content;
 #[cfg(test)]
 mod crash_points;
-pub(crate) mod expiry;
 pub(crate) mod intake;
 #[cfg(test)]
 mod linearizability;
@@ -13,7 +12,7 @@ pub(crate) mod uploads;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::budget::{Budget, Reservation};
@@ -39,9 +38,6 @@ pub(crate) struct Storage {
 
 impl Storage {
     pub(crate) fn new(budget: Arc<Budget>, directory: Option<Directory>) -> Storage {
-        if let Some(directory) = &directory {
-            directory.disk.read_within(&budget);
-        }
         Storage { budget, directory: directory.map(Arc::new), sequence: AtomicU64::new(1) }
     }
 
@@ -59,9 +55,6 @@ pub(crate) struct Account {
     buckets: RwLock<BTreeMap<Box<str>, Arc<Bucket>>>,
     /// One change at a time for each object, on the disk and in the index together.
     turns: Box<[Mutex<()>]>,
-    /// Swift account metadata, names in lower case and without prefix; not kept over a restart.
-    metadata: RwLock<Vec<(String, String)>>,
-    pub(crate) may_expire: AtomicBool,
 }
 
 /// What a delete did.
@@ -81,8 +74,6 @@ impl Account {
             lies,
             buckets: RwLock::default(),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
-            metadata: RwLock::default(),
-            may_expire: AtomicBool::new(false),
         }
     }
 
@@ -109,7 +100,6 @@ impl Account {
                     _record: self.restored_record(sidecar.about.record_bytes(&sidecar.key))?,
                     about: sidecar.about,
                 };
-                self.note_expiry(&restored.about);
                 if let Ok(mut index) = bucket.open_index() {
                     index.insert(&sidecar.key, Arc::new(restored));
                 }
@@ -163,22 +153,6 @@ impl Account {
         self.buckets().get(name).cloned().ok_or(Refusal::NoSuchBucket)
     }
 
-    pub(crate) fn metadata(&self) -> Vec<(String, String)> {
-        self.metadata.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Changes the account's metadata, of which Swift allows 4 KiB, unless the change is refused.
-    pub(crate) fn change_metadata<E>(
-        &self,
-        change: impl FnOnce(&mut Vec<(String, String)>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut metadata = self.metadata.write().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = metadata.clone();
-        change(&mut changed)?;
-        *metadata = changed;
-        Ok(())
-    }
-
     /// Makes a bucket; one of that name that is there already is refused.
     pub(crate) fn create_bucket(
         &self,
@@ -201,9 +175,6 @@ impl Account {
     pub(crate) fn delete_bucket(&self, name: &str) -> Result<(), Refusal> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.get(name).ok_or(Refusal::NoSuchBucket)?;
-        if self.may_expire.load(Ordering::Relaxed) {
-            self.sweep_bucket(bucket, clock::now_us() / 1_000_000);
-        }
         let mut index = bucket.open_index()?;
         if !index.is_empty() {
             return Err(Refusal::BucketNotEmpty);
@@ -262,9 +233,8 @@ impl Account {
             return index.version(key, version_id).cloned().ok_or(Refusal::NoSuchVersion);
         }
         let current = bucket.index().current(key).cloned().ok_or(Refusal::NoSuchKey)?;
-        if !current.is_live() {
-            let is_marker = current.is_delete_marker();
-            return Err(if is_marker { Refusal::DeleteMarker } else { Refusal::NoSuchKey });
+        if current.is_delete_marker() {
+            return Err(Refusal::DeleteMarker);
         }
         Ok(current)
     }

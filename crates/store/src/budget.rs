@@ -1,9 +1,8 @@
 //! The bound of the bytes a store holds in memory.
 //!
-//! All that clients make a store hold takes a [`Reservation`]: pages of objects and records of the
-//! index, and what is under way: connections, heads, bodies that are collected, answers that wait for
-//! a slow reader. What does not fit is refused before it is allocated, so that a store that is written
-//! to or called without end answers errors instead of taking the machine down.
+//! The pages of objects and the records of the index each take a [`Reservation`]. What does not fit
+//! is refused before it is allocated, so that a store that is written to without end answers errors
+//! instead of exhausting the machine's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::Refusal;
-
-/// What a connection takes besides what it is known to hold: the first buffers that it reads into, what
-/// it has queued of an answer at least, and the state of a request. 400 with half a body took 61 KiB each.
-const CONNECTION_BYTES: u64 = 64 << 10;
-/// Shares of the bound that what is kept leaves to what is under way, and that leaves to connections.
-const SHARES: u64 = 16;
-/// An answer that is no longer than this is part of its connection.
-const ANSWER_BYTES: usize = 4 << 10;
 
 /// Counts the bytes in use against their bound.
 #[derive(Debug)]
@@ -32,56 +23,17 @@ impl Budget {
         Arc::new(Budget { bytes_max, bytes: AtomicU64::new(0) })
     }
 
-    /// Takes `bytes` for what the store keeps, until the reservation is dropped.
+    /// Takes `bytes` until the reservation is dropped.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Result<Reservation, Refusal> {
-        self.reserve_below(self.kept_bytes_max(), bytes)
-    }
-
-    /// Takes `bytes` for a request that is under way: a store that is full answers it all the same.
-    pub(crate) fn reserve_in_passing(
-        self: &Arc<Budget>,
-        bytes: u64,
-    ) -> Result<Reservation, Refusal> {
-        self.reserve_below(self.bytes_max - self.share(), bytes)
-    }
-
-    /// Returns a reservation that may grow.
-    pub(crate) fn nothing(self: &Arc<Budget>) -> Reservation {
-        Reservation { budget: self.clone(), bytes: 0 }
-    }
-
-    /// Takes what a connection needs at least.
-    pub(crate) fn reserve_connection(self: &Arc<Budget>) -> Result<Reservation, Refusal> {
-        self.reserve_below(self.bytes_max, CONNECTION_BYTES)
-    }
-
-    /// Takes memory for a part of an answer, until its reader has it.
-    pub(crate) fn hold(self: &Arc<Budget>, bytes: Bytes) -> Result<Bytes, Refusal> {
-        if bytes.len() <= ANSWER_BYTES {
-            return Ok(bytes);
-        }
-        let reservation = self.reserve_in_passing(bytes.len() as u64)?;
-        Ok(reservation.of(bytes))
-    }
-
-    fn kept_bytes_max(&self) -> u64 {
-        self.bytes_max - 2 * self.share()
-    }
-
-    fn share(&self) -> u64 {
-        (self.bytes_max / SHARES).min(8 << 20)
-    }
-
-    fn reserve_below(self: &Arc<Budget>, bound: u64, bytes: u64) -> Result<Reservation, Refusal> {
-        self.take(bound, bytes)?;
+        self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
     }
 
-    fn take(&self, bound: u64, bytes: u64) -> Result<(), Refusal> {
+    fn take(&self, bytes: u64) -> Result<(), Refusal> {
         let mut used = self.bytes.load(Ordering::Relaxed);
         loop {
             let wanted = used.saturating_add(bytes);
-            if wanted > bound {
+            if wanted > self.bytes_max {
                 return Err(Refusal::Full { bytes_max: self.bytes_max });
             }
             match self.bytes.compare_exchange_weak(
@@ -110,21 +62,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Takes more for a request that is under way, until it is `bytes` in all.
-    pub(crate) fn grow_in_passing(&mut self, bytes: u64) -> Result<(), Refusal> {
-        let more = bytes.saturating_sub(self.bytes);
-        if more > 0 {
-            self.budget.take(self.budget.bytes_max - self.budget.share(), more)?;
-            self.bytes += more;
-        }
-        Ok(())
-    }
-
-    /// Takes more, or gives back, so that it is `bytes` for what the store keeps.
+    /// Takes more, or gives back, so that it is `bytes`.
     pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Refusal> {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
-            self.budget.take(self.budget.kept_bytes_max(), more)?;
+            self.budget.take(more)?;
             self.bytes += more;
         }
         self.shrink(bytes);
@@ -167,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_and_what_is_dropped_can_be_taken_again() {
-        let budget = Budget::new(160);
+        let budget = Budget::new(140);
         let mut first = budget.reserve(110).unwrap();
         assert!(budget.reserve(31).is_err());
         assert!(first.resize(141).is_err());
@@ -180,21 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_full_has_room_for_requests_and_then_for_connections() {
-        let budget = Budget::new(16 << 20);
-        let _kept = budget.reserve(14 << 20).unwrap();
-        assert!(budget.reserve(1).is_err());
-        let mut passing = budget.reserve_in_passing(1).unwrap();
-        passing.grow_in_passing(1 << 20).unwrap();
-        assert!(passing.grow_in_passing((1 << 20) + 1).is_err());
-        let connections: Vec<_> = std::iter::from_fn(|| budget.reserve_connection().ok()).collect();
-        assert_eq!(connections.len() as u64, (1 << 20) / CONNECTION_BYTES);
-    }
-
-    #[test]
     fn bytes_that_somebody_still_reads_stay_reserved() {
         let budget = Budget::new(1 << 20);
-        let bytes = budget.hold(Bytes::from(vec![7; 10_000])).unwrap();
+        let bytes = budget.reserve(10_000).unwrap().of(vec![7; 10_000]);
         let read = bytes.slice(9_000..);
         drop(bytes);
         assert_eq!(budget.bytes(), 10_000);

@@ -2,9 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use time::Date;
 use time::OffsetDateTime;
-use time::PrimitiveDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
@@ -13,12 +11,6 @@ const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
 );
 const ISO_MICROSECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]");
-
-const ISO_SECONDS: &[BorrowedFormatItem<'_>] =
-    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]");
-const BASIC_SECONDS: &[BorrowedFormatItem<'_>] =
-    format_description!("[year][month][day]T[hour][minute][second]Z");
-const ISO_DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
 /// Returns the microseconds since 1970.
 pub(crate) fn now_us() -> u64 {
@@ -46,26 +38,6 @@ pub(crate) fn format_seconds(unix_us: u64) -> String {
     format!("{}.{:05}", unix_us / 1_000_000, unix_us % 1_000_000 / 10)
 }
 
-/// Formats `20261121T044633Z`, as the fourth signature of S3 has it.
-pub(crate) fn format_basic(unix_s: u64) -> String {
-    moment(unix_s * 1_000_000).format(BASIC_SECONDS).unwrap_or_default()
-}
-
-/// Reads an HTTP date as Unix seconds.
-pub(crate) fn parse_http_date(text: &str) -> Option<u64> {
-    let parsed = PrimitiveDateTime::parse(text, HTTP_DATE).ok()?;
-    u64::try_from(parsed.assume_utc().unix_timestamp()).ok()
-}
-
-/// Reads `2026-11-21T04:46:33Z`, also without the `Z`, or a day alone, as Unix seconds.
-pub(crate) fn parse_iso(text: &str) -> Option<u64> {
-    let parsed = match text.split_once('T') {
-        Some(_) => PrimitiveDateTime::parse(text.trim_end_matches('Z'), ISO_SECONDS).ok()?,
-        None => Date::parse(text, ISO_DAY).ok()?.midnight(),
-    };
-    u64::try_from(parsed.assume_utc().unix_timestamp()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,11 +48,5 @@ mod tests {
         assert_eq!(format_http_date(at_us), "Sat, 21 Nov 2026 04:46:34 GMT");
         assert_eq!(format_iso(at_us), "2026-11-21T04:46:33.123456");
         assert_eq!(format_seconds(at_us), "1795236393.12345");
-        assert_eq!(parse_http_date("Sat, 21 Nov 2026 04:46:34 GMT"), Some(1_795_236_394));
-        assert_eq!(parse_http_date("yesterday"), None);
-        assert_eq!(parse_iso("2026-11-21T04:46:34Z"), Some(1_795_236_394));
-        assert_eq!(parse_iso("2026-11-21T04:46:34"), Some(1_795_236_394));
-        assert_eq!(parse_iso("2026-11-21"), Some(1_795_236_394 - 17_194));
-        assert_eq!(parse_iso("soon"), None);
     }
 }

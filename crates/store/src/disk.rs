@@ -9,12 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use crate::budget::{Budget, Reservation};
-
-/// What is read of a file at once where no memory is left.
-const READ_BYTES_MIN: u64 = 1 << 10;
+use std::sync::{Mutex, PoisonError};
 
 /// The files below one directory.
 #[derive(Debug)]
@@ -24,8 +19,6 @@ pub(crate) struct Disk {
     is_synced: bool,
     /// Directories that this process knows to be there, their own names flushed.
     settled: Mutex<HashSet<PathBuf>>,
-    /// Where memory for what is read of large files comes from.
-    budget: OnceLock<Arc<Budget>>,
     /// Temporary files so far: no two have the same name.
     temporaries: AtomicU64,
     #[cfg(test)]
@@ -38,25 +31,9 @@ impl Disk {
             root: root.to_owned(),
             is_synced,
             settled: Mutex::default(),
-            budget: OnceLock::new(),
             temporaries: AtomicU64::new(0),
             #[cfg(test)]
             journal: Mutex::default(),
-        }
-    }
-
-    /// Takes memory for what is read out of a budget from now on.
-    pub(crate) fn read_within(&self, budget: &Arc<Budget>) {
-        // A directory belongs to one store.
-        let _ = self.budget.set(budget.clone());
-    }
-
-    /// Returns how many of the wanted bytes are to be read at once, with the memory for them. What
-    /// is read without any is little: a connection queues no more than 16 pieces of it.
-    pub(crate) fn room_to_read(&self, wanted: u64) -> (usize, Option<Reservation>) {
-        match self.budget.get().and_then(|budget| budget.reserve_in_passing(wanted).ok()) {
-            Some(memory) => (wanted as usize, Some(memory)),
-            None => (wanted.min(READ_BYTES_MIN) as usize, None),
         }
     }
 

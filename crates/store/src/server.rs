@@ -14,27 +14,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::service::S3Service;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use crate::account::{Account, Storage};
-use crate::budget::{Budget, Reservation};
+use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::directory::Directory;
 use crate::error::StoreError;
 use crate::exchange::failure::failure;
-use crate::exchange::no_room::Waiting;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::request_body::RequestBody;
 use crate::exchange::route::{self, Api};
 use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
-use crate::room::{Room, Turns};
 use crate::s3;
 use crate::swift::Swift;
-
-/// How often objects whose time is over are swept out.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest head of a request: Swift's metadata at their most take half of it.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -213,35 +207,25 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 fn accept(
     listener: StdListener,
     service: &Arc<Service>,
-    inboxes: &[mpsc::UnboundedSender<Accepted>],
+    inboxes: &[mpsc::UnboundedSender<StdStream>],
     mut stopped: watch::Receiver<bool>,
 ) {
     let Ok(runtime) = runtime() else { return };
     runtime.block_on(async {
         let Ok(listener) = TcpListener::from_std(listener) else { return };
-        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
-        let waiting = Waiting::default();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = stopped.changed() => return,
-                _ = sweep.tick() => {
-                    service.account.sweep_expired();
-                    continue;
-                }
             };
             match accepted {
                 Ok((stream, _)) => {
                     service.connections.fetch_add(1, Ordering::Relaxed);
-                    let Ok(memory) = service.account.storage.budget.reserve_connection() else {
-                        waiting.refuse(stream);
-                        continue;
-                    };
                     let Ok(stream) = stream.into_std() else { continue };
                     let load = |thread: &usize| service.open[*thread].load(Ordering::Relaxed);
                     let thread = (0..inboxes.len()).min_by_key(load).unwrap_or(0);
                     service.open[thread].fetch_add(1, Ordering::Relaxed);
-                    if inboxes[thread].send((stream, memory)).is_err() {
+                    if inboxes[thread].send(stream).is_err() {
                         return;
                     }
                 }
@@ -252,14 +236,11 @@ fn accept(
     });
 }
 
-/// A connection, with the memory that it takes.
-type Accepted = (StdStream, Reservation);
-
 /// Serves the connections of one thread.
 fn serve(
     thread: usize,
     service: &Arc<Service>,
-    mut inbox: mpsc::UnboundedReceiver<Accepted>,
+    mut inbox: mpsc::UnboundedReceiver<StdStream>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let Ok(runtime) = runtime() else { return };
@@ -269,10 +250,10 @@ fn serve(
                 accepted = inbox.recv() => accepted,
                 _ = stopped.changed() => None,
             };
-            let Some((stream, memory)) = accepted else { return };
+            let Some(stream) = accepted else { return };
             let service = service.clone();
             tokio::spawn(async move {
-                let _open = Open { service: &service, thread, _memory: memory };
+                let _open = Open { service: &service, thread };
                 // A connection that fails concerns its client, who sees it.
                 let _ = serve_connection(&service, stream).await;
             });
@@ -285,7 +266,6 @@ fn serve(
 struct Open<'s> {
     service: &'s Service,
     thread: usize,
-    _memory: Reservation,
 }
 
 impl Drop for Open<'_> {
@@ -299,35 +279,15 @@ async fn serve_connection(
     stream: StdStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
-    Ok(serve_bytes(service, TcpStream::from_std(stream)?, |_| ()).await?)
-}
-
-/// Serves a connection of any kind to its end; `note` sees each request first.
-pub(crate) async fn serve_bytes(
-    service: &Arc<Service>,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    note: impl Fn(&Request<Incoming>),
-) -> hyper::Result<()> {
-    let turns = Arc::new(Turns::default());
-    let nothing = service.account.storage.budget.nothing();
-    let stream = Room::new(stream, nothing, turns.clone());
-    let answer = service_fn(|request| {
-        note(&request);
-        let (service, turns) = (service.clone(), turns.clone());
-        turns.next();
-        async move {
-            let answer = service.answer(request).await;
-            turns.next();
-            answer
-        }
-    });
-    http1::Builder::new()
+    let stream = TokioIo::new(TcpStream::from_std(stream)?);
+    let answer = service_fn(|request| service.clone().answer(request));
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(service.head_time_max)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), answer)
-        .await
+        .serve_connection(stream, answer);
+    Ok(served.await?)
 }
 
 /// The connection is to be closed without an answer.
@@ -363,19 +323,14 @@ impl Service {
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Reply, Reset> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let (mut parts, incoming) = request.into_parts();
+        let (parts, incoming) = request.into_parts();
         let api = route::api(&parts.uri, &parts.headers);
         let verdict = match &self.gate {
             Some(gate) => gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers)),
             None => Verdict::default(),
         };
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);
-        let framing = parts.headers.get("x-amz-content-sha256");
-        let is_framed = framing.is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"));
-        let budget = &self.account.storage.budget;
-        let memory = budget.nothing();
-        let body =
-            RequestBody::new(incoming, self.pacer.clone(), is_framed, self.head_time_max, memory);
+        let body = RequestBody::new(incoming, self.pacer.clone());
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
         }
@@ -386,8 +341,6 @@ impl Service {
             (Some(status), _) => failure(api, status, verdict.is_throttled),
             (None, Api::Swift) => self.swift.answer(parts, body.clone()).await,
             (None, Api::S3) => {
-                s3::complete(&mut parts.headers);
-                parts.extensions.insert(body.clone());
                 let body = s3s::Body::http_body(body.clone());
                 match self.s3.call(Request::from_parts(parts, body)).await {
                     Ok(reply) => reply.map(ReplyBody::s3),
@@ -395,9 +348,6 @@ impl Service {
                 }
             }
         };
-        if body.is_refused() || reply.body_mut().hold(budget).is_err() {
-            reply = failure(api, 503, api == Api::S3);
-        }
         if !waits_for_continue {
             body.drain().await;
         }

@@ -2,14 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use loadstone_store::{Store, StoreConfig};
+use loadstone_store::{Secret, Store, StoreConfig};
 use loadstone_wire::http1::Method;
-
-use crate::hostile::{signed_head, start_with, until};
-
-mod hostile;
+use loadstone_wire::sigv4::{Credentials, Payload, Request, Signer};
 
 fn start() -> Store {
     start_with(StoreConfig::default())
@@ -78,53 +75,6 @@ fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
 }
 
 #[test]
-fn half_sent_heads_hold_no_more_memory_than_the_store_may_take() {
-    const MEMORY: u64 = 1 << 20;
-    let store = start_with(StoreConfig { memory_bytes_max: MEMORY, ..StoreConfig::default() });
-    let heads: Vec<TcpStream> = (0..40).map(|_| half_a_head(&store, 60 << 10)).collect();
-    until("some are closed, for they do not fit", || {
-        let counters = store.counters();
-        assert!(counters.memory_bytes <= MEMORY);
-        counters.connections == 40 && counters.connections_open <= MEMORY / (60 << 10)
-    });
-    assert!(store.counters().memory_bytes >= MEMORY / 2, "{:?}", store.counters());
-    // A head that comes whole is answered even so, once those that do not fit have gone.
-    until("a whole head is answered", || ask(&store, Method::Get, "/", "", "").0 == 200);
-    drop(heads);
-    until("what they held is free again", || store.counters().memory_bytes == 0);
-}
-
-#[test]
-fn a_connection_without_room_is_refused_in_the_words_of_its_api() {
-    const MEMORY: u64 = 1 << 20;
-    let store = start_with(StoreConfig { memory_bytes_max: MEMORY, ..StoreConfig::default() });
-    let idle: Vec<_> = (0..30).map(|_| TcpStream::connect(store.address()).unwrap()).collect();
-    until("all are open, or were refused", || store.counters().connections == idle.len() as u64);
-    let ask_unsigned = |path: &str| {
-        let mut stream = TcpStream::connect(store.address()).unwrap();
-        stream
-            .write_all(
-                format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").as_bytes(),
-            )
-            .unwrap();
-        std::io::read_to_string(stream).unwrap()
-    };
-    for path in ["/v1/AUTH_test/container", "/auth/v1.0", "/v3/auth/tokens"] {
-        let answer = ask_unsigned(path);
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{path}: {answer}");
-        assert!(answer.contains("text/html") && answer.contains("memory_bytes_max"), "{answer}");
-        assert!(!answer.contains("<Error>"), "{path}: {answer}");
-    }
-    let (status, answer) = ask(&store, Method::Get, "/bucket", "", "");
-    assert!(status == 503 && answer.contains("<Code>SlowDown</Code>"), "{answer}");
-    // One that says nothing is closed, and takes no others' place for long.
-    let silent = TcpStream::connect(store.address()).unwrap();
-    assert!(std::io::read_to_string(silent).unwrap().contains("<Code>SlowDown</Code>"));
-    drop(idle);
-    until("there is room again", || ask_unsigned("/healthcheck").starts_with("HTTP/1.1 200 "));
-}
-
-#[test]
 fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
     let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
     let mut stream = half_a_head(&store, 100);
@@ -132,25 +82,40 @@ fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    until("its memory is free again", || store.counters().memory_bytes == 0);
 }
 
-#[test]
-fn half_a_body_is_waited_for_no_longer_than_the_store_was_told() {
-    let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
-    assert_eq!(ask(&store, Method::Put, "/bucket", "", "").0, 200);
-    let before = store.counters().memory_bytes;
-    for path in ["/bucket/key", "/bucket/none?uploadId=1&partNumber=1"] {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let head = signed_head(&store, Method::Put, path, query, "content-length: 1000\r\n");
-        let mut stream = TcpStream::connect(store.address()).unwrap();
-        stream.write_all(&[head.as_slice(), b"some"].concat()).unwrap();
-        // Much less than it would wait without being told.
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let (status, answer) = answer_on(&mut stream);
-        assert!((400..500).contains(&status), "{answer}");
-        // The connection before may have had its own share still when that was looked at.
-        until("its memory is free again", || store.counters().memory_bytes <= before);
-    }
-    assert_eq!(ask(&store, Method::Head, "/bucket/key", "", "").0, 404);
+/// Starts a store of one thread that knows a key.
+fn start_with(config: StoreConfig) -> Store {
+    Store::start(StoreConfig {
+        access_key: Some("key".to_owned()),
+        secret_key: Some(Secret::Literal("secret".to_owned())),
+        threads: Some(1),
+        ..config
+    })
+    .unwrap()
+}
+
+/// Signs a request; `unsigned` header lines are added behind the signature.
+fn signed_head(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> Vec<u8> {
+    let credentials = Credentials {
+        access_key: "key".to_owned(),
+        secret_key: "secret".to_owned(),
+        session_token: None,
+    };
+    let host = store.address().to_string();
+    let mut head = Vec::new();
+    loadstone_wire::http1::request_line(&mut head, method, path.as_bytes(), query.as_bytes());
+    let request = Request {
+        method,
+        path: path.as_bytes(),
+        query: query.as_bytes(),
+        host: host.as_bytes(),
+        headers: &[],
+        payload: Payload::Unsigned,
+    };
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    Signer::new(credentials, "us-east-1", "s3").sign(now_s, &request, &mut head);
+    head.extend_from_slice(unsigned.as_bytes());
+    head.extend_from_slice(b"connection: close\r\n\r\n");
+    head
 }

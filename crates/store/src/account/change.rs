@@ -48,7 +48,6 @@ impl Account {
     /// Gives a draft its place in the order of writes and its share of the budget.
     fn number(&self, bucket: &Bucket, key: &str, draft: Draft) -> Result<Object, Refusal> {
         let record = self.storage.budget.reserve(draft.about.record_bytes(key))?;
-        self.note_expiry(&draft.about);
         Ok(Object {
             id: self.storage.next_id(),
             is_null_version: bucket.versioning() != Versioning::Enabled,
@@ -118,7 +117,6 @@ impl Account {
             let old = account.find(&bucket, &key, version_id.as_deref())?;
             let mut about = old.about.clone();
             change(&mut about);
-            account.note_expiry(&about);
             let changed = Arc::new(Object {
                 id: old.id,
                 is_null_version: old.is_null_version,
@@ -165,7 +163,9 @@ impl Account {
             }
         }
         Ok(Deleted {
-            existed: removed.as_ref().is_some_and(|o| version_id.is_some() || o.is_live()),
+            existed: removed
+                .as_ref()
+                .is_some_and(|o| version_id.is_some() || !o.is_delete_marker()),
             version_id: version_id.map(str::to_owned),
             is_marker: removed.is_some_and(|object| object.is_delete_marker()),
         })
@@ -191,17 +191,6 @@ impl Account {
         }
     }
 
-    /// Removes a version by its identity, if it is still there.
-    pub(crate) fn remove_exactly(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: u64,
-    ) -> Result<Option<Arc<Object>>, Refusal> {
-        let _turn = self.turn(bucket.id, key);
-        self.remove_in_turn(bucket, key, id)
-    }
-
     /// Removes a version: from the disk first, so that no client sees a delete that a crash undoes.
     fn remove_in_turn(
         &self,
@@ -223,7 +212,7 @@ impl Account {
         key: &str,
         check: impl FnOnce(Option<&Object>) -> Result<(), Refusal>,
     ) -> Result<Deleted, Refusal> {
-        let existed = bucket.index().current(key).is_some_and(|object| object.is_live());
+        let existed = bucket.index().current(key).is_some_and(|object| !object.is_delete_marker());
         let about = About { form: Form::DeleteMarker, ..About::default() };
         let draft = Draft { body: Body::empty(), etag: "".into(), about };
         let marker = self.commit(bucket, key, draft, check)?;

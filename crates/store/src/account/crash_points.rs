@@ -71,7 +71,7 @@ async fn observe(account: &Account) -> State {
             let crate::stored::listing::Entry::Key(key, versions) = entry else { continue };
             for (age, object) in versions.iter().rev().enumerate() {
                 let bytes = object.body.stream().collect().await.unwrap().to_bytes();
-                let shown = format!("{} {:?} {:?}", object.etag, object.about.tags, bytes);
+                let shown = format!("{} {:?} {:?}", object.etag, object.about.metadata, bytes);
                 state.insert(format!("{}/{key} version {age}", bucket.name), shown);
             }
         }
@@ -117,7 +117,7 @@ async fn copy(account: &Arc<Account>, from: &str, to: &str) {
 async fn tag(account: &Arc<Account>, key: &str, value: &str) {
     let bucket = account.bucket("b").unwrap();
     let tags = vec![("tag".to_owned(), value.to_owned())];
-    account.change_object(&bucket, key, None, None, |about| about.tags = tags).await.unwrap();
+    account.change_object(&bucket, key, None, None, |about| about.metadata = tags).await.unwrap();
 }
 
 async fn upload(account: &Arc<Account>, key: &str) -> Arc<Upload> {

@@ -77,14 +77,17 @@ fn broken(problem: &str) -> Refusal {
 }
 
 /// Takes bytes in that are at hand.
+#[cfg(test)]
 pub(crate) async fn take_in_bytes(storage: &Storage, bytes: Bytes) -> Result<Taken, Refusal> {
     let length = bytes.len() as u64;
     let once = Once(Some(bytes));
     take_in(storage, once, Some(length), length, ChecksumHasher::default()).await
 }
 
+#[cfg(test)]
 struct Once(Option<Bytes>);
 
+#[cfg(test)]
 impl Stream for Once {
     type Item = Result<Bytes, std::convert::Infallible>;
 

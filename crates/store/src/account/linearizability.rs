@@ -103,7 +103,7 @@ async fn value_of(object: &Object) -> Value {
     let (write, bytes_of) = write_of(object);
     let bytes = object.body.stream().collect().await.unwrap().to_bytes();
     assert_eq!(bytes, text(bytes_of).as_bytes(), "a read that is torn");
-    let tag = object.about.tags.first().map_or(0, |(_, value)| value.parse().unwrap());
+    let tag = object.about.metadata.first().map_or(0, |(_, value)| value.parse().unwrap());
     Some((write, tag))
 }
 
@@ -170,7 +170,7 @@ async fn client(account: Arc<Account>, scene: Arc<Scene>, mut chance: Chance, co
             7 => {
                 let tag = scene.tags.fetch_add(1, Ordering::SeqCst) + 1;
                 let tags = vec![("tag".to_owned(), tag.to_string())];
-                let change = move |about: &mut About| about.tags = tags;
+                let change = move |about: &mut About| about.metadata = tags;
                 let changed = account.change_object(&bucket, key, None, None, change);
                 let done = answer(leaves, changed).await;
                 let action = Action::Tag(tag, matches!(done, Some(Ok(_))));
@@ -423,7 +423,7 @@ fn changes_of_one_object_at_once_are_all_kept() {
             let (account, bucket) = (account.clone(), bucket.clone());
             apart(async move {
                 let tag = (number.to_string(), String::new());
-                let change = move |about: &mut About| about.tags.push(tag);
+                let change = move |about: &mut About| about.metadata.push(tag);
                 account.change_object(&bucket, "k", None, None, change).await.is_ok()
             })
         })
@@ -435,5 +435,5 @@ fn changes_of_one_object_at_once_are_all_kept() {
     let (account, damage) = open(&folder.0, false);
     assert_eq!(damage, [""; 0]);
     let bucket = account.bucket("bucket").unwrap();
-    assert_eq!(account.object(&bucket, "k", None).unwrap().about.tags.len(), 40);
+    assert_eq!(account.object(&bucket, "k", None).unwrap().about.metadata.len(), 40);
 }

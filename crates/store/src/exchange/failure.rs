@@ -1,4 +1,4 @@
-//! Failures that come from no request's meaning: injected ones, and requests without room.
+//! Failures that no request's meaning causes: the injected ones.
 
 use http::{HeaderValue, Response, StatusCode, header};
 

@@ -2,7 +2,6 @@
 //! that goes.
 
 pub(crate) mod failure;
-pub(crate) mod no_room;
 pub(crate) mod reply;
 pub(crate) mod request_body;
 pub(crate) mod route;

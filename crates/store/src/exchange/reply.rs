@@ -13,8 +13,6 @@ use http_body::{Body, Frame, SizeHint};
 use s3s::StdError;
 use tokio::time::Sleep;
 
-use crate::budget::Budget;
-use crate::error::Refusal;
 use crate::faults::Pacer;
 use crate::stored::body::BodyStream;
 
@@ -78,25 +76,6 @@ impl ReplyBody {
             Source::S3(body) => Some(body),
             Source::Pieces(_) => None,
         }
-    }
-
-    /// Takes memory for text, which a slow reader lets wait. Streams take theirs piece by piece.
-    pub(crate) fn hold(&mut self, budget: &Arc<Budget>) -> Result<(), Refusal> {
-        match &mut self.source {
-            Source::Pieces(pieces) => {
-                for piece in pieces {
-                    if let Piece::Bytes(bytes) = piece {
-                        *bytes = budget.hold(std::mem::take(bytes))?;
-                    }
-                }
-            }
-            Source::S3(body) => {
-                if let Some(bytes) = body.bytes() {
-                    *body = budget.hold(bytes)?.into();
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Slows the body down to a link's width.

@@ -11,9 +11,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
-use crate::budget::Reservation;
 use crate::faults::Pacer;
 
 /// Bytes that are drained for the sake of the connection; beyond them it is closed.
@@ -29,91 +28,14 @@ struct Shared {
     incoming: Incoming,
     is_ended: bool,
     pacer: Option<Arc<Pacer>>,
-    /// Where the body is framed in signed chunks: how far it has come.
-    frames: Option<Frames>,
     /// A piece that waits until the link of limited width is through with it.
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
-    patience: Patience,
-    held: Held,
-}
-
-/// What was given out and may still be held by who reads: a document is collected, and a signed chunk
-/// waits for its end.
-struct Held {
-    memory: Reservation,
-    bytes: u64,
-    /// It is counted where it is kept, piece by piece, and nothing waits but signed chunks.
-    is_streamed: bool,
-    is_refused: bool,
-}
-
-/// What a piece takes besides its bytes.
-const PIECE_BYTES: u64 = 128;
-
-impl Held {
-    /// Takes memory for a piece that was read, of which this copy alone remains: as it came, it would
-    /// keep the whole buffer that it was read into. `is_chunk_over` says that what came before the
-    /// piece is held no longer.
-    fn take(&mut self, piece: &Bytes, is_chunk_over: bool) -> io::Result<Bytes> {
-        if is_chunk_over {
-            self.bytes = 0;
-            self.memory.shrink(0);
-        }
-        self.bytes += piece.len() as u64 + PIECE_BYTES;
-        // What is collected in pieces is put together at the end, and then it is there twice.
-        let times = if self.is_streamed { 1 } else { 2 };
-        if self.memory.grow_in_passing(times * self.bytes).is_err() {
-            self.is_refused = true;
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        Ok(Bytes::copy_from_slice(piece))
-    }
-}
-
-/// How long a client is waited for that has sent a part of a body.
-struct Patience {
-    time_max: Duration,
-    /// When something came last, if more was waited for.
-    came: Option<Instant>,
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl Patience {
-    fn new(time_max: Duration) -> Patience {
-        // A time beyond the end of the clock is none.
-        let time_max = time_max.min(Duration::from_secs(365 * 86_400));
-        Patience { time_max, came: None, sleep: None }
-    }
-
-    /// Returns once nothing has come for too long.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let over = *self.came.get_or_insert_with(Instant::now) + self.time_max;
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(over)));
-        while sleep.as_mut().poll(context).is_ready() {
-            // A timer is not set anew for each piece: it finds out what has come since.
-            if Instant::now() >= over {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(over);
-        }
-        Poll::Pending
-    }
 }
 
 impl RequestBody {
-    /// Takes a request's body; one that `is_framed` comes in chunks of its own (`aws-chunked`).
-    pub(crate) fn new(
-        incoming: Incoming,
-        pacer: Option<Arc<Pacer>>,
-        is_framed: bool,
-        time_max: Duration,
-        memory: Reservation,
-    ) -> RequestBody {
+    pub(crate) fn new(incoming: Incoming, pacer: Option<Arc<Pacer>>) -> RequestBody {
         let is_ended = incoming.is_end_stream();
-        let frames = is_framed.then(Frames::default);
-        let patience = Patience::new(time_max);
-        let held = Held { memory, bytes: 0, is_streamed: false, is_refused: false };
-        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None, patience, held };
+        let shared = Shared { incoming, is_ended, pacer, waiting: None };
         RequestBody { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -121,25 +43,9 @@ impl RequestBody {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a framed body that was read has had its last chunk, which is empty: without
-    /// it the body was cut off, where no signature shows it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.shared().frames.as_ref().is_none_or(|frames| frames.is_ended)
-    }
-
-    /// Notes that who reads it holds no more of it than a piece, or counts what they hold.
-    pub(crate) fn stream_on(&self) {
-        self.shared().held.is_streamed = true;
-    }
-
-    /// Returns whether there was no memory for it.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.shared().held.is_refused
-    }
-
     /// Reads and drops what is left, so that the client can read the answer and go on.
     pub(crate) async fn drain(&self) {
-        if !self.shared().drop_rest() {
+        if self.shared().is_ended {
             return;
         }
         let drained = async {
@@ -155,70 +61,6 @@ impl RequestBody {
         };
         // A client that stops sending is not waited for.
         let _ = tokio::time::timeout(Duration::from_secs(10), drained).await;
-    }
-}
-
-impl Shared {
-    /// Notes that what is left is read and dropped; returns whether there may be anything.
-    fn drop_rest(&mut self) -> bool {
-        (self.frames, self.held.is_streamed) = (None, true);
-        self.held.memory.shrink(0);
-        !self.is_ended
-    }
-
-    /// Takes note of a piece, and takes memory for one that may be held.
-    fn take(&mut self, frame: Frame<Bytes>) -> io::Result<Frame<Bytes>> {
-        let Some(piece) = frame.data_ref() else { return Ok(frame) };
-        let is_chunk_over = match &mut self.frames {
-            None if self.held.is_streamed => return Ok(frame),
-            None => false,
-            Some(frames) => {
-                let before = std::mem::take(&mut frames.is_chunk_over);
-                frames.update(piece);
-                before && self.held.is_streamed
-            }
-        };
-        self.held.take(piece, is_chunk_over).map(Frame::data)
-    }
-}
-
-/// How far a body in chunks has come: `SIZE;chunk-signature=…`, as many bytes, and again.
-#[derive(Debug, Default)]
-struct Frames {
-    /// The size that is being read.
-    size: u64,
-    is_size_over: bool,
-    /// Bytes of the chunk, and of the line end behind it, that are still to come.
-    rest: u64,
-    /// A chunk has come to its end since this was looked at.
-    is_chunk_over: bool,
-    is_ended: bool,
-}
-
-impl Frames {
-    fn update(&mut self, mut piece: &[u8]) {
-        while !self.is_ended && !piece.is_empty() {
-            if self.rest > 0 {
-                let length = self.rest.min(piece.len() as u64);
-                piece = &piece[length as usize..];
-                self.rest -= length;
-                self.is_chunk_over |= self.rest == 0;
-                continue;
-            }
-            let byte = piece[0];
-            piece = &piece[1..];
-            match char::from(byte).to_digit(16) {
-                _ if byte == b'\n' => {
-                    self.is_ended = self.size == 0;
-                    self.rest = self.size.saturating_add(2);
-                    (self.size, self.is_size_over) = (0, false);
-                }
-                Some(digit) if !self.is_size_over => {
-                    self.size = self.size.saturating_mul(16).saturating_add(u64::from(digit));
-                }
-                _ => self.is_size_over = true,
-            }
-        }
     }
 }
 
@@ -239,20 +81,11 @@ impl Body for RequestBody {
                 shared.waiting = None;
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
-            let polled = Pin::new(&mut shared.incoming).poll_frame(context);
-            if polled.is_pending() {
-                ready!(shared.patience.poll_end(context));
-                return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-            }
-            shared.patience.came = None;
-            let frame = ready!(polled).map(|frame| frame.map_err(io::Error::other));
+            let frame = ready!(Pin::new(&mut shared.incoming).poll_frame(context));
             if frame.is_none() || shared.incoming.is_end_stream() {
                 shared.is_ended = true;
             }
-            let frame = match frame {
-                Some(Ok(frame)) => Some(shared.take(frame)),
-                frame => frame,
-            };
+            let frame = frame.map(|frame| frame.map_err(io::Error::other));
             match (frame, &shared.pacer) {
                 (Some(Ok(frame)), Some(pacer)) => match frame.into_data() {
                     Ok(piece) => {
@@ -290,24 +123,6 @@ impl Stream for RequestBody {
                     Err(_) => continue,
                 },
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_in_chunks_has_ended_with_its_empty_chunk_however_it_is_cut() {
-        let begun = b"a;chunk-signature=0f\r\n0\r\n0\r\n0\r\n0\r\n1;chunk-signature=0\r\nx\r\n";
-        let last = b"0;chunk-signature=ab\r\n\r\n";
-        let whole = [&begun[..], &last[..]].concat();
-        for length in 1..whole.len() {
-            let (mut cut, mut all) = (Frames::default(), Frames::default());
-            begun.chunks(length).for_each(|piece| cut.update(piece));
-            whole.chunks(length).for_each(|piece| all.update(piece));
-            assert!(!cut.is_ended && all.is_ended, "in pieces of {length}");
         }
     }
 }

@@ -10,8 +10,8 @@ use super::checksum::{checksums_out, with_checksums};
 use super::multipart;
 use super::object::shown_version;
 use super::translate::{ReadCondition, described, etag, timestamp};
-use crate::account::content::Content;
 use crate::hex::hex;
+use crate::stored::body::Body;
 use crate::stored::index::Precondition;
 use crate::stored::object::{About, Draft, Form, Object};
 
@@ -20,7 +20,7 @@ fn source(
     front: &Front,
     named: &CopySource,
     condition: ReadCondition,
-) -> S3Result<(Arc<Object>, Content)> {
+) -> S3Result<(Arc<Object>, Body)> {
     let CopySource::Bucket { bucket, key, version_id } = named else {
         return Err(s3_error!(NotImplemented, "this store has no access points"));
     };
@@ -29,11 +29,10 @@ fn source(
     if object.is_delete_marker() {
         return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
     }
-    let object = account.follow(object)?;
     // A copy answers 412 where a read would answer 304.
     condition.check(&object).map_err(|_| s3_error!(PreconditionFailed))?;
-    let content = account.content(&object)?;
-    Ok((object, content))
+    let body = account.content(&object)?;
+    Ok((object, body))
 }
 
 pub(super) async fn object(
@@ -48,24 +47,20 @@ pub(super) async fn object(
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
     let bucket = front.account.bucket(&input.bucket)?;
-    let (source, content) = source(front, &input.copy_source, condition)?;
+    let (source, body) = source(front, &input.copy_source, condition)?;
     let replaces_metadata = input
         .metadata_directive
         .is_some_and(|directive| directive.as_str() == MetadataDirective::REPLACE);
-    let replaces_tags = input
-        .tagging_directive
-        .is_some_and(|directive| directive.as_str() == TaggingDirective::REPLACE);
     let is_itself = matches!(&input.copy_source, CopySource::Bucket { bucket, key, version_id: None }
         if **bucket == *input.bucket && **key == *input.key);
-    if is_itself && !replaces_metadata && !replaces_tags {
+    if is_itself && !replaces_metadata {
         return Err(s3_error!(InvalidRequest, "a copy onto itself has to change something"));
     }
     let given = described!(input).into_about()?;
-    let tags = if replaces_tags { given.tags.clone() } else { source.about.tags.clone() };
-    let kept = if replaces_metadata { given } else { source.about.clone() };
-    let about = About { tags, ..as_one(kept, &source) };
+    let about = if replaces_metadata { given } else { source.about.clone() };
+    let about = as_one(about, &source);
     let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
-    let draft = Draft { body: content.body, etag: content.etag, about };
+    let draft = Draft { body, etag: source.etag.clone(), about };
     let copied = front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(with_checksums!(shown => CopyObjectResult {
@@ -86,7 +81,6 @@ fn as_one(about: About, source: &Object) -> About {
         part_bytes: Vec::new(),
         part_checksums: Vec::new(),
         form: Form::Plain,
-        expires_at_s: None,
         ..about
     }
 }
@@ -103,8 +97,8 @@ pub(super) async fn part(
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
     let (bucket, upload) = multipart::find(front, &input.bucket, &input.key, &input.upload_id)?;
-    let (source, content) = source(front, &input.copy_source, condition)?;
-    let length = content.body.length();
+    let (source, body) = source(front, &input.copy_source, condition)?;
+    let length = body.length();
     let range = match &input.copy_source_range {
         None => 0..length,
         Some(text) => {
@@ -116,7 +110,7 @@ pub(super) async fn part(
             range.check(length).map_err(|_| s3_error!(InvalidRange))?
         }
     };
-    let bytes = content.body.slice(range);
+    let bytes = body.slice(range);
     let part = multipart::add_copied(front, &bucket, &upload, input.part_number, bytes).await?;
     let shown = checksums_out(&part.checksums);
     Ok(S3Response::new(UploadPartCopyOutput {

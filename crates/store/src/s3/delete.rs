@@ -9,24 +9,13 @@ use crate::error::Refusal;
 use crate::stored::index::EtagRule;
 use crate::stored::object::Object;
 
-/// What a delete asks of the object's state; an object that is gone already fits every condition.
-struct DeleteCondition {
-    etag: Option<EtagRule>,
-    modified: Option<Timestamp>,
-    bytes: Option<i64>,
-}
-
-impl DeleteCondition {
-    fn check(self, found: Option<&Object>) -> Result<(), Refusal> {
-        let Some(object) = found.filter(|o| o.is_delete_marker() || o.is_live()) else {
-            return Ok(());
-        };
-        let seconds = |at: Timestamp| time::OffsetDateTime::from(at).unix_timestamp();
-        let modified_s = (object.modified_us / 1_000_000) as i64;
-        let fits = self.etag.is_none_or(|rule| rule.matches(&object.etag))
-            && self.modified.is_none_or(|at| seconds(at) == modified_s)
-            && self.bytes.is_none_or(|bytes| bytes == object.length() as i64);
-        if fits { Ok(()) } else { Err(Refusal::PreconditionFailed) }
+/// Refuses a delete whose `If-Match` names another state; an object that is gone fits every condition.
+fn check(wanted: Option<EtagRule>, found: Option<&Object>) -> Result<(), Refusal> {
+    match (wanted, found) {
+        (Some(rule), Some(object)) if !rule.matches(&object.etag) => {
+            Err(Refusal::PreconditionFailed)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -36,13 +25,9 @@ pub(super) async fn one(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
     let bucket = front.account.bucket(&input.bucket)?;
-    let condition = DeleteCondition {
-        etag: rule(input.if_match),
-        modified: input.if_match_last_modified_time,
-        bytes: input.if_match_size,
-    };
+    let wanted = rule(input.if_match);
     let version_id = input.version_id.as_deref();
-    let check = |found: Option<&Object>| condition.check(found);
+    let check = |found: Option<&Object>| check(wanted, found);
     let deleted = front.account.delete(&bucket, &input.key, version_id, check).await?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.is_marker.then_some(true),
@@ -63,13 +48,9 @@ pub(super) async fn many(
     let is_quiet = input.delete.quiet.unwrap_or(false);
     let mut output = DeleteObjectsOutput::default();
     for named in input.delete.objects {
-        let condition = DeleteCondition {
-            etag: named.e_tag.map(|etag| EtagRule::parse(etag.value())),
-            modified: named.last_modified_time,
-            bytes: named.size,
-        };
+        let wanted = named.e_tag.map(|etag| EtagRule::parse(etag.value()));
         let version_id = named.version_id.as_deref();
-        let check = |found: Option<&Object>| condition.check(found);
+        let check = |found: Option<&Object>| check(wanted, found);
         match front.account.delete(&bucket, &named.key, version_id, check).await {
             Ok(deleted) if !is_quiet => {
                 let marker = deleted.is_marker && named.version_id.is_none();

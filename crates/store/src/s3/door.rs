@@ -14,7 +14,7 @@ pub(super) const OWNER: &str = "loadstone";
 
 /// Beginnings of headers that ask for what this store has not. A store that took no notice of them
 /// would promise an encryption, a lock or an access rule that does not hold.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 11] = [
     "x-amz-server-side-encryption",
     "x-amz-copy-source-server-side-encryption",
     "x-amz-object-lock-",
@@ -23,6 +23,9 @@ const REFUSED: [&str; 8] = [
     "x-amz-write-offset-bytes",
     "x-amz-mfa",
     "x-amz-if-match-initiated-time",
+    "x-amz-if-match-last-modified-time",
+    "x-amz-if-match-size",
+    "x-amz-tagging",
 ];
 
 /// Headers that may only say what this store does anyhow.

@@ -43,7 +43,7 @@ impl From<Refusal> for S3Error {
 }
 
 /// What an error says that the `s3s` crate has given a code alone.
-const WORDS: [(&str, &str); 12] = [
+const WORDS: [(&str, &str); 11] = [
     (
         "InvalidBucketName",
         "a bucket's name has 3 to 63 lower-case letters, digits, dots and dashes",
@@ -55,7 +55,6 @@ const WORDS: [(&str, &str); 12] = [
     ("MalformedXML", "the body is not the document that this request needs"),
     ("MethodNotAllowed", "the version that is named is a delete marker"),
     ("NoSuchKey", "the object does not exist"),
-    ("NoSuchTagSet", "the bucket has no tags"),
     ("PreconditionFailed", "a precondition failed"),
     ("RequestTimeTooSkewed", "the time of the request is too far from the store's"),
     ("SignatureDoesNotMatch", "the signature is not what the secret key makes of this request"),

@@ -86,7 +86,6 @@ pub(super) async fn version_1(
         delimiter: input.delimiter.as_deref().unwrap_or_default(),
         after: input.marker.as_deref().unwrap_or_default(),
         limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
-        ..Query::default()
     });
     let asked = [&input.prefix, &input.delimiter, &input.marker].into_iter().flatten();
     let names = page.entries.iter().map(Entry::name).chain(asked.map(String::as_str));
@@ -135,7 +134,6 @@ pub(super) async fn version_2(
         delimiter: input.delimiter.as_deref().unwrap_or_default(),
         after,
         limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
-        ..Query::default()
     });
     let asked = [&input.prefix, &input.delimiter, &input.start_after].into_iter().flatten();
     let names = page.entries.iter().map(Entry::name).chain(asked.map(String::as_str));
@@ -181,7 +179,6 @@ pub(super) async fn versions(
         delimiter: input.delimiter.as_deref().unwrap_or_default(),
         after: key_marker,
         limit: limit + 1,
-        ..Query::default()
     };
     let mut all = version_lines(&bucket, query, input.version_id_marker.as_deref());
     let is_truncated = all.len() > limit;

@@ -2,12 +2,9 @@
 //!
 //! The protocol itself (routing, signatures, XML) is the `s3s` crate's.
 
-mod acl;
-mod attributes;
 mod bucket;
 mod checksum;
 mod copy;
-mod date;
 mod delete;
 mod door;
 mod error;
@@ -16,12 +13,10 @@ mod multipart;
 mod object;
 mod parameters;
 mod ranges;
-mod tagging;
 mod translate;
 
 use std::sync::Arc;
 
-pub(crate) use date::complete;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::dto::*;
 use s3s::host::{S3Host, VirtualHost};
@@ -56,11 +51,9 @@ pub(crate) fn service(
     builder.build()
 }
 
-/// Mends where the `s3s` crate writes a document otherwise than S3 does: errors name the request,
-/// and the entity tag among the attributes of an object stands without quotes. Characters that XML
-/// cannot carry, which a document repeats from its request, are replaced: it stays well formed.
+/// Corrects the documents of the `s3s` crate: errors name the request, and characters that XML
+/// cannot carry, which a document repeats from its request, are replaced so that it is well formed.
 pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_id: &str) {
-    let is_attributes = |text: &str| text.contains("<GetObjectAttributesResponse");
     let Some(bytes) = body.bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
     let carried = match is_xml(text) {
@@ -78,9 +71,6 @@ pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_
                 false => format!("<Message>{}</Message>", error::words(rest)),
             };
             format!("{rest}{words}<RequestId>{request_id}</RequestId></Error>")
-        }
-        None if is_attributes(text) => {
-            text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>")
         }
         None => match carried {
             Some(carried) => carried,
@@ -128,22 +118,11 @@ operations! {
     get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = bucket::location;
     get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = bucket::versioning;
     put_bucket_versioning(PutBucketVersioningInput) -> PutBucketVersioningOutput = bucket::set_versioning;
-    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = tagging::of_bucket;
-    put_bucket_tagging(PutBucketTaggingInput) -> PutBucketTaggingOutput = tagging::set_of_bucket;
-    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput = tagging::clear_of_bucket;
-    get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput = tagging::of_object;
-    put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput = tagging::set_of_object;
-    delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = tagging::clear_of_object;
-    get_bucket_acl(GetBucketAclInput) -> GetBucketAclOutput = acl::of_bucket;
-    put_bucket_acl(PutBucketAclInput) -> PutBucketAclOutput = acl::set_of_bucket;
-    get_object_acl(GetObjectAclInput) -> GetObjectAclOutput = acl::of_object;
-    put_object_acl(PutObjectAclInput) -> PutObjectAclOutput = acl::set_of_object;
     put_object(PutObjectInput) -> PutObjectOutput = object::put;
     get_object(GetObjectInput) -> GetObjectOutput = object::get;
     head_object(HeadObjectInput) -> HeadObjectOutput = object::head;
     delete_object(DeleteObjectInput) -> DeleteObjectOutput = delete::one;
     delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput = delete::many;
-    get_object_attributes(GetObjectAttributesInput) -> GetObjectAttributesOutput = attributes::get;
     copy_object(CopyObjectInput) -> CopyObjectOutput = copy::object;
     upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput = copy::part;
     list_objects(ListObjectsInput) -> ListObjectsOutput = listing::version_1;

@@ -14,7 +14,7 @@ use super::checksum::{
 };
 use super::listing::Writer;
 use super::object::{body_length, header_text, shown_version};
-use super::translate::{count, described, etag, owner, precondition, take_in_framed, timestamp};
+use super::translate::{count, described, etag, owner, precondition, take_in_upload, timestamp};
 use crate::clock;
 use crate::error::Refusal;
 use crate::hex::hex;
@@ -92,7 +92,7 @@ pub(super) async fn part(
     promise.fits(rule)?;
     let hasher = promise.hasher(trailer_names, rule.map(|rule| rule.algorithm));
     let storage = &front.account.storage;
-    let taken = take_in_framed(storage, &request.extensions, input.body, length, hasher).await?;
+    let taken = take_in_upload(storage, input.body, length, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
     let shown = checksums_out(&taken.checksums);
     let tag = taken.etag();
@@ -300,7 +300,6 @@ pub(super) async fn list_uploads(
             delimiter: input.delimiter.as_deref().unwrap_or_default(),
             after: &after,
             limit: count(input.max_uploads, 1000)?.min(1000),
-            ..Query::default()
         },
         |upload| Some(upload.clone()),
     );

@@ -9,11 +9,11 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::checksum::{self, Promise, checksums_in, checksums_out, shown_type, with_checksums};
 use super::translate::{
-    ReadCondition, described, etag, header, marked_deleted, metadata, precondition, take_in_framed,
+    ReadCondition, described, etag, header, marked_deleted, metadata, precondition, take_in_upload,
     timestamp,
 };
-use crate::account::content::Content;
 use crate::error::Refusal;
+use crate::stored::body::Body;
 use crate::stored::bucket::Bucket;
 use crate::stored::object::{Draft, Object};
 
@@ -39,7 +39,7 @@ pub(super) async fn put(
     let mut about = described.into_about()?;
     let hasher = promise.hasher(trailer_names, None);
     let storage = &front.account.storage;
-    let taken = take_in_framed(storage, &request.extensions, input.body, length, hasher).await?;
+    let taken = take_in_upload(storage, input.body, length, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
     about.checksums = taken.checksums.clone().into_option();
     let draft = Draft { etag: taken.etag(), body: taken.body, about };
@@ -78,7 +78,7 @@ pub(super) fn shown_version(object: &Object) -> Option<String> {
 /// An object found for a read.
 struct Found {
     object: Arc<Object>,
-    content: Content,
+    body: Body,
     /// The bytes that are wanted, where not all.
     range: Option<Range<u64>>,
     parts_count: Option<i32>,
@@ -87,11 +87,11 @@ struct Found {
 impl Found {
     /// Returns how many bytes are wanted.
     fn length(&self) -> u64 {
-        self.range.as_ref().map_or(self.content.body.length(), |range| range.end - range.start)
+        self.range.as_ref().map_or(self.body.length(), |range| range.end - range.start)
     }
 
     fn content_range(&self) -> Option<String> {
-        let (range, length) = (self.range.as_ref()?, self.content.body.length());
+        let (range, length) = (self.range.as_ref()?, self.body.length());
         Some(format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1)))
     }
 
@@ -125,10 +125,9 @@ fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Resul
     if object.is_delete_marker() {
         return Err(marked_deleted(&object));
     }
-    let object = account.follow(object)?;
     condition.check(&object)?;
-    let content = account.content(&object)?;
-    let length = content.body.length();
+    let body = account.content(&object)?;
+    let length = body.length();
     let unsatisfiable = || {
         let mut error = s3_error!(InvalidRange);
         let mut headers = http::HeaderMap::new();
@@ -150,7 +149,7 @@ fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Resul
             Some(part_range(&object, number, length)?)
         }
     };
-    Ok(Found { object, content, range, parts_count })
+    Ok(Found { object, body, range, parts_count })
 }
 
 /// Adds to a refusal what S3 says of a key under a delete marker.
@@ -165,7 +164,7 @@ fn missing(bucket: &Bucket, key: &str, refusal: Refusal) -> S3Error {
     error
 }
 
-pub(super) fn part_count(object: &Object) -> Option<i32> {
+fn part_count(object: &Object) -> Option<i32> {
     let count = object.about.part_bytes.len();
     (count > 0).then_some(count as i32)
 }
@@ -221,7 +220,7 @@ macro_rules! answer {
             content_disposition: header(about, "content-disposition"),
             content_encoding: header(about, "content-encoding"),
             content_language: header(about, "content-language"),
-            e_tag: Some(etag(&$found.content.etag)),
+            e_tag: Some(etag(&object.etag)),
             expires: expires(object),
             last_modified: Some(timestamp(object.modified_us)),
             metadata: metadata(&about.metadata),
@@ -241,13 +240,11 @@ pub(super) async fn get(
     let input = request.input;
     let found = find!(front, input);
     let body = match &found.range {
-        Some(range) => found.content.body.slice(range.clone()),
-        None => found.content.body.clone(),
+        Some(range) => found.body.slice(range.clone()),
+        None => found.body.clone(),
     };
-    let tags = found.object.about.tags.len();
     Ok(S3Response::new(answer!(input, found => GetObjectOutput {
         body: Some(StreamingBlob::new(body.stream())),
-        tag_count: (tags > 0).then_some(tags as i32),
     })))
 }
 
@@ -261,11 +258,5 @@ pub(super) async fn head(
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let input = request.input;
     let found = find!(front, input);
-    let tags = found.object.about.tags.len();
-    let mut response = S3Response::new(answer!(input, found => HeadObjectOutput {}));
-    if tags > 0 {
-        let count = http::HeaderValue::from(tags);
-        response.headers.insert("x-amz-tagging-count", count);
-    }
-    Ok(response)
+    Ok(S3Response::new(answer!(input, found => HeadObjectOutput {})))
 }

@@ -1,14 +1,14 @@
 //! Between the types of S3 and those of the store.
 
 use s3s::checksum::ChecksumHasher;
-use s3s::dto::{ETag, ETagCondition, Metadata, Owner, StreamingBlob, Tag, Timestamp};
+use s3s::dto::{ETag, ETagCondition, Metadata, Owner, StreamingBlob, Timestamp};
 use s3s::{S3Error, S3Result, s3_error};
 
 use super::door::OWNER;
 use crate::account::Storage;
 use crate::account::intake::{Taken, take_in};
 use crate::clock;
-use crate::exchange::request_body::RequestBody;
+use crate::error::Refusal;
 use crate::stored::index::{EtagRule, Precondition};
 use crate::stored::object::{About, Object};
 
@@ -17,14 +17,6 @@ const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 
 /// The most bytes that names and values of an object's own metadata may have.
 const METADATA_BYTES_MAX: usize = 2048;
-
-/// The most tags of an object and of a bucket.
-pub(super) const OBJECT_TAGS_MAX: usize = 10;
-pub(super) const BUCKET_TAGS_MAX: usize = 50;
-
-/// The longest name and value of a tag, in characters.
-const TAG_NAME_MAX: usize = 128;
-const TAG_VALUE_MAX: usize = 256;
 
 /// Returns the owner of everything in this store.
 pub(super) fn owner() -> Owner {
@@ -106,7 +98,6 @@ pub(super) struct Described {
     pub(super) content_language: Option<String>,
     pub(super) expires: Option<Timestamp>,
     pub(super) metadata: Option<Metadata>,
-    pub(super) tagging: Option<String>,
 }
 
 /// Returns what an input says of an object: each type of S3's inputs has fields of its own for it.
@@ -120,7 +111,6 @@ macro_rules! described {
             content_language: $input.content_language,
             expires: $input.expires,
             metadata: $input.metadata,
-            tagging: $input.tagging,
         }
     };
 }
@@ -152,7 +142,6 @@ impl Described {
             content_type: self.content_type.map(Into::into),
             headers,
             metadata,
-            tags: allowed_tags(parse_tags(&self.tagging.unwrap_or_default()), OBJECT_TAGS_MAX)?,
             ..About::default()
         })
     }
@@ -162,58 +151,6 @@ fn without_aws_chunked(encoding: String) -> Option<String> {
     let rest: Vec<_> =
         encoding.split(',').map(str::trim).filter(|part| *part != "aws-chunked").collect();
     (!rest.is_empty()).then(|| rest.join(", "))
-}
-
-/// Reads `a=b&c=d`.
-fn parse_tags(text: &str) -> Vec<(String, String)> {
-    let decode = |part: &str| {
-        let spaced = part.replace('+', " ");
-        percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
-    };
-    text.split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (decode(name), decode(value)))
-        .collect()
-}
-
-pub(super) fn tags_in(tags: Vec<Tag>, count_max: usize) -> S3Result<Vec<(String, String)>> {
-    let pairs = tags.into_iter();
-    let pairs = pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default()));
-    allowed_tags(pairs.collect(), count_max)
-}
-
-/// Sorts tags by name, and refuses those that S3 does not keep.
-fn allowed_tags(
-    mut tags: Vec<(String, String)>,
-    count_max: usize,
-) -> S3Result<Vec<(String, String)>> {
-    tags.sort();
-    let invalid = |problem: String| Err(s3_error!(InvalidTag, "{problem}"));
-    if tags.len() > count_max {
-        return invalid(format!(
-            "{} tags were given, and at most {count_max} are kept",
-            tags.len()
-        ));
-    }
-    for (name, value) in &tags {
-        if !(1..=TAG_NAME_MAX).contains(&name.chars().count()) {
-            return invalid(format!("a tag's name has 1 to {TAG_NAME_MAX} characters"));
-        }
-        if value.chars().count() > TAG_VALUE_MAX {
-            return invalid(format!("a tag's value has at most {TAG_VALUE_MAX} characters"));
-        }
-    }
-    match tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => invalid(format!("the tag \"{}\" was given twice", pair[0].0)),
-        None => Ok(tags),
-    }
-}
-
-pub(super) fn tags_out(tags: &[(String, String)]) -> Vec<Tag> {
-    tags.iter()
-        .map(|(key, value)| Tag { key: Some(key.clone()), value: Some(value.clone()) })
-        .collect()
 }
 
 /// Returns the stored header of that name.
@@ -231,24 +168,15 @@ pub(super) fn encode_base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Takes a body in. One in chunks that ended without the last one is refused.
-pub(super) async fn take_in_framed(
+/// Takes the body of a put or a part in.
+pub(super) async fn take_in_upload(
     storage: &Storage,
-    extensions: &http::Extensions,
     body: Option<StreamingBlob>,
     length: Option<u64>,
     hasher: ChecksumHasher,
-) -> S3Result<Taken> {
-    let request_body = extensions.get::<RequestBody>();
-    request_body.inspect(|body| body.stream_on());
+) -> Result<Taken, Refusal> {
     let body = body.map_or_else(s3s::Body::empty, s3s::Body::from);
-    let taken = take_in(storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
-    match request_body {
-        Some(body) if !body.is_whole() => {
-            Err(s3_error!(IncompleteBody, "the body ended before its last chunk"))
-        }
-        _ => Ok(taken),
-    }
+    take_in(storage, body, length, UPLOAD_BYTES_MAX, hasher).await
 }
 
 /// Turns a number that S3 allows to be negative into a count.

@@ -13,14 +13,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Frame, SizeHint};
-use md5::{Digest, Md5};
 use s3s::StdError;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
 use crate::disk::Disk;
-use crate::error::Refusal;
-use crate::hex::hex;
 
 /// Bytes read from a file at once, and the size of a page in memory.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
@@ -168,28 +165,6 @@ impl Body {
         Body::new(extents).with_flaw(flaw)
     }
 
-    /// Reads the whole for its MD5, as an entity tag.
-    pub(crate) async fn md5(&self) -> Result<Box<str>, Refusal> {
-        let (mut md5, mut stream) = (Md5::new(), self.stream());
-        while let Some(piece) =
-            std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
-        {
-            md5.update(piece.map_err(|error| Refusal::Body(error.to_string()))?);
-        }
-        Ok(hex(&md5.finalize()).into())
-    }
-
-    /// Reads the whole, which is known to be small.
-    pub(crate) async fn bytes(&self) -> Result<Vec<u8>, Refusal> {
-        let (mut bytes, mut stream) = (Vec::new(), self.stream());
-        while let Some(piece) =
-            std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
-        {
-            bytes.extend_from_slice(&piece.map_err(|error| Refusal::Body(error.to_string()))?);
-        }
-        Ok(bytes)
-    }
-
     /// Returns a stream over the bytes.
     pub(crate) fn stream(&self) -> BodyStream {
         BodyStream {
@@ -248,8 +223,7 @@ impl BodyStream {
                     let kept = kept.clone();
                     let open = self.file.clone();
                     let offset = extent.offset + self.inside;
-                    let wanted = (extent.length - self.inside).min(PAGE_BYTES as u64);
-                    let (length, memory) = kept.disk.room_to_read(wanted);
+                    let length = (extent.length - self.inside).min(PAGE_BYTES as u64) as usize;
                     let file = match open.map_or_else(|| File::open(kept.path()).map(Arc::new), Ok)
                     {
                         Ok(file) => file,
@@ -259,10 +233,7 @@ impl BodyStream {
                     self.reading = Some(tokio::task::spawn_blocking(move || {
                         let mut bytes = vec![0; length];
                         file.read_exact_at(&mut bytes, offset)?;
-                        Ok(match memory {
-                            Some(memory) => memory.of(bytes),
-                            None => bytes.into(),
-                        })
+                        Ok(bytes.into())
                     }));
                 }
             }

@@ -36,24 +36,18 @@ pub(crate) struct Bucket {
 pub(crate) struct Settings {
     /// Swift container metadata, names in lower case and without prefix.
     pub(crate) metadata: Vec<(String, String)>,
-    pub(crate) tags: Vec<(String, String)>,
     pub(crate) versioning: Versioning,
     /// Swift storage policy, by name only.
     pub(crate) policy: Option<String>,
-    /// Swift's `X-Container-Read`.
-    pub(crate) read_acl: Option<String>,
-    /// Swift's `X-Container-Write`: kept and given back.
-    pub(crate) write_acl: Option<String>,
 }
 
 impl Settings {
     /// Returns the bytes to reserve for a bucket of this name with these settings.
     pub(crate) fn record_bytes(&self, name: &str) -> u64 {
-        let pairs = self.metadata.iter().chain(&self.tags);
+        let pairs = self.metadata.iter();
         let pairs: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();
-        let texts = [&self.policy, &self.read_acl, &self.write_acl];
-        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
-        (BUCKET_BYTES + 2 * name.len() + pairs + texts) as u64
+        let policy = self.policy.as_ref().map_or(0, String::len);
+        (BUCKET_BYTES + 2 * name.len() + pairs + policy) as u64
     }
 }
 

@@ -58,7 +58,7 @@ impl EtagRule {
 impl Precondition {
     /// Refuses when the current version is not as the client wants it.
     pub(crate) fn check(&self, current: Option<&Object>) -> Result<(), Refusal> {
-        let current = current.filter(|object| object.is_live());
+        let current = current.filter(|object| !object.is_delete_marker());
         if self.if_match.is_some() && current.is_none() {
             return Err(Refusal::NothingToMatch);
         }
@@ -190,7 +190,7 @@ impl Index {
     pub(crate) fn list(&self, query: Query<'_>) -> Page<Arc<Object>> {
         listing::list(&self.slots, query, |slot| {
             let current = slot.current();
-            current.is_live().then(|| current.clone())
+            (!current.is_delete_marker()).then(|| current.clone())
         })
     }
 
@@ -199,19 +199,6 @@ impl Index {
         listing::list(&self.slots, query, |slot| {
             Some(slot.versions().iter().rev().cloned().collect())
         })
-    }
-
-    /// Returns the versions whose time is over at `now_s`.
-    pub(crate) fn expired(&self, now_s: u64) -> Vec<(Box<str>, Arc<Object>)> {
-        let is_over = |object: &Object| object.about.expires_at_s.is_some_and(|at| at <= now_s);
-        let versions = self
-            .slots
-            .iter()
-            .flat_map(|(key, slot)| slot.versions().iter().map(move |object| (key, object)));
-        versions
-            .filter(|(_, object)| is_over(object))
-            .map(|(key, object)| (key.clone(), object.clone()))
-            .collect()
     }
 
     fn take(&mut self, key: &str) -> Vec<Arc<Object>> {

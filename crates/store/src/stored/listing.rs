@@ -1,4 +1,4 @@
-//! A page of a sorted map of names: prefix, delimiter, markers, limit, both directions.
+//! A page of a sorted map of names: prefix, delimiter, marker, limit.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,12 +8,9 @@ use std::ops::Bound;
 pub(crate) struct Query<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) delimiter: &'a str,
-    /// Names up to this one, in the direction of the listing, are left out.
+    /// Names up to this one are left out.
     pub(crate) after: &'a str,
-    /// Names from this one on, in the direction of the listing, are left out.
-    pub(crate) before: &'a str,
     pub(crate) limit: usize,
-    pub(crate) is_reversed: bool,
 }
 
 /// A line of a listing.
@@ -47,36 +44,34 @@ pub(crate) fn list<V, T>(
     keep: impl Fn(&V) -> Option<T>,
 ) -> Page<T> {
     let mut page = Page { entries: Vec::new(), is_truncated: false };
-    let (mut lower, mut upper) = bounds(query);
+    let upper = successor(query.prefix).map_or(Bound::Unbounded, Bound::Excluded);
+    let mut lower = match !query.after.is_empty() && query.after >= query.prefix {
+        true => Bound::Excluded(query.after.to_owned()),
+        false => Bound::Included(query.prefix.to_owned()),
+    };
     'seek: while query.limit > 0 && can_hold(&lower, &upper) {
-        let mut range =
+        let range =
             map.range::<str, _>((lower.as_ref().map(|s| &**s), upper.as_ref().map(|s| &**s)));
-        while let Some((name, value)) =
-            if query.is_reversed { range.next_back() } else { range.next() }
-        {
-            let Some(kept) = keep(value) else { continue };
+        for (name, value) in range {
+            let Some(shown) = keep(value) else { continue };
             let group = group_of(name, query);
             // The marker of a following page may be the group that ended the page before.
-            let is_through = !query.is_reversed && group == Some(query.after);
+            let is_through = group == Some(query.after);
             if page.entries.len() == query.limit && !is_through {
                 page.is_truncated = true;
                 return page;
             }
             let Some(group) = group else {
-                page.entries.push(Entry::Key(name.clone(), kept));
+                page.entries.push(Entry::Key(name.clone(), shown));
                 continue;
             };
             if !is_through {
                 page.entries.push(Entry::Prefix(group.into()));
             }
             // Jump over the group, however many names it holds.
-            if query.is_reversed {
-                upper = Bound::Excluded(group.to_owned());
-            } else {
-                match successor(group) {
-                    Some(next) => lower = Bound::Included(next),
-                    None => break 'seek,
-                }
+            match successor(group) {
+                Some(next) => lower = Bound::Included(next),
+                None => break 'seek,
             }
             continue 'seek;
         }
@@ -106,26 +101,6 @@ fn group_of<'k>(name: &'k str, query: Query<'_>) -> Option<&'k str> {
     }
     let found = name[query.prefix.len()..].find(query.delimiter)?;
     Some(&name[..query.prefix.len() + found + query.delimiter.len()])
-}
-
-fn bounds(query: Query<'_>) -> (Bound<String>, Bound<String>) {
-    let (above, below) = match query.is_reversed {
-        false => (query.after, query.before),
-        true => (query.before, query.after),
-    };
-    let lower = if !above.is_empty() && above >= query.prefix {
-        Bound::Excluded(above.to_owned())
-    } else {
-        Bound::Included(query.prefix.to_owned())
-    };
-    let end = successor(query.prefix);
-    let upper = match (below, end) {
-        ("", None) => Bound::Unbounded,
-        ("", Some(end)) => Bound::Excluded(end),
-        (below, Some(end)) if end.as_str() < below => Bound::Excluded(end),
-        (below, _) => Bound::Excluded(below.to_owned()),
-    };
-    (lower, upper)
 }
 
 /// Returns whether anything can lie between the bounds; `BTreeMap::range` panics if not.
@@ -176,40 +151,32 @@ mod tests {
             ["a", "b/", "d/", "é", "\u{10ffff}z"]
         );
         assert_eq!(names(Query { delimiter: "/", prefix: "d/", ..all() }).0, ["d/x/", "d/y"]);
-        assert_eq!(
-            names(Query { delimiter: "/", is_reversed: true, ..all() }).0,
-            ["\u{10ffff}z", "é", "d/", "b/", "a"]
-        );
     }
 
     #[test]
-    fn pages_of_any_size_join_to_the_whole_listing_in_both_directions() {
+    fn pages_of_any_size_join_to_the_whole_listing() {
         for delimiter in ["", "/"] {
-            for is_reversed in [false, true] {
-                let whole = names(Query { delimiter, is_reversed, ..all() }).0;
-                for limit in 1..5 {
-                    let (mut joined, mut after) = (Vec::new(), String::new());
-                    loop {
-                        let query = Query { delimiter, is_reversed, limit, after: &after, ..all() };
-                        let (page, truncated) = names(query);
-                        joined.extend(page);
-                        after = joined.last().unwrap().clone();
-                        if !truncated {
-                            break;
-                        }
+            let whole = names(Query { delimiter, ..all() }).0;
+            for limit in 1..5 {
+                let (mut joined, mut after) = (Vec::new(), String::new());
+                loop {
+                    let query = Query { delimiter, limit, after: &after, ..all() };
+                    let (page, truncated) = names(query);
+                    joined.extend(page);
+                    after = joined.last().unwrap().clone();
+                    if !truncated {
+                        break;
                     }
-                    assert_eq!(joined, whole, "limit {limit} {delimiter:?} {is_reversed}");
                 }
+                assert_eq!(joined, whole, "limit {limit} {delimiter:?}");
             }
         }
     }
 
     #[test]
-    fn markers_outside_the_prefix_and_crossed_markers_are_harmless() {
+    fn markers_outside_the_prefix_are_harmless() {
         assert_eq!(names(Query { prefix: "b/", after: "a", ..all() }).0, ["b/", "b/1", "b/2"]);
         assert!(names(Query { prefix: "b/", after: "c", ..all() }).0.is_empty());
-        assert!(names(Query { after: "d", before: "b", ..all() }).0.is_empty());
-        assert_eq!(names(Query { after: "a", before: "b/2", ..all() }).0, ["b/", "b/1"]);
         assert_eq!(names(Query { prefix: "\u{10ffff}", ..all() }).0, ["\u{10ffff}z"]);
         assert_eq!(names(Query { limit: 0, ..all() }), (Vec::new(), false));
     }

@@ -6,7 +6,6 @@ use s3s::dto::Checksum;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Reservation;
-use crate::clock;
 use crate::error::Refusal;
 use crate::stored::body::Body;
 
@@ -45,15 +44,12 @@ pub(crate) struct About {
     pub(crate) headers: Vec<(String, String)>,
     /// User metadata, names in lower case and without the protocol's prefix.
     pub(crate) metadata: Vec<(String, String)>,
-    pub(crate) tags: Vec<(String, String)>,
     pub(crate) checksums: Option<Box<Checksums>>,
     /// Sizes of the parts of a multipart upload.
     pub(crate) part_bytes: Vec<u64>,
     /// Checksums of those parts, by the algorithm of the object's own; empty without one.
     pub(crate) part_checksums: Vec<String>,
     pub(crate) form: Form,
-    /// Unix time after which the object is gone.
-    pub(crate) expires_at_s: Option<u64>,
 }
 
 /// What kind of object it is.
@@ -66,29 +62,15 @@ pub(crate) enum Form {
     DeleteMarker,
     /// Swift: made of the listed segments, resolved when read.
     StaticLarge(Vec<Segment>),
-    /// Swift: made of all objects under `CONTAINER/PREFIX`, resolved when read.
-    DynamicLarge(String),
-    /// Swift: stands for the object at `CONTAINER/OBJECT`.
-    Symlink(String),
-}
-
-impl Form {
-    /// Returns whether it is a manifest, which reads as its segments.
-    pub(crate) fn is_large(&self) -> bool {
-        matches!(self, Form::StaticLarge(_) | Form::DynamicLarge(_))
-    }
 }
 
 /// A segment of a static large object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Segment {
-    /// Empty for bytes that stand in the manifest.
     pub(crate) container: String,
     pub(crate) object: String,
     pub(crate) etag: String,
     pub(crate) bytes: u64,
-    /// First and last byte of the segment's object that are used.
-    pub(crate) range: Option<(u64, u64)>,
 }
 
 /// Checksums that the client asked for, in base64 as S3 writes them.
@@ -189,13 +171,6 @@ impl Checksums {
     }
 }
 
-impl Segment {
-    /// Returns whether its bytes are the manifest's own, at `range`.
-    pub(crate) fn is_inline(&self) -> bool {
-        self.container.is_empty()
-    }
-}
-
 /// Refuses what no version of any object is named by.
 pub(crate) fn check_version_id(text: &str) -> Result<(), Refusal> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -223,12 +198,6 @@ impl Object {
         self.about.form == Form::DeleteMarker
     }
 
-    /// Returns whether a reader sees it now: neither a delete marker nor expired.
-    pub(crate) fn is_live(&self) -> bool {
-        !self.is_delete_marker()
-            && self.about.expires_at_s.is_none_or(|at| at > clock::now_us() / 1_000_000)
-    }
-
     /// Returns the content type, or the one S3 assumes.
     pub(crate) fn content_type(&self) -> &str {
         self.about.content_type.as_deref().unwrap_or("binary/octet-stream")
@@ -238,14 +207,13 @@ impl Object {
 impl About {
     /// Returns the bytes to reserve for the index's record of an object under `key`.
     pub(crate) fn record_bytes(&self, key: &str) -> u64 {
-        let pairs = self.headers.iter().chain(&self.metadata).chain(&self.tags);
+        let pairs = self.headers.iter().chain(&self.metadata);
         let text: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();
         let form = match &self.form {
             Form::StaticLarge(segments) => segments
                 .iter()
                 .map(|segment| segment.container.len() + segment.object.len() + 160)
                 .sum(),
-            Form::DynamicLarge(text) | Form::Symlink(text) => text.len(),
             Form::Plain | Form::DeleteMarker => 0,
         };
         let checksums: usize = self.part_checksums.iter().map(|text| text.len() + 24).sum();

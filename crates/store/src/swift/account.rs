@@ -1,12 +1,12 @@
-//! The account: its containers, and its own metadata.
+//! The account: its containers.
 
-use http::{Method, StatusCode, header};
+use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::Swift;
 use super::answer::{Failure, empty, set};
-use super::call::{Call, check_metadata, merge};
-use super::listing::{Format, query, write};
+use super::call::Call;
+use super::listing::{query, write};
 use crate::clock;
 use crate::exchange::reply::Reply;
 use crate::stored::listing::{self, Entry};
@@ -14,11 +14,7 @@ use crate::stored::listing::{self, Entry};
 /// Answers GET and HEAD of the account.
 pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let mut reply = match call.method {
-        Method::HEAD => {
-            let mut reply = empty(StatusCode::NO_CONTENT);
-            set(&mut reply, header::CONTENT_TYPE, Format::of(call)?.content_type());
-            reply
-        }
+        Method::HEAD => empty(StatusCode::NO_CONTENT),
         _ => list(swift, call)?,
     };
     let buckets: Vec<_> = swift.account.buckets().values().cloned().collect();
@@ -31,9 +27,6 @@ pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     set(&mut reply, "x-account-container-count", buckets.len());
     set(&mut reply, "x-account-object-count", objects);
     set(&mut reply, "x-account-bytes-used", bytes);
-    for (name, value) in swift.account.metadata() {
-        set(&mut reply, format!("x-account-meta-{name}"), value);
-    }
     Ok(reply)
 }
 
@@ -51,17 +44,5 @@ fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
             }
         })
         .collect();
-    let account = swift.account_name();
-    write(Format::of(call)?, ("account", &account), "container", &lines)
-}
-
-/// Answers POST of the account.
-pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
-    let (set, removed) =
-        (call.metadata("x-account-meta-")?, call.prefixed("x-remove-account-meta-"));
-    swift.account.change_metadata(|metadata| {
-        merge(metadata, set, removed);
-        check_metadata(metadata)
-    })?;
-    Ok(empty(StatusCode::NO_CONTENT))
+    Ok(write(call, lines))
 }

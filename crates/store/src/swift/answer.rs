@@ -78,11 +78,7 @@ pub(super) fn json(status: StatusCode, document: &serde_json::Value) -> Reply {
 }
 
 /// Returns an answer with a document.
-pub(super) fn document(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Reply {
+fn document(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
     let body = body.into();
     // Said here, because the answer to HEAD loses its body.
     let length = HeaderValue::from(body.len());

@@ -1,7 +1,5 @@
 //! Containers: make, change, list, delete.
 
-use std::sync::Arc;
-
 use http::{Method, StatusCode, header};
 use md5::{Digest, Md5};
 use serde_json::{Value, json};
@@ -9,26 +7,24 @@ use serde_json::{Value, json};
 use super::Swift;
 use super::answer::{Failure, empty, json as json_reply, set, text};
 use super::call::{Call, Place, check_metadata, is_true, merge};
-use super::info::DEFAULT_POLICY;
-use super::listing::{Format, query, write};
+use super::listing::{query, write};
 use crate::clock;
 use crate::error::Refusal;
 use crate::exchange::reply::Reply;
 use crate::hex::hex;
 use crate::stored::bucket::{Bucket, Settings};
 use crate::stored::index::Versioning;
-use crate::stored::listing::{Entry, Page, Query};
+use crate::stored::listing::Entry;
 use crate::stored::object::Object;
+
+/// Name of the policy of containers for which none was named.
+const DEFAULT_POLICY: &str = "default";
 
 /// Answers GET and HEAD of a container.
 pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
     let mut reply = match call.method {
-        Method::HEAD => {
-            let mut reply = empty(StatusCode::NO_CONTENT);
-            set(&mut reply, header::CONTENT_TYPE, Format::of(call)?.content_type());
-            reply
-        }
+        Method::HEAD => empty(StatusCode::NO_CONTENT),
         _ if call.parameter("versions").is_some() => list_versions(&bucket, call)?,
         _ => list(&bucket, call)?,
     };
@@ -41,7 +37,6 @@ pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, F
     set(&mut reply, "x-container-bytes-used", bytes);
     set(&mut reply, "x-timestamp", clock::format_seconds(bucket.created_us));
     set(&mut reply, header::LAST_MODIFIED, clock::format_http_date(bucket.created_us));
-    set(&mut reply, header::ACCEPT_RANGES, "bytes");
     let policy = settings.policy.as_deref().unwrap_or(DEFAULT_POLICY);
     set(&mut reply, "x-storage-policy", policy);
     if settings.versioning != Versioning::Off {
@@ -51,49 +46,16 @@ pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, F
     for (name, value) in &settings.metadata {
         set(&mut reply, format!("x-container-meta-{name}"), value);
     }
-    if let Some(acl) = &settings.read_acl {
-        set(&mut reply, "x-container-read", acl);
-    }
-    if let Some(acl) = &settings.write_acl {
-        set(&mut reply, "x-container-write", acl);
-    }
     Ok(reply)
 }
 
 fn list(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
-    let page: Page<Arc<Object>> = match call.parameter("path") {
-        Some(path) => list_path(bucket, query(call)?, path),
-        None => bucket.index().list(query(call)?),
-    };
-    let lines: Vec<_> = page
-        .entries
-        .iter()
-        .map(|entry| match entry {
-            Entry::Prefix(prefix) => json!({"subdir": prefix}),
-            Entry::Key(name, object) => line(name, object),
-        })
-        .collect();
-    write(Format::of(call)?, ("container", &bucket.name), "object", &lines)
-}
-
-/// Lists what lies directly in a pseudo-directory: objects, and directories that have an object of
-/// their own.
-fn list_path(bucket: &Bucket, query: Query<'_>, path: &str) -> Page<Arc<Object>> {
-    let path = path.trim_end_matches('/');
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let inside = Query { prefix: &prefix, delimiter: "/", limit: usize::MAX, ..query };
-    let index = bucket.index();
-    let mut page = index.list(inside);
-    let kept = page.entries.drain(..).filter_map(|entry| match entry {
-        Entry::Prefix(name) => {
-            let object = index.current(&name).filter(|object| object.is_live())?.clone();
-            Some(Entry::Key(name, object))
-        }
-        Entry::Key(name, _) if *name == *prefix => None,
-        key => Some(key),
+    let page = bucket.index().list(query(call)?);
+    let lines = page.entries.iter().map(|entry| match entry {
+        Entry::Prefix(prefix) => json!({"subdir": prefix}),
+        Entry::Key(name, object) => line(name, object),
     });
-    let entries: Vec<_> = kept.take(query.limit).collect();
-    Page { entries, is_truncated: false }
+    Ok(write(call, lines.collect()))
 }
 
 fn line(name: &str, object: &Object) -> Value {
@@ -106,27 +68,15 @@ fn line(name: &str, object: &Object) -> Value {
     })
 }
 
-/// Lists all versions, newest first within a name.
+/// Lists all versions as JSON, newest first within a name.
 fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
-    // Lines of text and Swift's XML have no place for versions.
-    let asked =
-        call.parameter("format").is_some() || call.header("accept").is_some_and(|a| a != "*/*");
-    if asked && Format::of(call)? != Format::Json {
-        let problem = "versions are listed as JSON only";
-        return Err(Failure::new(StatusCode::NOT_ACCEPTABLE, problem));
-    }
     let query = query(call)?;
-    let page = bucket.index().list_versions(query);
     let mut lines = Vec::new();
-    for entry in &page.entries {
+    for entry in &bucket.index().list_versions(query).entries {
         match entry {
             Entry::Prefix(prefix) => lines.push(json!({"subdir": prefix})),
             Entry::Key(name, versions) => {
-                let mut aged: Vec<_> = versions.iter().enumerate().collect();
-                if query.is_reversed {
-                    aged.reverse();
-                }
-                for (age, object) in aged {
+                for (age, object) in versions.iter().enumerate() {
                     let mut shown = line(name, object);
                     shown["version_id"] = json!(object.version_id());
                     shown["is_latest"] = json!(age == 0);
@@ -147,40 +97,35 @@ fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
 /// Answers PUT of a container.
 pub(super) fn create(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let policy = call.header("x-storage-policy").map(str::to_owned);
-    let mut settings = Settings { policy: policy.clone(), ..Settings::default() };
-    apply(&mut settings, call);
-    check_change(&settings, call)?;
-    match swift.account.create_bucket(&place.container, settings) {
+    let settings = Settings { policy: policy.clone(), ..Settings::default() };
+    match swift.account.create_bucket(&place.container, changed(&settings, call)?) {
         Ok(_) => return Ok(text(StatusCode::CREATED, "")),
         Err(Refusal::BucketExists) => {}
         Err(refusal) => return Err(refusal.into()),
     }
     let bucket = swift.account.bucket(&place.container)?;
     if policy.is_some() && policy != bucket.settings().policy {
-        return Err(Failure::new(
-            StatusCode::CONFLICT,
-            "the container exists with another storage policy",
-        ));
+        let problem = "the container exists with another storage policy";
+        return Err(Failure::new(StatusCode::CONFLICT, problem));
     }
-    check_change(&bucket.settings(), call)?;
-    swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
+    change(swift, call, place)?;
     Ok(text(StatusCode::ACCEPTED, ""))
 }
 
 /// Answers POST of a container.
 pub(super) fn change(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
-    check_change(&bucket.settings(), call)?;
+    changed(&bucket.settings(), call)?;
     swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// Refuses metadata that would be too much after the change.
-fn check_change(settings: &Settings, call: &Call) -> Result<(), Failure> {
-    call.metadata("x-container-meta-")?;
+/// Returns the settings after a change; too much metadata is refused.
+fn changed(settings: &Settings, call: &Call) -> Result<Settings, Failure> {
     let mut after = settings.clone();
     apply(&mut after, call);
-    check_metadata(&after.metadata)
+    check_metadata(&after.metadata)?;
+    Ok(after)
 }
 
 fn apply(settings: &mut Settings, call: &Call) {
@@ -189,15 +134,8 @@ fn apply(settings: &mut Settings, call: &Call) {
         call.prefixed("x-container-meta-"),
         call.prefixed("x-remove-container-meta-"),
     );
-    let acl = |name: &str, known: &mut Option<String>| {
-        if let Some(text) = call.header(name) {
-            *known = (!text.is_empty()).then(|| text.to_owned());
-        }
-    };
-    acl("x-container-read", &mut settings.read_acl);
-    acl("x-container-write", &mut settings.write_acl);
     if let Some(text) = call.header("x-versions-enabled") {
-        settings.versioning = match (is_true(Some(text)), settings.versioning) {
+        settings.versioning = match (is_true(text), settings.versioning) {
             (true, _) => Versioning::Enabled,
             (false, Versioning::Off) => Versioning::Off,
             (false, _) => Versioning::Suspended,

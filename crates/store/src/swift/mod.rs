@@ -1,33 +1,33 @@
-//! The Swift API: TempAuth and Keystone tokens, accounts, containers, objects, large objects.
+//! The Swift API as far as the load generator's driver asks for it: TempAuth and Keystone tokens,
+//! accounts, containers with versions, objects, static large objects, bulk deletes.
 
-mod access;
 mod account;
 mod answer;
-mod archive;
 mod bulk;
 mod call;
 mod container;
-mod info;
+mod identity;
+mod large;
 mod listing;
-mod objects;
+mod object;
+mod ranges;
+mod read;
 mod refused;
+mod token;
+mod write;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, StatusCode, header};
-use md5::{Digest, Md5};
 
-use self::access::identity::ApplicationCredential;
-use self::access::token::Tokens;
-use self::access::{identity, temp_url};
-use self::answer::{Failure, empty, text};
+use self::answer::{Failure, text};
 use self::call::{Call, Place};
+use self::token::Tokens;
 use crate::account::Account;
 use crate::config::StoreConfig;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::request_body::RequestBody;
-use crate::hex::hex;
 
 /// The Swift face of the account.
 pub(crate) struct Swift {
@@ -37,7 +37,6 @@ pub(crate) struct Swift {
     project: String,
     region: String,
     tokens: Tokens,
-    application_credentials: RwLock<Vec<ApplicationCredential>>,
 }
 
 impl Swift {
@@ -47,12 +46,11 @@ impl Swift {
         config: &StoreConfig,
     ) -> Swift {
         Swift {
+            account,
             user,
             project: config.project.clone(),
             region: config.region.clone(),
-            tokens: Tokens::new(config.token_seconds, account.storage.budget.clone()),
-            application_credentials: RwLock::default(),
-            account,
+            tokens: Tokens::new(config.token_seconds),
         }
     }
 
@@ -73,7 +71,6 @@ impl Swift {
         match first {
             "auth" if call.method == Method::GET => identity::version_1(self, call),
             "v3" => identity::version_3(self, call).await,
-            "info" => Ok(info::info(self)),
             "healthcheck" => Ok(text(StatusCode::OK, "OK")),
             "v1" => self.store(call).await,
             _ => Err(not_allowed()),
@@ -84,65 +81,35 @@ impl Swift {
         let place = call.place()?;
         refused::check(call)?;
         self.authorize(call, &place)?;
-        if let Some(format) = call.parameter("extract-archive").map(str::to_owned)
-            && call.method == Method::PUT
-        {
-            return archive::extract(self, call, &place, &format).await;
-        }
-        if call.parameter("bulk-delete").is_some()
-            && matches!(call.method, Method::POST | Method::DELETE)
-        {
+        if call.parameter("bulk-delete").is_some() && call.method == Method::POST {
             return bulk::delete(self, call).await;
         }
         let level = (!place.container.is_empty(), !place.object.is_empty());
         match (level, call.method.as_str()) {
             ((false, _), "GET" | "HEAD") => account::show(self, call),
-            ((false, _), "POST") => account::change(self, call),
             ((true, false), "GET" | "HEAD") => container::show(self, call, &place),
             ((true, false), "PUT") => container::create(self, call, &place),
             ((true, false), "POST") => container::change(self, call, &place),
             ((true, false), "DELETE") => container::delete(self, &place),
-            (_, "OPTIONS") => Ok(empty(StatusCode::OK)),
-            ((true, true), _) => objects::answer(self, call, &place).await,
+            ((true, true), _) => object::answer(self, call, &place).await,
             _ => Err(not_allowed()),
         }
     }
 
-    /// Refuses who may not do this: a token, a signed URL or an open container is needed.
+    /// Refuses a request without a token of this account.
     fn authorize(&self, call: &Call, place: &Place) -> Result<(), Failure> {
-        if let Some(signature) = call.parameter("temp_url_sig") {
-            return temp_url::check(self, call, place, signature);
-        }
         let token = call.header("x-auth-token").or_else(|| call.header("x-storage-token"));
-        if token.and_then(|name| self.tokens.find(name)).is_some() {
-            if place.account == self.account_name() {
-                return Ok(());
-            }
-            return Err(Failure::new(StatusCode::FORBIDDEN, "this is not your account"));
+        if token.is_none_or(|name| self.tokens.find(name).is_none()) {
+            let realm = format!("Swift realm=\"{}\"", self.account_name());
+            return Err(Failure {
+                header: Some((header::WWW_AUTHENTICATE, realm)),
+                ..Failure::new(StatusCode::UNAUTHORIZED, "a token is needed that has not expired")
+            });
         }
-        if self.is_open(call, place) {
-            return Ok(());
+        match place.account == self.account_name() {
+            true => Ok(()),
+            false => Err(Failure::new(StatusCode::FORBIDDEN, "this is not your account")),
         }
-        Err(Failure {
-            header: Some((
-                header::WWW_AUTHENTICATE,
-                format!("Swift realm=\"{}\"", self.account_name()),
-            )),
-            ..Failure::new(StatusCode::UNAUTHORIZED, "a token is needed that has not expired")
-        })
-    }
-
-    /// Returns whether everybody may read this.
-    fn is_open(&self, call: &Call, place: &Place) -> bool {
-        if !matches!(call.method, Method::GET | Method::HEAD)
-            || place.account != self.account_name()
-        {
-            return false;
-        }
-        let Ok(bucket) = self.account.bucket(&place.container) else { return false };
-        let acl = bucket.settings().read_acl.unwrap_or_default();
-        let allows = |what: &str| acl.split(',').any(|rule| rule.trim() == what);
-        if place.object.is_empty() { allows(".rlistings") } else { allows(".r:*") }
     }
 
     fn account_name(&self) -> String {
@@ -155,28 +122,6 @@ impl Swift {
 
     fn is_known(&self, user: &str, password: &str) -> bool {
         self.user.as_ref().is_some_and(|known| known.0 == user && known.1 == password)
-    }
-
-    fn user_name(&self) -> &str {
-        self.user.as_ref().map_or("", |(name, _)| name)
-    }
-
-    fn user_id(&self) -> String {
-        hex(&Md5::digest(format!("user {}", self.user_name())))
-    }
-
-    fn project_id(&self) -> String {
-        hex(&Md5::digest(format!("project {}", self.project)))
-    }
-
-    fn knows_credential(&self, is_it: impl Fn(&ApplicationCredential) -> bool) -> bool {
-        let known = &self.application_credentials;
-        known.read().unwrap_or_else(PoisonError::into_inner).iter().any(is_it)
-    }
-
-    fn add_credential(&self, credential: ApplicationCredential) {
-        let known = &self.application_credentials;
-        known.write().unwrap_or_else(PoisonError::into_inner).push(credential);
     }
 }
 

@@ -1,32 +1,43 @@
 //! What Swift has and this store has not: refused by name, so that no client relies on it.
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 use super::answer::Failure;
 use super::call::Call;
 
 /// Headers, or beginnings of headers, of what this store does not do.
-const HEADERS: [&str; 15] = [
-    "x-account-access-control",
-    "x-account-meta-quota-",
-    "x-account-quota-",
+const HEADERS: [&str; 16] = [
+    "x-account-meta-",
     "x-container-meta-access-control-",
     "x-container-meta-quota-",
     "x-container-meta-web-",
+    "x-container-read",
     "x-container-sync-",
+    "x-container-write",
     "x-copy-from-account",
-    "x-delete-at-container",
-    "x-destination-account",
-    "destination-account",
+    "x-delete-after",
+    "x-delete-at",
+    "x-fresh-metadata",
     "x-history-location",
-    "x-symlink-target-account",
-    "x-symlink-target-etag",
+    "x-object-manifest",
+    "x-symlink-target",
     "x-versions-location",
+    "destination",
 ];
 
 /// Parameters of what this store does not do.
-const PARAMETERS: [&str; 5] =
-    ["part-number", "version_marker", "temp_url_prefix", "temp_url_ip_range", "heartbeat"];
+const PARAMETERS: [&str; 10] = [
+    "end_marker",
+    "extract-archive",
+    "heartbeat",
+    "part-number",
+    "path",
+    "reverse",
+    "symlink",
+    "temp_url_sig",
+    "temp_url_prefix",
+    "version_marker",
+];
 
 /// Refuses what this store does not do.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
@@ -35,22 +46,15 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let mut names = given.map(|(name, _)| name.as_str());
     let header = names.find(|name| HEADERS.iter().any(|refused| name.starts_with(refused)));
     let parameter = PARAMETERS.iter().find(|name| call.parameter(name).is_some()).copied();
-    let has_version = call.parameter("version-id").is_some();
-    if has_version && call.method == http::Method::POST {
-        // As Swift answers: what is said of a version is said when it is written.
-        return Err(Failure::new(StatusCode::BAD_REQUEST, "a POST changes no version by its name"));
-    }
-    let version =
-        (has_version && call.method == http::Method::PUT).then_some("PUT with version-id");
-    let form = call
-        .header("content-type")
-        .filter(|kind| call.method == http::Method::POST && kind.starts_with("multipart/form-data"))
-        .map(|_| "an upload by a form");
-    match header.or(parameter).or(version).or(form) {
+    let writes = matches!(call.method, Method::POST | Method::PUT);
+    let version = ["version-id"].into_iter().find(|name| writes && call.parameter(name).is_some());
+    let manifest = call.parameter("multipart-manifest").filter(|action| *action != "put");
+    let manifest = manifest.map(|_| "multipart-manifest but \"put\"");
+    match header.or(parameter).or(version).or(manifest) {
         None => Ok(()),
-        Some(what) => Err(Failure::new(
+        Some(name) => Err(Failure::new(
             StatusCode::NOT_IMPLEMENTED,
-            format!("this store has no {what}; its reference lists what it has"),
+            format!("this store has no {name}; its reference lists what it has"),
         )),
     }
 }

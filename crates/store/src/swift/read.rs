@@ -2,54 +2,36 @@
 
 use http::{Method, Response, StatusCode, header};
 
-use super::headers::describe;
-use super::large;
+use super::Swift;
+use super::answer::{Failure, empty, set};
+use super::call::{Call, Place};
 use super::ranges::{self, Wanted};
-use crate::account::content::Content;
+use super::token::random_name;
 use crate::clock;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::stored::body::Body;
 use crate::stored::index::EtagRule;
 use crate::stored::object::{Form, Object};
-use crate::swift::Swift;
-use crate::swift::access::token::random_name;
-use crate::swift::answer::{Failure, empty, set};
-use crate::swift::call::{Call, Place};
 
 /// Answers GET and HEAD of an object.
-pub(super) async fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+pub(super) fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
-    let mut object = swift.account.object(&bucket, &place.object, call.version_id())?;
+    let object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
     if object.is_delete_marker() {
         return Err(Failure::new(StatusCode::NOT_FOUND, "this version is a delete marker"));
     }
-    if call.parameter("symlink") != Some("get") {
-        object = swift.account.follow(object)?;
-    }
-    if call.parameter("multipart-manifest") == Some("get")
-        && let Form::StaticLarge(segments) = &object.about.form
-    {
-        return large::show(swift, call, &object, segments).await;
-    }
-    let shows_manifest = call.parameter("multipart-manifest") == Some("get");
-    let content = match shows_manifest && object.about.form.is_large() {
-        true => Content { body: object.body.clone(), etag: object.etag.clone() },
-        false => swift.account.content(&object)?,
-    };
-    if let Some(mut reply) = unless_conditions_hold(call, &object, &content) {
-        describe(&mut reply, &object, &content);
-        return Ok(reply);
-    }
-    let mut reply = match call.method {
-        Method::HEAD => {
+    let content = swift.account.content(&object)?;
+    let mut reply = match unless_conditions_hold(call, &object) {
+        Some(reply) => reply,
+        None if call.method == Method::HEAD => {
             let mut reply = empty(StatusCode::OK);
-            set(&mut reply, header::CONTENT_LENGTH, content.body.length());
+            set(&mut reply, header::CONTENT_LENGTH, content.length());
             set(&mut reply, header::CONTENT_TYPE, object.content_type());
             reply
         }
-        _ => body(call, &object, &content.body),
+        None => body(call, &object, &content),
     };
-    describe(&mut reply, &object, &content);
+    describe(&mut reply, &object);
     Ok(reply)
 }
 
@@ -91,19 +73,36 @@ fn body(call: &Call, object: &Object, body: &Body) -> Reply {
 }
 
 /// Returns the answer 304 or 412 where the client's conditions ask for it.
-fn unless_conditions_hold(call: &Call, object: &Object, content: &Content) -> Option<Reply> {
-    let date = |name: &str| call.header(name).and_then(clock::parse_http_date);
-    let modified_s = object.modified_us.div_ceil(1_000_000);
-    let rule = |name: &str| call.header(name).map(EtagRule::parse);
-    // Unlike HTTP, Swift holds a reader to both conditions.
-    let is_refused = rule("if-match").is_some_and(|rule| !rule.matches(&content.etag))
-        || date("if-unmodified-since").is_some_and(|since| modified_s > since);
-    if is_refused {
+fn unless_conditions_hold(call: &Call, object: &Object) -> Option<Reply> {
+    let matches =
+        |name: &str| call.header(name).map(|text| EtagRule::parse(text).matches(&object.etag));
+    if matches("if-match") == Some(false) {
         return Some(empty(StatusCode::PRECONDITION_FAILED));
     }
-    let is_unchanged = match rule("if-none-match") {
-        Some(rule) => rule.matches(&content.etag),
-        None => date("if-modified-since").is_some_and(|since| modified_s <= since),
-    };
-    is_unchanged.then(|| empty(StatusCode::NOT_MODIFIED))
+    (matches("if-none-match") == Some(true)).then(|| empty(StatusCode::NOT_MODIFIED))
+}
+
+/// Sets the headers that describe an object.
+fn describe(reply: &mut Reply, object: &Object) {
+    // The entity tag of what S3 put together from parts is no MD5, like a large object's.
+    let is_large =
+        !object.about.part_bytes.is_empty() || matches!(object.about.form, Form::StaticLarge(_));
+    if is_large {
+        set(reply, header::ETAG, format!("\"{}\"", object.etag));
+        set(reply, "x-static-large-object", "True");
+    } else {
+        set(reply, header::ETAG, &object.etag);
+    }
+    set(reply, header::ACCEPT_RANGES, "bytes");
+    set(reply, header::LAST_MODIFIED, clock::format_http_date(object.modified_us));
+    set(reply, "x-timestamp", clock::format_seconds(object.modified_us));
+    for (name, value) in &object.about.headers {
+        set(reply, name.as_str(), value);
+    }
+    for (name, value) in &object.about.metadata {
+        set(reply, format!("x-object-meta-{name}"), value);
+    }
+    if !object.is_null_version {
+        set(reply, "x-object-version-id", object.version_id());
+    }
 }
