@@ -287,26 +287,44 @@ impl Page {
     }
 }
 
-/// What each driver can do with places; nothing here decides anything.
+/// The steps that each driver can take with places. No step decides anything: `ownership` calls them in an
+/// order that leaves others' data alone, and relies on what each of them promises here. `drivers/toy_http.rs`
+/// implements them over HTTP, `drivers/toy.rs` in memory.
+///
+/// Every step returns an error where the target did not answer, or refused it; nothing is taken to be absent
+/// because it could not be looked at.
 pub(crate) trait Places {
-    /// What a place is called.
+    /// The word for a place in messages: bucket, container, namespace.
     const PLACE: &'static str;
+    /// Returns what the trial may take for its own.
     fn title(&self) -> Arc<Title>;
+    /// Returns the reactor of the client's thread: waits happen on it, and a stop waits for a pair of steps.
     fn reactor(&self) -> Rc<Reactor>;
+    /// Tells whether a place is there, and which text it has where a mark would be. Changes nothing.
     async fn look(&mut self, place: &str) -> Result<Look, Error>;
+    /// Makes a place without a mark. `Made::Exists` where somebody else made it; `Made::New` also where that
+    /// is not known, as after a retry: the caller lists a new place before it marks it.
     async fn create(&mut self, place: &str) -> Result<Made, Error>;
-    /// Writes the mark; `false` if the store does not see the place yet.
+    /// Writes the mark; `false` if the store does not see the place yet. A mark that is there stays, if the
+    /// store has conditional writes.
     async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error>;
+    /// Deletes the mark and nothing else. Nothing to do where the mark goes with its place.
     async fn delete_mark(&mut self, place: &str) -> Result<(), Error>;
+    /// Removes an empty place. **It never deletes what is in a place**: somebody may have put an object there
+    /// after the last listing, so the store must refuse to remove a place that is not empty, in one step, as
+    /// `DeleteBucket` and `rmdir` do; that is `Removed::NotEmpty`. A driver of a store that would delete the
+    /// content with the place must not ask for it: it leaves the place and returns `NotEmpty`.
     async fn remove(&mut self, place: &str) -> Result<Removed, Error>;
-    /// Lists one page of a place; of one that is not there, an empty one.
+    /// Lists one page of a place from `token` on, its keys sorted into ours and others' by [`Title::sort`]; an
+    /// empty page of a place that is not there.
     async fn page(&mut self, place: &str, scope: Scope, token: Option<&str>)
     -> Result<Page, Error>;
-    /// Deletes keys; returns how many are gone.
+    /// Deletes these keys and no others; returns how many are gone. Keys that were not there count.
     async fn delete(&mut self, place: &str, keys: &[String]) -> Result<u64, Error>;
-    /// Reads a small object, if it is there.
+    /// Reads a small object, if it is there: a claim, or a mark.
     async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error>;
-    /// Writes a small object; only where none is, if the store can tell.
+    /// Writes a small object: a claim. An object that is there stays, if the store has conditional writes;
+    /// the caller reads it back to see whose it is.
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error>;
     /// Takes note that the trial writes in another's place, in which its claim, of this text, lies
     /// under this key: what it writes there is to be known from what others write.

@@ -22,6 +22,8 @@ mod swift;
 #[cfg(test)]
 mod toy;
 #[cfg(test)]
+mod toy_http;
+#[cfg(test)]
 mod toy_remote;
 
 /// Makes the table: a row is a file of this folder and the type in it that is the driver.
@@ -52,6 +54,8 @@ drivers! {
     simulated::Simulated.for_tests(),
     #[cfg(test)]
     toy::Toy.for_tests(),
+    #[cfg(test)]
+    toy_http::ToyHttp.for_tests(),
     #[cfg(test)]
     toy_remote::ToyRemote.for_tests(),
 }

@@ -101,10 +101,6 @@ impl Connection {
         }
     }
 
-    pub(crate) fn reactor(&self) -> &Rc<Reactor> {
-        &self.reactor
-    }
-
     /// Counts a request that was sent again for another reason than a stale connection.
     pub(crate) fn count_repeat(&mut self) {
         self.traffic.requests_repeated += 1;

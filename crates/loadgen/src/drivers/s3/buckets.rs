@@ -7,16 +7,16 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
-use super::head::HeadSpec;
-use super::objects;
 use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
-use crate::transport::connection::{Failure, Reply};
+use crate::transport::connection::Reply;
 use crate::transport::failure::{Refusal, hint_to_reach};
+use crate::transport::http_store::{HttpStore, PageSpec};
+use crate::transport::http_target::HeadSpec;
 use crate::transport::transfer::Nothing;
 
 /// The object that marks a bucket as made by loadstone.
@@ -33,17 +33,17 @@ impl Places for S3Client {
     const PLACE: &'static str = "bucket";
 
     fn title(&self) -> Arc<Title> {
-        Arc::clone(&self.thread.s3.title)
+        Arc::clone(&self.http.thread.target.title)
     }
 
     fn reactor(&self) -> Rc<Reactor> {
-        Rc::clone(self.connection.reactor())
+        Rc::clone(&self.http.thread.reactor)
     }
 
     async fn look(&mut self, bucket: &str) -> Result<Look, Error> {
         self.renew_deadline();
-        self.head.at(bucket, "");
-        let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
+        self.at(bucket, "");
+        let reply = self.ask(&HeadSpec::new(Method::Head, &[200]), &Nothing).await;
         if reply.outcome.is_ok() {
             return self.read(bucket, MARK).await.map(Look::There);
         }
@@ -67,8 +67,8 @@ impl Places for S3Client {
         self.renew_deadline();
         let reply = self.create_it(bucket).await;
         match reply.status {
-            409 if self.connection.refused_code() != BUSY => {
-                Ok(match self.connection.is_in_doubt() {
+            409 if self.http.connection.refused_code() != BUSY => {
+                Ok(match self.http.connection.is_in_doubt() {
                     // An attempt before may have made it; whether it is empty shows whether it is ours.
                     true => Made::New,
                     false => Made::Exists,
@@ -100,8 +100,8 @@ impl Places for S3Client {
             return self.delete_versions(bucket, &[MARK.to_owned()]).await.map(drop);
         }
         self.renew_deadline();
-        self.head.at(bucket, MARK);
-        let reply = self.ask(&HeadSpec::new(Method::Delete), &Nothing, &[200, 202, 204, 404]).await;
+        self.at(bucket, MARK);
+        let reply = self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204, 404]), &Nothing).await;
         match reply.outcome.is_ok() {
             true => Ok(()),
             false => Err(self.refused(format!("remove the mark of bucket \"{bucket}\""), &reply)),
@@ -111,7 +111,7 @@ impl Places for S3Client {
     async fn remove(&mut self, bucket: &str) -> Result<Removed, Error> {
         let reply = self.remove_it(bucket).await;
         let is_ok = reply.outcome.is_ok();
-        let removed = match is_ok || self.connection.refused_code() != BUSY {
+        let removed = match is_ok || self.http.connection.refused_code() != BUSY {
             true => Removed::of(reply.status, is_ok),
             false => None,
         };
@@ -130,9 +130,8 @@ impl Places for S3Client {
         if self.thread.s3.settings.deletes_versions {
             return self.page_of_versions(bucket, prefix, token).await;
         }
-        let page =
-            objects::Page { token, prefix, delimiter: None, keys_max: 1000, is_encoded: true };
-        let reply = self.ask_for_page(bucket, &page).await;
+        let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
+        let reply = self.ask_for_page(bucket, &page, true).await;
         let what = || format!("list bucket \"{bucket}\"");
         if reply.status == 404 {
             return Ok(Page::default());
@@ -140,7 +139,7 @@ impl Places for S3Client {
         if !reply.outcome.is_ok() {
             return Err(self.refused(what(), &reply));
         }
-        let (page, keys) = xml::parse_keys(&self.collect.body)
+        let (page, keys) = xml::parse_keys(&self.http.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))?;
         let next = page.next_token.filter(|_| page.is_truncated);
         let keys = keys.into_iter().map(|key| as_put(key, title.prefix())).collect();
@@ -162,36 +161,12 @@ impl Places for S3Client {
             Some((reply, Ok(failed))) if reply.outcome.is_ok() => {
                 Ok((keys.len() - failed.len()) as u64)
             }
-            _ => {
-                let mut gone = 0;
-                for key in keys {
-                    self.renew_deadline();
-                    self.head.at(bucket, key);
-                    let spec = HeadSpec::new(Method::Delete);
-                    let reply = self.ask(&spec, &Nothing, &[200, 202, 204, 404]).await;
-                    if reply.status == 0 {
-                        return Err(
-                            self.refused(format!("delete from bucket \"{bucket}\""), &reply)
-                        );
-                    }
-                    gone += u64::from(reply.outcome.is_ok());
-                }
-                Ok(gone)
-            }
+            _ => self.delete_each(bucket, keys).await,
         }
     }
 
     async fn read(&mut self, bucket: &str, key: &str) -> Result<Option<String>, Error> {
-        self.renew_deadline();
-        self.head.at(bucket, key);
-        let reply = self.ask_for_body(&HeadSpec::new(Method::Get), &Nothing, &[]).await;
-        match reply.status {
-            404 => Ok(None),
-            _ if reply.outcome.is_ok() => {
-                Ok(Some(String::from_utf8_lossy(&self.collect.body).into_owned()))
-            }
-            _ => Err(self.refused(format!("read \"{key}\" in bucket \"{bucket}\""), &reply)),
-        }
+        self.read_text(bucket, key).await
     }
 
     async fn write(&mut self, bucket: &str, key: &str, text: &str) -> Result<(), Error> {
@@ -223,11 +198,11 @@ impl Places for S3Client {
 
     async fn why_kept(&mut self, bucket: &str) -> Option<&'static str> {
         self.renew_deadline();
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: b"object-lock", ..HeadSpec::new(Method::Get) };
+        self.at(bucket, "");
+        let spec = HeadSpec { query: b"object-lock", ..HeadSpec::new(Method::Get, &[200]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         let is_locked = reply.outcome.is_ok()
-            && self.collect.body.windows(LOCK_IS_ON.len()).any(|text| text == LOCK_IS_ON);
+            && self.http.collect.body.windows(LOCK_IS_ON.len()).any(|text| text == LOCK_IS_ON);
         is_locked.then_some(
             "it locks its objects (S3 Object Lock): the store deletes them once their retention has \
              ended and no legal hold is on them",
@@ -243,8 +218,9 @@ impl S3Client {
     /// Asks for a listing of a bucket, whose answer has a body; returns it if it was refused.
     async fn refused_listing(&mut self, bucket: &str) -> Option<Reply> {
         self.renew_deadline();
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: b"list-type=2&max-keys=0", ..HeadSpec::new(Method::Get) };
+        self.at(bucket, "");
+        let spec =
+            HeadSpec { query: b"list-type=2&max-keys=0", ..HeadSpec::new(Method::Get, &[200]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         (reply.status >= 300).then_some(reply)
     }
@@ -254,7 +230,7 @@ impl S3Client {
     /// where the URL of the endpoint names a bucket itself: what is made there as a bucket would
     /// become an object of that bucket.
     fn is_absent_otherwise(&self, listing: &Reply) -> bool {
-        let is_another = match self.connection.refused_code().as_str() {
+        let is_another = match self.http.connection.refused_code().as_str() {
             "" | "NoSuchBucket" => false,
             "NoSuchKey" => self.head.has_path(),
             _ => true,
@@ -264,7 +240,7 @@ impl S3Client {
 
     async fn create_it(&mut self, bucket: &str) -> Reply {
         let region = &self.thread.s3.region;
-        let is_aws = self.thread.s3.endpoints.iter().any(|endpoint| {
+        let is_aws = self.http.thread.target.endpoints.iter().any(|endpoint| {
             endpoint.url.host.ends_with(".amazonaws.com")
                 || endpoint.url.host.ends_with(".amazonaws.com.cn")
         });
@@ -274,86 +250,81 @@ impl S3Client {
         } else {
             Vec::new()
         };
-        self.head.at(bucket, "");
-        self.ask(&HeadSpec::new(Method::Put), &body.as_slice(), &[200, 201]).await
+        self.at(bucket, "");
+        self.ask(&HeadSpec::new(Method::Put, &[200, 201]), &body.as_slice()).await
     }
 
     /// Writes a small object where none is; stores that know no such condition just write it.
     async fn write_text(&mut self, bucket: &str, key: &str, text: &str) -> Reply {
         self.renew_deadline();
-        let s3 = Arc::clone(&self.thread.s3);
-        let named = s3.headers(Manner::Named);
+        let thread = Rc::clone(&self.http.thread);
+        let named = thread.target.owner_headers(Manner::Named, Self::RUN);
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named.iter().copied()).collect();
-        self.head.at(bucket, key);
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
-        let reply = self.ask(&spec, &text.as_bytes(), &[200, 201]).await;
+        self.at(bucket, key);
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[200, 201]) };
+        let reply = self.ask(&spec, &text.as_bytes()).await;
         // To some stores a key with a delete marker is there.
         let is_hidden = reply.status == 412 && matches!(self.read(bucket, key).await, Ok(None));
         if !is_hidden && reply.status != 501 && reply.status != 400 {
             return reply;
         }
         self.renew_deadline();
-        self.head.at(bucket, key);
-        let spec = HeadSpec { headers: &named, ..HeadSpec::new(Method::Put) };
-        self.ask(&spec, &text.as_bytes(), &[200, 201]).await
+        self.at(bucket, key);
+        let spec = HeadSpec { headers: &named, ..HeadSpec::new(Method::Put, &[200, 201]) };
+        self.ask(&spec, &text.as_bytes()).await
     }
 
     async fn remove_it(&mut self, bucket: &str) -> Reply {
         self.renew_deadline();
-        self.head.at(bucket, "");
-        self.ask(&HeadSpec::new(Method::Delete), &Nothing, &[200, 202, 204]).await
+        self.at(bucket, "");
+        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
     }
 
     /// Creates a bucket as load; the mark follows outside of the time that is taken, and before a
     /// stop is obeyed.
-    pub(super) async fn create_bucket(&mut self, request: &Request) -> Completion {
-        let bucket = self.thread.dataset.bucket(request.bucket());
+    pub(super) async fn create_as_load(&mut self, request: &Request) -> Completion {
+        let bucket = self.http.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
         let mut completion = self.create_it(&bucket).await.completion();
         if completion.outcome.is_ok() {
             if let Err(error) = ownership::mark_new(self, &bucket, pair).await {
-                let failure = Failure::Told(Outcome::EXISTS, error.to_string());
-                completion.outcome = self.connection.object_to(failure);
+                completion.outcome = self.object_to(Outcome::EXISTS, error.to_string());
             }
         } else {
-            self.told = self.connection.last_error(&self.head.bytes);
+            self.http.error = self.http.last_error();
         }
         completion
     }
 
     /// Deletes a bucket as load, if it carries our mark, which goes first and untimed.
-    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Completion {
-        let bucket = self.thread.dataset.bucket(request.bucket());
+    pub(super) async fn delete_as_load(&mut self, request: &Request) -> Completion {
+        let bucket = self.http.thread.dataset.bucket(request.bucket());
         let _pair = self.reactor().begin_pair().await;
-        let started_ns = self.connection.reactor().now_ns();
+        let started_ns = self.http.thread.reactor.now_ns();
         let text = match ownership::mark_of(self, &bucket).await {
             Ok(text) => text,
             Err(error) => {
-                return self.connection.refuse(started_ns, Outcome::DENIED, error.to_string());
+                return self.http.connection.refuse(started_ns, Outcome::DENIED, error.to_string());
             }
         };
         let completion = match self.delete_mark(&bucket).await {
             Ok(()) => self.remove_it(&bucket).await.completion(),
-            Err(error) => self.connection.refuse(started_ns, Outcome::DENIED, error.to_string()),
+            Err(error) => {
+                self.http.connection.refuse(started_ns, Outcome::DENIED, error.to_string())
+            }
         };
         if !completion.outcome.is_ok() {
-            self.told = self.connection.last_error(&self.head.bytes);
+            self.http.error = self.http.last_error();
             // It stays, so it must stay known as ours; a failure shows in the clean-up.
             let _ = self.write_mark(&bucket, &text).await;
         }
         completion
     }
 
-    /// Gives each step of a longer job the time of one request.
-    pub(super) fn renew_deadline(&self) {
-        let reactor = self.connection.reactor();
-        reactor.set_deadline(reactor.now_ns() + self.thread.s3.timeout_ns);
-    }
-
-    /// Makes the error of a target that did not do what must be done before load starts.
-    pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
-        let text = self.connection.last_error(&self.head.bytes).unwrap_or_default();
-        let code = self.connection.refused_code();
+    /// Returns the error of a refusal outside of the measurement, with a hint.
+    pub(super) fn refusal_of(&self, action: String, reply: &Reply) -> Error {
+        let text = self.http.last_error().unwrap_or_default();
+        let code = self.http.connection.refused_code();
         let kind = match code.as_str() {
             "QuotaExceeded" => Kind::NoSpace,
             "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired" => Kind::SecretAbsent,
@@ -363,10 +334,10 @@ impl S3Client {
             "NotImplemented" => Kind::Unsupported,
             _ => reply.outcome.error_kind(),
         };
-        let error = Error::target(what, text).of(kind);
+        let error = Error::target(action, text).of(kind);
         let hint = match (code.as_str(), reply.status) {
             ("RequestTimeTooSkewed" | "RequestExpired", _) => {
-                let apart = self.connection.refusal().and_then(Refusal::clocks_apart);
+                let apart = self.http.connection.refusal().and_then(Refusal::clocks_apart);
                 let apart = apart.map_or_else(String::new, |apart| format!("{apart}: "));
                 return error.with_hint(format!("{apart}set the clock that is wrong (by NTP)"));
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loadstone_wire::digest::Base64;
 use loadstone_wire::encode::{hex_of_sha256, write_path};
-use loadstone_wire::http1::{self, Method};
+use loadstone_wire::http1;
 use loadstone_wire::sigv4::{self, Payload, Signer};
 
 use super::S3;
@@ -16,20 +16,16 @@ use super::target::Checksum;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
 use crate::driver::Thread;
-use crate::payload::sealed::Sealer;
 use crate::reactor::Reactor;
 use crate::transport::endpoint::Url;
-use crate::transport::socket::Buffers;
+use crate::transport::http_target::{BodyDigest, HeadSpec, HttpThread, finish_head};
 use crate::transport::transfer::Upload;
 
 /// What the S3 clients of one load thread share.
 pub(crate) struct S3Thread {
+    pub(super) http: Rc<HttpThread>,
     pub(super) s3: Arc<S3>,
-    pub(super) reactor: Rc<Reactor>,
-    pub(super) dataset: Dataset,
-    pub(super) buffers: Rc<Buffers>,
-    pub(super) sealer: Option<RefCell<Sealer>>,
-    /// Of the objects that are put.
+    /// The digests of the objects that are put.
     pub(super) ahead: RefCell<Ahead>,
     signer: RefCell<Signer>,
     /// Of the keys that it signs with.
@@ -38,18 +34,15 @@ pub(crate) struct S3Thread {
 
 impl Thread for Rc<S3Thread> {
     fn reactor(&self) -> &Rc<Reactor> {
-        &self.reactor
+        &self.http.reactor
     }
 }
 
 impl S3Thread {
-    pub(super) fn new(s3: &Arc<S3>, reactor: Rc<Reactor>) -> Self {
+    pub(super) fn new(s3: &Arc<S3>, http: Rc<HttpThread>) -> Self {
         Self {
+            http,
             s3: Arc::clone(s3),
-            reactor,
-            dataset: s3.dataset.clone(),
-            buffers: Rc::default(),
-            sealer: s3.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
             ahead: RefCell::default(),
             generation: Cell::new(s3.keys.generation()),
             signer: RefCell::new(Signer::new(s3.keys.credentials(), &s3.region, "s3")),
@@ -72,32 +65,9 @@ impl S3Thread {
     }
 }
 
-/// What a head says beyond where it goes.
-#[derive(Clone, Copy)]
-pub(super) struct HeadSpec<'a> {
-    pub(super) method: Method,
-    /// Sorted and encoded.
-    pub(super) query: &'a [u8],
-    /// Headers to sign: lower case, sorted.
-    pub(super) headers: &'a [(&'a str, &'a [u8])],
-    /// Whether the body is checked by a header: `Content-MD5` where the store demands it.
-    pub(super) needs_md5: bool,
-    /// Whether the body is an object or a part, which carries the target's checksum.
-    pub(super) is_object: bool,
-    /// The body's SHA-256, where it is known already.
-    pub(super) sha256: Option<[u8; 32]>,
-}
-
-impl HeadSpec<'_> {
-    pub(super) const fn new(method: Method) -> Self {
-        Self { method, query: b"", headers: &[], needs_md5: false, is_object: false, sha256: None }
-    }
-}
-
 /// The buffers of one client's heads.
 #[derive(Debug, Default)]
 pub(super) struct HeadWriter {
-    pub(super) bytes: Vec<u8>,
     bucket: Vec<u8>,
     key: Vec<u8>,
     path: Vec<u8>,
@@ -106,17 +76,15 @@ pub(super) struct HeadWriter {
     endpoint_host: Vec<u8>,
     /// The path of the client's endpoint.
     endpoint_path: Vec<u8>,
-    is_per_request: bool,
     /// The checksum that the head was last written with.
     sum: Option<Base64>,
 }
 
 impl HeadWriter {
-    pub(super) fn new(url: &Url, is_per_request: bool) -> Self {
+    pub(super) fn new(url: &Url) -> Self {
         Self {
             endpoint_host: url.host_header().into_bytes(),
             endpoint_path: url.path.clone().into_bytes(),
-            is_per_request,
             ..Self::default()
         }
     }
@@ -163,8 +131,14 @@ impl HeadWriter {
         write_path(out, &self.key);
     }
 
-    /// Writes the whole head of a request on where this points at, signed now.
-    pub(super) fn write<U: Upload>(&mut self, thread: &S3Thread, spec: &HeadSpec<'_>, upload: &U) {
+    /// Writes the whole head of a request for what this points at, signed now.
+    pub(super) fn write<U: Upload>(
+        &mut self,
+        out: &mut Vec<u8>,
+        thread: &S3Thread,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+    ) {
         let settings = &thread.s3.settings;
         self.path.clear();
         self.path.extend_from_slice(&self.endpoint_path);
@@ -181,30 +155,31 @@ impl HeadWriter {
             self.path.push(b'/');
             write_path(&mut self.path, &self.key);
         }
-        self.bytes.clear();
-        http1::request_line(&mut self.bytes, spec.method, &self.path, spec.query);
-        self.sign(thread, spec, upload);
-        if matches!(spec.method, Method::Put | Method::Post) {
-            http1::header_number(&mut self.bytes, "content-length", upload.length());
-        }
-        if self.is_per_request {
-            http1::header(&mut self.bytes, "connection", b"close");
-        }
-        self.bytes.extend_from_slice(&settings.plain_headers);
-        http1::finish(&mut self.bytes);
+        out.clear();
+        http1::request_line(out, spec.method, &self.path, spec.query);
+        self.sign(out, thread, spec, upload);
+        let is_per_request = thread.http.target.is_per_request;
+        finish_head(out, spec.method, upload, is_per_request, &settings.plain_headers);
     }
 
-    fn sign<U: Upload>(&mut self, thread: &S3Thread, spec: &HeadSpec<'_>, upload: &U) {
+    fn sign<U: Upload>(
+        &mut self,
+        out: &mut Vec<u8>,
+        thread: &S3Thread,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+    ) {
         let settings = &thread.s3.settings;
-        let checksum = match (spec.is_object, spec.needs_md5) {
-            (true, _) => settings.checksum,
-            (false, true) => Checksum::Md5,
-            (false, false) => Checksum::None,
+        let (checksum, known) = match spec.digest {
+            BodyDigest::Object(sha256) => (settings.checksum, sha256),
+            BodyDigest::Md5 => (Checksum::Md5, None),
+            BodyDigest::None => (Checksum::None, None),
         };
-        let sum = checksum_header(checksum, upload, &thread.buffers);
-        let hash = settings.is_payload_signed.then(|| {
-            hex_of_sha256(&spec.sha256.unwrap_or_else(|| sha256(upload, &thread.buffers)))
-        });
+        let buffers = &thread.http.buffers;
+        let sum = checksum_header(checksum, upload, buffers);
+        let hash = settings
+            .is_payload_signed
+            .then(|| hex_of_sha256(&known.unwrap_or_else(|| sha256(upload, buffers))));
         let payload = match &hash {
             None => Payload::Unsigned,
             Some(hash) => Payload::Sha256(hash),
@@ -221,7 +196,7 @@ impl HeadWriter {
         thread.follow_keys();
         let mut signer = thread.signer.borrow_mut();
         if sum.is_none() && settings.signed_headers.is_empty() {
-            signer.sign(unix_s, &request, &mut self.bytes);
+            signer.sign(unix_s, &request, out);
             return;
         }
         let own = settings.signed_headers.iter();
@@ -235,7 +210,7 @@ impl HeadWriter {
         // What the request itself says goes before what the target's settings add.
         headers.dedup_by_key(|(name, _)| *name);
         request.headers = &headers;
-        signer.sign(unix_s, &request, &mut self.bytes);
+        signer.sign(unix_s, &request, out);
         drop(headers);
         self.sum = sum.map(|(_, sum)| sum);
     }

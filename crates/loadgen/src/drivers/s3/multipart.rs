@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use loadstone_wire::encode::{write_number, write_query};
 use loadstone_wire::http1::Method;
@@ -11,12 +10,14 @@ use loadstone_wire::xml::{self, UploadedPart};
 
 use super::S3Client;
 use super::ahead::Ahead;
-use super::head::HeadSpec;
 use crate::outcome::{Completion, Outcome};
+use crate::ownership::Places;
 use crate::requests::Request;
 use crate::transport::connection::Reply;
+use crate::transport::http_store::HttpStore;
+use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::parts::{InParts, Whole, allow_last_step, hurried, unless_stopped};
-use crate::transport::transfer::{Nothing, Payload};
+use crate::transport::transfer::Nothing;
 
 /// Pages of uploads that are looked through, of up to a thousand each.
 const UPLOAD_PAGES_MAX: usize = 1000;
@@ -25,25 +26,25 @@ impl S3Client {
     /// Uploads an object in parts. The answer's times span all of its HTTP requests.
     ///
     /// A stop is obeyed when the store has been told to drop what has begun.
-    pub(super) async fn multipart_put(&mut self, request: &Request) -> Completion {
-        self.helpers.ends.clear();
-        let reactor = Rc::clone(self.connection.reactor());
+    pub(super) async fn put_in_parts(&mut self, request: &Request) -> Completion {
+        self.http.helpers.ends.clear();
+        let reactor = Rc::clone(&self.http.thread.reactor);
         let pair = Rc::clone(&reactor).begin_pair().await;
-        self.head.at_object(&self.thread.dataset, request.object().index);
+        self.at_object(request.object().index, b"");
         // S3 refuses checksums of parts unless the upload was begun with their algorithm.
         let algorithm = self.thread.s3.settings.checksum.of_parts();
         let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
-        let s3 = Arc::clone(&self.thread.s3);
-        let named = s3.headers(self.manner);
+        let thread = Rc::clone(&self.http.thread);
+        let named = thread.target.owner_headers(self.http.manner, Self::RUN);
         let headers: Vec<_> = headers.into_iter().chain(named).collect();
         let headers = headers.as_slice();
-        let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post) };
+        let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post, &[200]) };
         let first = hurried(&reactor, self.ask_for_body(&spec, &Nothing, &[])).await;
         let mut completion = first.completion();
         if !completion.outcome.is_ok() {
             return completion;
         }
-        let upload_id = match xml::parse_upload_id(&self.collect.body) {
+        let upload_id = match xml::parse_upload_id(&self.http.collect.body) {
             Ok(id) => id,
             Err(error) => {
                 completion.outcome = self.misread(&error);
@@ -52,9 +53,9 @@ impl S3Client {
         };
         let last = unless_stopped(&reactor, self.upload(request, &upload_id)).await;
         let Some(last) = last else {
-            self.connection.close();
+            self.http.connection.close();
             allow_last_step(&reactor);
-            self.head.at_object(&self.thread.dataset, request.object().index);
+            self.at_object(request.object().index, b"");
             self.give_up(&upload_id).await;
             drop(pair);
             // Nothing is known of this request: the reactor drops it.
@@ -64,8 +65,8 @@ impl S3Client {
         completion = Completion { outcome, ended_ns, bytes, ..completion };
         if !completion.outcome.is_ok() {
             // What the failure was about must be known before the next request hides it.
-            if self.told.is_none() {
-                self.told = self.connection.last_error(&self.head.bytes);
+            if self.http.error.is_none() {
+                self.http.error = self.http.last_error();
             }
             // It may have failed because its time was over.
             self.renew_deadline();
@@ -86,33 +87,30 @@ impl S3Client {
 
     async fn upload_parts(&mut self, request: &Request, id: &str) -> Whole<UploadedPart> {
         let thread = Rc::clone(&self.thread);
-        let (object, payload) = (thread.dataset.id(request.object()), self.payload);
+        let http = &thread.http;
+        let object = http.dataset.id(request.object());
         let division = self.division(request);
-        let sealer = thread.sealer.as_ref();
-        let body = |part: u64| {
-            let range = division.range(part);
-            let length = range.end - range.start;
-            Payload { spec: &payload, sealer, object, start: range.start, length }
-        };
+        let body = |part: u64| http.body(object, division.range(part));
         let ahead = RefCell::new(Ahead::default());
         let is_signed = thread.s3.settings.is_payload_signed;
         let algorithm = thread.s3.settings.checksum.of_parts();
         let upload_part = async |client: &mut Self, part: u64| {
             let upload = body(part);
             let sha256 = is_signed
-                .then(|| ahead.borrow_mut().sha256((object.version, part), body, &thread.buffers));
+                .then(|| ahead.borrow_mut().sha256((object.version, part), body, &http.buffers));
             let mut number = Vec::new();
             write_number(&mut number, part + 1);
             let mut query = Vec::new();
             let parameters =
                 [("partNumber", Some(number.as_slice())), ("uploadId", Some(id.as_bytes()))];
             write_query(&mut query, &parameters);
-            let put = HeadSpec::new(Method::Put);
-            let spec = HeadSpec { query: &query, is_object: true, sha256, ..put };
-            client.head.at_object(&thread.dataset, request.object().index);
+            let digest = BodyDigest::Object(sha256);
+            let put = HeadSpec::new(Method::Put, &[200]);
+            let spec = HeadSpec { query: &query, digest, ..put };
+            client.at_object(request.object().index, b"");
             let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
             let mut completion = Completion { bytes: upload.length, ..reply.completion() };
-            let etag = client.collect.header("etag").map(str::to_owned);
+            let etag = client.http.collect.header("etag").map(str::to_owned);
             if completion.outcome.is_ok() && etag.is_none() {
                 completion.outcome = client.misread(&xml::XmlError::Missing("ETag"));
             }
@@ -130,10 +128,10 @@ impl S3Client {
         let mut body = Vec::new();
         xml::write_complete_upload(&mut body, parts.iter());
         let query = upload_query(id);
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post) };
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post, &[200]) };
         let mut reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
         if reply.outcome.is_ok()
-            && let Err(error) = xml::check_late_answer(&self.collect.body)
+            && let Err(error) = xml::check_late_answer(&self.http.collect.body)
         {
             reply.outcome = self.misread(&error);
         }
@@ -143,11 +141,11 @@ impl S3Client {
     /// Has the store drop the parts of the dataset's uploads that an interrupted trial has left in
     /// a bucket. Stores that cannot list uploads have none to drop, or keep them.
     pub(super) async fn sweep_uploads(&mut self, bucket: &str) {
-        let thread = Rc::clone(&self.thread);
+        let title = self.title();
         for (key, id) in self.uploads(bucket).await {
-            if thread.s3.title.owns(bucket, &key) {
+            if title.owns(bucket, &key) {
                 self.renew_deadline();
-                self.head.at(bucket, &key);
+                self.at(bucket, &key);
                 self.give_up(&id).await;
             }
         }
@@ -155,7 +153,7 @@ impl S3Client {
 
     /// Returns the uploads that have begun in a bucket, as far as the store tells: keys and ids.
     pub(super) async fn uploads(&mut self, bucket: &str) -> Vec<(String, String)> {
-        let thread = Rc::clone(&self.thread);
+        let thread = Rc::clone(&self.http.thread);
         let prefix = thread.dataset.spec().object_prefix.as_bytes();
         let mut found = Vec::new();
         let mut after: Option<(String, String)> = None;
@@ -176,10 +174,10 @@ impl S3Client {
                 .collect();
             write_query(&mut query, &parameters);
             self.renew_deadline();
-            self.head.at(bucket, "");
-            let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get) };
+            self.at(bucket, "");
+            let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
             let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-            let page = match xml::parse_upload_page(&self.collect.body) {
+            let page = match xml::parse_upload_page(&self.http.collect.body) {
                 Ok(page) if reply.outcome.is_ok() => page,
                 _ => return found,
             };
@@ -197,8 +195,8 @@ impl S3Client {
     /// Has the store drop the parts. If it does not, it keeps them: nothing more can be done here.
     async fn give_up(&mut self, id: &str) -> Outcome {
         let query = upload_query(id);
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete) };
-        self.ask(&spec, &Nothing, &[200, 204]).await.outcome
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete, &[200, 204]) };
+        self.ask(&spec, &Nothing).await.outcome
     }
 }
 

@@ -1,6 +1,5 @@
 //! What S3 clients do with objects: one HTTP request each.
 
-use std::ops::Range;
 use std::rc::Rc;
 
 use loadstone_wire::encode::write_query;
@@ -8,19 +7,15 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
-use super::head::HeadSpec;
 use crate::dataset::Object;
+use crate::error::Error;
+use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
-use crate::requests::{Request, Subject};
-use crate::script::Listing;
-use crate::transport::reading::{
-    Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
-};
-use crate::transport::{
-    connection::{Failure, Reply, Sending},
-    parts::{Division, Helpers, InParts},
-    transfer::{Nothing, Payload},
-};
+use crate::requests::Request;
+use crate::transport::connection::Reply;
+use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
+use crate::transport::http_target::{BodyDigest, HeadSpec, HttpClient};
+use crate::transport::transfer::{Nothing, Upload};
 
 /// What is added to a key for the copy of its object.
 pub(super) const COPY_SUFFIX: &[u8] = b".copy";
@@ -30,238 +25,93 @@ pub(super) fn plain_key(key: &str) -> &str {
     key.strip_suffix(std::str::from_utf8(COPY_SUFFIX).expect("it is ASCII")).unwrap_or(key)
 }
 
-impl InParts for S3Client {
-    fn helpers(&mut self) -> &mut Helpers<Self> {
-        &mut self.helpers
+impl HttpStore for S3Client {
+    const RUN: &'static str = "x-amz-meta-loadstone-run";
+
+    #[inline]
+    fn http(&self) -> &HttpClient<Self> {
+        &self.http
     }
 
-    fn own_error(&self) -> Option<String> {
-        self.connection.last_error(&self.head.bytes)
+    #[inline]
+    fn http_mut(&mut self) -> &mut HttpClient<Self> {
+        &mut self.http
     }
 
-    fn keep_error(&mut self, told: Option<String>) {
-        self.told = told;
+    #[inline]
+    fn at_object(&mut self, index: u64, suffix: &[u8]) {
+        self.head.at_object(&self.http.thread.dataset, index);
+        self.head.add_to_key(suffix);
     }
 
-    fn division(&self, request: &Request) -> Division {
-        let thread = &self.thread;
-        let bytes = thread.dataset.length(request.object());
-        Division::new(bytes, thread.s3.options.part_bytes)
+    fn at(&mut self, bucket: &str, key: &str) {
+        self.head.at(bucket, key);
     }
 
-    async fn get_whole(&mut self, request: &Request) -> Completion {
-        self.get(request).await
+    #[inline]
+    fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) {
+        self.head.write(&mut self.http.head, &self.thread, spec, upload);
     }
 
-    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion {
-        let object = self.thread.dataset.id(request.object());
-        self.ranges.clear();
-        self.ranges.push((stretch.start, stretch.end));
-        self.write_ranged_head(request);
-        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
-        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read(&mut self.connection, sending, &wanted, stretch).await
+    fn refused(&self, action: String, reply: &Reply) -> Error {
+        self.refusal_of(action, reply)
     }
-}
 
-/// Which page of a listing is asked for.
-pub(super) struct Page<'a> {
-    pub(super) token: Option<&'a str>,
-    pub(super) prefix: &'a str,
-    pub(super) delimiter: Option<&'a str>,
-    pub(super) keys_max: u32,
-    /// Whether names are to come URL-encoded, for XML cannot carry all of them.
-    pub(super) is_encoded: bool,
-}
+    /// Refusals that come of keys that were not renewed are to be known by it.
+    fn explained(&self, error: String) -> String {
+        match self.thread.s3.keys.failure() {
+            Some(failure) => format!("{error}\nthe keys were not renewed: {failure}"),
+            None => error,
+        }
+    }
 
-impl S3Client {
-    pub(super) async fn put(&mut self, request: &Request) -> Completion {
-        let (spec, thread) = (self.payload, Rc::clone(&self.thread));
+    async fn put(&mut self, request: &Request) -> Completion {
+        let thread = Rc::clone(&self.thread);
+        let http = &thread.http;
         let Object { index, version } = request.object();
         let body = |index| {
-            let object = thread.dataset.id(Object { index, version });
-            let sealer = thread.sealer.as_ref();
-            Payload { spec: &spec, sealer, object, start: 0, length: object.length }
+            let object = http.dataset.id(Object { index, version });
+            http.body(object, 0..object.length)
         };
         let sha256 = thread
             .s3
             .settings
             .is_payload_signed
-            .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &thread.buffers));
+            .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &http.buffers));
         let upload = body(index);
-        self.head.at_object(&thread.dataset, request.object().index);
-        let headers = thread.s3.headers(self.manner);
-        let headers = headers.as_slice();
-        let head = HeadSpec { is_object: true, sha256, headers, ..HeadSpec::new(Method::Put) };
-        let reply = self.ask(&head, &upload, &[200, 201]).await;
+        self.at_object(index, b"");
+        let headers = http.target.owner_headers(self.http.manner, Self::RUN);
+        let digest = BodyDigest::Object(sha256);
+        let put = HeadSpec::new(Method::Put, &[200, 201]);
+        let reply = self.ask(&HeadSpec { digest, headers: &headers, ..put }, &upload).await;
         Completion { bytes: upload.length, ..reply.completion() }
     }
 
-    pub(super) async fn get(&mut self, request: &Request) -> Completion {
-        let object = self.thread.dataset.id(request.object());
-        self.head.at_object(&self.thread.dataset, request.object().index);
-        self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
-        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[200] };
-        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        match &mut self.opener {
-            None => read(&mut self.connection, sending, &wanted, 0..object.length).await,
-            Some(opener) => read_sealed(&mut self.connection, sending, &wanted, opener).await,
+    async fn list_page(
+        &mut self,
+        bucket: &str,
+        page: &PageSpec<'_>,
+    ) -> (Reply, Result<ListedPage, Outcome>) {
+        // What is measured is the listing that most clients ask for.
+        let reply = self.ask_for_page(bucket, page, !xml::is_writable(page.prefix)).await;
+        if !reply.outcome.is_ok() {
+            return (reply, Err(reply.outcome));
         }
-    }
-
-    pub(super) async fn range_get(&mut self, request: &Request) -> Completion {
-        let object = self.thread.dataset.id(request.object());
-        if object.length == 0 {
-            return self.get(request).await;
-        }
-        let range_bytes = self.thread.s3.options.range_bytes.unwrap_or(object.length);
-        choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
-        let (first, end) = self.ranges[0];
-        self.get_stretch(request, first..end).await
-    }
-
-    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Completion {
-        let object = self.thread.dataset.id(request.object());
-        if object.length == 0 {
-            return self.get(request).await;
-        }
-        let options = &self.thread.s3.options;
-        let range_bytes = options.range_bytes.unwrap_or(object.length);
-        choose_ranges(request, object.length, range_bytes, options.range_count, &mut self.ranges);
-        self.write_ranged_head(request);
-        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
-        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read_ranges(&mut self.connection, sending, &wanted, &self.ranges).await
-    }
-
-    fn write_ranged_head(&mut self, request: &Request) {
-        self.scratch.clear();
-        write_ranges(&mut self.scratch, &self.ranges);
-        self.head.at_object(&self.thread.dataset, request.object().index);
-        let headers = [("range", self.scratch.as_slice())];
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get) };
-        self.head.write(&self.thread, &spec, &Nothing);
-    }
-
-    pub(super) async fn head_object(&mut self, request: &Request) -> Completion {
-        let expected = self.thread.dataset.length(request.object());
-        self.head.at_object(&self.thread.dataset, request.object().index);
-        let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
-        check_length(&mut self.connection, &reply, request, expected)
-    }
-
-    pub(super) async fn delete(&mut self, request: &Request) -> Completion {
-        self.head.at_object(&self.thread.dataset, request.object().index);
-        let spec = HeadSpec::new(Method::Delete);
-        self.ask(&spec, &Nothing, &[200, 202, 204]).await.completion()
-    }
-
-    /// Lists the next page of a bucket; after the last page the first comes again.
-    pub(super) async fn list(&mut self, request: &Request) -> Completion {
-        if let Subject::Listing(listing) = &request.subject {
-            return self.list_prefix(listing).await;
-        }
-        let thread = Rc::clone(&self.thread);
-        let (options, dataset) = (&thread.s3.options, &thread.dataset);
-        let bucket = dataset.bucket(request.bucket());
-        let prefix = options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix);
-        let token = self.list_tokens.remove(&request.bucket());
-        let page = Page {
-            token: token.as_deref(),
-            prefix,
-            delimiter: options.delimiter.as_deref(),
-            keys_max: options.page_keys,
-            // What is measured is the listing that most clients ask for.
-            is_encoded: !xml::is_writable(prefix),
+        let body = &self.http.collect.body;
+        let parsed = match page.wants_keys {
+            true => xml::parse_keys(body),
+            false => xml::parse_list_page(body, |_, _| {}).map(|page| (page, Vec::new())),
         };
-        let reply = self.ask_for_page(&bucket, &page).await;
-        let mut completion = reply.completion();
-        if completion.outcome.is_ok() {
-            match xml::parse_list_page(&self.collect.body, |_, _| {}) {
-                Ok(page) => {
-                    let entries = page.objects + page.prefixes;
-                    completion.objects = u32::try_from(entries).unwrap_or(u32::MAX);
-                    if let Some(token) = page.next_token.filter(|_| page.is_truncated) {
-                        self.list_tokens.insert(request.bucket(), token);
-                    }
-                }
-                Err(error) => completion.outcome = self.misread(&error),
-            }
-        }
-        completion
+        let listed = parsed.map(|(page, keys)| ListedPage {
+            entries: page.objects + page.prefixes,
+            keys,
+            next: page.next_token.filter(|_| page.is_truncated),
+        });
+        (reply, listed.map_err(|error| self.misread(&error)))
     }
 
-    /// Lists all keys under a script's prefix, page by page, as one request.
-    async fn list_prefix(&mut self, listing: &Listing) -> Completion {
-        let thread = Rc::clone(&self.thread);
-        let dataset = &thread.dataset;
-        let bucket = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
-        let prefix = dataset.listed_prefix(listing);
-        let mut found = dataset.find(listing);
-        let (mut whole, mut token) = (None::<Completion>, None::<String>);
-        loop {
-            let page = Page {
-                token: token.as_deref(),
-                prefix: &prefix,
-                delimiter: None,
-                keys_max: thread.s3.options.page_keys,
-                is_encoded: !xml::is_writable(&prefix),
-            };
-            let mut completion = self.ask_for_page(&bucket, &page).await.completion().behind(whole);
-            let mut next = None;
-            if completion.outcome.is_ok() {
-                match xml::parse_keys(&self.collect.body) {
-                    Ok((page, keys)) => {
-                        for key in &keys {
-                            found.add(dataset.listed_key(key).as_deref());
-                        }
-                        next = page.next_token.filter(|_| page.is_truncated);
-                        if next.is_some() && (keys.is_empty() || next == token) {
-                            let why = "the listing goes on, but its last page brought nothing new";
-                            let failure = Failure::Told(Outcome::PROTOCOL, why.to_owned());
-                            completion.outcome = self.connection.object_to(failure);
-                            return completion;
-                        }
-                        next = next.filter(|_| !found.has_too_many());
-                    }
-                    Err(error) => completion.outcome = self.misread(&error),
-                }
-            }
-            completion.objects = found.entries();
-            if next.is_none() {
-                if completion.outcome.is_ok() && !Outcome::of_set(found.verdict()).is_ok() {
-                    let failure = Failure::Told(Outcome::of_set(found.verdict()), found.told());
-                    completion.outcome = self.connection.object_to(failure);
-                }
-                return completion;
-            }
-            (whole, token) = (Some(completion), next);
-        }
-    }
-
-    pub(super) async fn ask_for_page(&mut self, bucket: &str, page: &Page<'_>) -> Reply {
-        let keys_max = page.keys_max.to_string();
-        let parameters = [
-            ("continuation-token", page.token.map(str::as_bytes)),
-            ("delimiter", page.delimiter.map(str::as_bytes)),
-            ("encoding-type", page.is_encoded.then_some(b"url".as_slice())),
-            ("list-type", Some(b"2".as_slice())),
-            ("max-keys", Some(keys_max.as_bytes())),
-            ("prefix", Some(page.prefix.as_bytes()).filter(|prefix| !prefix.is_empty())),
-        ];
-        let present: Vec<_> = parameters.into_iter().filter(|(_, value)| value.is_some()).collect();
-        let mut query = std::mem::take(&mut self.query);
-        query.clear();
-        write_query(&mut query, &present);
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get) };
-        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-        self.query = query;
-        reply
-    }
-
-    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Completion {
-        let thread = Rc::clone(&self.thread);
+    async fn bulk_delete(&mut self, request: &Request) -> Completion {
+        let thread = Rc::clone(&self.http.thread);
         let dataset = &thread.dataset;
         let buckets = dataset.spec().buckets;
         let (first, keys) = request.batch();
@@ -284,12 +134,72 @@ impl S3Client {
                         failed.len(),
                         names.len()
                     );
-                    let failure = Failure::Told(Outcome::PARTIAL, text);
-                    completion.outcome = self.connection.object_to(failure);
+                    completion.outcome = self.object_to(Outcome::PARTIAL, text);
                 }
             }
         }
         completion
+    }
+
+    /// Copies an object to a key beside it.
+    async fn copy(&mut self, request: &Request) -> Completion {
+        self.copy_to(request, COPY_SUFFIX, &[]).await
+    }
+
+    /// Replaces an object's metadata, which S3 does by copying it onto itself.
+    async fn post(&mut self, request: &Request) -> Completion {
+        let value = format!("{:016x}", request.chance);
+        let thread = Rc::clone(&self.http.thread);
+        let mut all = vec![("x-amz-meta-loadstone", value.as_bytes())];
+        all.extend(thread.target.owner_headers(self.http.manner, Self::RUN));
+        all.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
+        self.copy_to(request, b"", &all).await
+    }
+
+    async fn multipart_put(&mut self, request: &Request) -> Completion {
+        self.put_in_parts(request).await
+    }
+
+    async fn create_bucket(&mut self, request: &Request) -> Completion {
+        self.create_as_load(request).await
+    }
+
+    async fn delete_bucket(&mut self, request: &Request) -> Completion {
+        self.delete_as_load(request).await
+    }
+
+    fn derived(&self, request: &Request) -> Vec<Vec<u8>> {
+        let suffix = if request.operation == Operation::Copy { COPY_SUFFIX } else { b"" };
+        vec![suffix.to_vec()]
+    }
+}
+
+impl S3Client {
+    /// Asks for a page of a listing; `is_encoded` has keys come URL-encoded, for XML cannot carry all.
+    pub(super) async fn ask_for_page(
+        &mut self,
+        bucket: &str,
+        page: &PageSpec<'_>,
+        is_encoded: bool,
+    ) -> Reply {
+        let keys_max = page.keys_max.to_string();
+        let parameters = [
+            ("continuation-token", page.token.map(str::as_bytes)),
+            ("delimiter", page.delimiter.map(str::as_bytes)),
+            ("encoding-type", is_encoded.then_some(b"url".as_slice())),
+            ("list-type", Some(b"2".as_slice())),
+            ("max-keys", Some(keys_max.as_bytes())),
+            ("prefix", Some(page.prefix.as_bytes()).filter(|prefix| !prefix.is_empty())),
+        ];
+        let present: Vec<_> = parameters.into_iter().filter(|(_, value)| value.is_some()).collect();
+        let mut query = std::mem::take(&mut self.http.scratch);
+        query.clear();
+        write_query(&mut query, &present);
+        self.at(bucket, "");
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        self.http.scratch = query;
+        reply
     }
 
     /// Deletes keys with one request; returns those that failed.
@@ -298,7 +208,7 @@ impl S3Client {
         bucket: &str,
         keys: &[String],
     ) -> (Reply, Result<Vec<(String, xml::StoreError)>, xml::XmlError>) {
-        let mut body = std::mem::take(&mut self.scratch);
+        let mut body = std::mem::take(&mut self.http.scratch);
         body.clear();
         xml::write_delete_objects(&mut body, keys.iter().map(String::as_str));
         self.delete_named(bucket, body).await
@@ -310,27 +220,16 @@ impl S3Client {
         bucket: &str,
         body: Vec<u8>,
     ) -> (Reply, Result<Vec<(String, xml::StoreError)>, xml::XmlError>) {
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: b"delete", needs_md5: true, ..HeadSpec::new(Method::Post) };
+        self.at(bucket, "");
+        let spec = HeadSpec {
+            query: b"delete",
+            digest: BodyDigest::Md5,
+            ..HeadSpec::new(Method::Post, &[200])
+        };
         let reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
-        self.scratch = body;
-        let failed = xml::parse_delete_answer(&self.collect.body);
+        self.http.scratch = body;
+        let failed = xml::parse_delete_answer(&self.http.collect.body);
         (reply, failed)
-    }
-
-    /// Copies an object to a key beside it.
-    pub(super) async fn copy(&mut self, request: &Request) -> Completion {
-        self.copy_to(request, COPY_SUFFIX, &[]).await
-    }
-
-    /// Replaces an object's metadata, which S3 does by copying it onto itself.
-    pub(super) async fn post(&mut self, request: &Request) -> Completion {
-        let value = format!("{:016x}", request.chance);
-        let thread = Rc::clone(&self.thread);
-        let mut all = vec![("x-amz-meta-loadstone", value.as_bytes())];
-        all.extend(thread.s3.headers(self.manner));
-        all.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
-        self.copy_to(request, b"", &all).await
     }
 
     async fn copy_to(
@@ -339,19 +238,19 @@ impl S3Client {
         suffix: &[u8],
         more: &[(&str, &[u8])],
     ) -> Completion {
-        let mut source = std::mem::take(&mut self.scratch);
-        self.head.at_object(&self.thread.dataset, request.object().index);
+        let mut source = std::mem::take(&mut self.http.scratch);
+        self.at_object(request.object().index, b"");
         self.head.write_copy_source(&mut source);
         self.head.add_to_key(suffix);
         let mut headers = vec![("x-amz-copy-source", source.as_slice())];
         headers.extend_from_slice(more);
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[200]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-        self.scratch = source;
+        self.http.scratch = source;
         let mut completion = reply.completion();
         if completion.outcome.is_ok() {
             // A copy may fail after the status of success was sent.
-            if let Err(error) = xml::check_late_answer(&self.collect.body) {
+            if let Err(error) = xml::check_late_answer(&self.http.collect.body) {
                 completion.outcome = self.misread(&error);
             }
         }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::drivers::s3::facts::FACTS;
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::endpoint::Url;
-use crate::transport::{limits, options, tls};
+use crate::transport::http_target;
 use crate::trial::Trial;
 
 /// The keys of a target.
@@ -54,12 +54,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             "the checksum sent with each object",
         )
     },
-    setting(
-        "tls",
-        SettingKind::Map,
-        "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust anybody",
-    ),
-    setting("headers", SettingKind::Map, "headers added to every request"),
+    http_target::TLS,
+    http_target::HEADERS,
     setting(
         "delete_versions",
         SettingKind::Flag,
@@ -136,24 +132,15 @@ impl S3Settings {
 /// Returns the mistakes that only this driver sees.
 pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     let map = &trial.target.settings;
-    let mut mistakes = settings::mistakes(SETTINGS, map);
-    mistakes.extend(tls::mistakes(map));
-    mistakes.extend(settings::header_mistakes(map));
-    let endpoints = settings::texts(map, "endpoints");
-    for text in &endpoints {
-        match Url::parse(text) {
-            Err(reason) => {
-                mistakes.push(format!("target.settings.endpoints: \"{text}\": {reason}"));
-            }
-            Ok(url) if is_virtual_address(map, &url) => mistakes.push(format!(
+    let mut mistakes = http_target::mistakes(trial, SETTINGS, &["endpoints"], &FACTS.limits);
+    for text in settings::texts(map, "endpoints") {
+        if Url::parse(text).is_ok_and(|url| is_virtual_address(map, &url)) {
+            mistakes.push(format!(
                 "target.settings.addressing: found virtual, but the endpoint \"{text}\" is an \
                  address, allowed: path"
-            )),
-            Ok(_) => {}
+            ));
         }
     }
-    mistakes.extend(limits::mistakes(trial, endpoints.len()));
-    mistakes.extend(options::mistakes(trial, &FACTS.limits));
     mistakes
 }
 

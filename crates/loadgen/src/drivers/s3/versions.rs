@@ -9,9 +9,10 @@ use loadstone_wire::xml;
 
 use super::S3Client;
 use super::buckets::{MARK, as_put};
-use super::head::HeadSpec;
 use crate::error::Error;
 use crate::ownership::{Page, Places};
+use crate::transport::http_store::HttpStore;
+use crate::transport::http_target::HeadSpec;
 use crate::transport::transfer::Nothing;
 
 /// Versions deleted with one request.
@@ -65,9 +66,10 @@ impl S3Client {
             let mut query = Vec::new();
             write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
             self.renew_deadline();
-            self.head.at(bucket, key);
-            let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete) };
-            let reply = self.ask(&spec, &Nothing, &[200, 202, 204, 404]).await;
+            self.at(bucket, key);
+            let spec =
+                HeadSpec { query: &query, ..HeadSpec::new(Method::Delete, &[200, 202, 204, 404]) };
+            let reply = self.ask(&spec, &Nothing).await;
             if reply.status == 0 {
                 return Err(self.refused(format!("delete versions in \"{bucket}\""), &reply));
             }
@@ -76,7 +78,7 @@ impl S3Client {
             }
         }
         for batch in all.chunks(VERSIONS_AT_ONCE) {
-            let mut body = std::mem::take(&mut self.scratch);
+            let mut body = std::mem::take(&mut self.http.scratch);
             body.clear();
             let named = batch.iter().map(|(key, id)| (*key, id.as_str()));
             xml::write_delete_versions(&mut body, named);
@@ -95,10 +97,10 @@ impl S3Client {
     /// Tells whether a bucket keeps versions; not, if the store does not tell.
     pub(super) async fn is_versioned(&mut self, bucket: &str) -> bool {
         self.renew_deadline();
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: b"versioning", ..HeadSpec::new(Method::Get) };
+        self.at(bucket, "");
+        let spec = HeadSpec { query: b"versioning", ..HeadSpec::new(Method::Get, &[200]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-        reply.outcome.is_ok() && xml::parse_versioning(&self.collect.body) == Ok(true)
+        reply.outcome.is_ok() && xml::parse_versioning(&self.http.collect.body) == Ok(true)
     }
 
     async fn versions_of(&mut self, bucket: &str, key: &str) -> Result<Vec<String>, Error> {
@@ -126,8 +128,8 @@ impl S3Client {
         let mut query = Vec::new();
         write_query(&mut query, &present);
         self.renew_deadline();
-        self.head.at(bucket, "");
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get) };
+        self.at(bucket, "");
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         let what = || format!("list the versions in bucket \"{bucket}\"");
         if reply.status == 404 {
@@ -142,7 +144,7 @@ impl S3Client {
                 _ => error,
             });
         }
-        xml::parse_version_page(&self.collect.body)
+        xml::parse_version_page(&self.http.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))
     }
 }

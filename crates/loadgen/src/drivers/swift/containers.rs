@@ -7,16 +7,17 @@ use loadstone_wire::encode::write_path;
 use loadstone_wire::http1::Method;
 use loadstone_wire::json::ContainerEntry;
 
-use super::objects;
-use super::{HeadSpec, SwiftClient};
+use super::SwiftClient;
 use crate::error::Error;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
-use crate::transport::connection::{Failure, Reply};
+use crate::transport::connection::Reply;
 use crate::transport::failure::hint_to_reach;
+use crate::transport::http_store::{HttpStore, PageSpec};
+use crate::transport::http_target::HeadSpec;
 use crate::transport::transfer::Nothing;
 
 /// The metadata that marks a container as made by loadstone.
@@ -28,20 +29,20 @@ impl Places for SwiftClient {
     const PLACE: &'static str = "container";
 
     fn title(&self) -> Arc<Title> {
-        Arc::clone(&self.thread.swift.title)
+        Arc::clone(&self.http.thread.target.title)
     }
 
     fn reactor(&self) -> Rc<Reactor> {
-        Rc::clone(self.connection.reactor())
+        Rc::clone(&self.http.thread.reactor)
     }
 
     async fn look(&mut self, container: &str) -> Result<Look, Error> {
         self.renew_deadline();
-        self.at(container);
+        self.at(container, "");
         let spec = HeadSpec::new(Method::Head, &[200, 204]);
         let reply = self.ask_for_body(&spec, &Nothing, &[MARK]).await;
         if reply.outcome.is_ok() {
-            return Ok(Look::There(self.collect.header(MARK).map(str::to_owned)));
+            return Ok(Look::There(self.http.collect.header(MARK).map(str::to_owned)));
         }
         if reply.status == 404 {
             return Ok(Look::Absent);
@@ -53,7 +54,8 @@ impl Places for SwiftClient {
             return Err(error);
         }
         // An answer to HEAD has no body that could say why.
-        let page = objects::Page { marker: None, prefix: "", delimiter: None, names_max: 1 };
+        let page =
+            PageSpec { token: None, prefix: "", delimiter: None, keys_max: 1, wants_keys: false };
         match self.ask_for_page(container, &page).await.0 {
             listing if listing.status >= 300 => Err(self.refused(what(), &listing)),
             _ => Err(error),
@@ -67,7 +69,7 @@ impl Places for SwiftClient {
         let reply = self.create_it(container).await;
         match reply.status {
             // An attempt before may have made it; whether it is empty shows whether it is ours.
-            202 if self.connection.is_in_doubt() => Ok(Made::New),
+            202 if self.http.connection.is_in_doubt() => Ok(Made::New),
             202 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
             status => {
@@ -82,7 +84,7 @@ impl Places for SwiftClient {
     async fn write_mark(&mut self, container: &str, text: &str) -> Result<bool, Error> {
         self.renew_deadline();
         let headers = [(MARK, text.as_bytes())];
-        self.at(container);
+        self.at(container, "");
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
         let reply = self.ask(&spec, &Nothing).await;
         match reply.status {
@@ -112,7 +114,8 @@ impl Places for SwiftClient {
         self.renew_deadline();
         let title = self.title();
         let prefix = if scope == Scope::Dataset { title.prefix() } else { "" };
-        let page = objects::Page { marker: token, prefix, delimiter: None, names_max: NAMES_MAX };
+        let page =
+            PageSpec { token, prefix, delimiter: None, keys_max: NAMES_MAX, wants_keys: true };
         let (reply, entries) = self.ask_for_page(container, &page).await;
         let what = || format!("list container \"{container}\"");
         if reply.status == 404 {
@@ -141,43 +144,20 @@ impl Places for SwiftClient {
         let (reply, result) = self.delete_names(&body).await;
         match result {
             Ok(gone) if reply.outcome.is_ok() => Ok(gone.min(names.len() as u64)),
-            _ => {
-                let mut gone = 0;
-                for name in names {
-                    self.renew_deadline();
-                    self.at(&format!("{container}/{name}"));
-                    let spec = HeadSpec::new(Method::Delete, &[200, 202, 204, 404]);
-                    let reply = self.ask(&spec, &Nothing).await;
-                    if reply.status == 0 {
-                        let what = format!("delete from container \"{container}\"");
-                        return Err(self.refused(what, &reply));
-                    }
-                    gone += u64::from(reply.outcome.is_ok());
-                }
-                Ok(gone)
-            }
+            _ => self.delete_each(container, names).await,
         }
     }
 
     async fn read(&mut self, container: &str, name: &str) -> Result<Option<String>, Error> {
-        self.renew_deadline();
-        self.at(&format!("{container}/{name}"));
-        let reply = self.ask_for_body(&HeadSpec::new(Method::Get, &[200]), &Nothing, &[]).await;
-        match reply.status {
-            404 => Ok(None),
-            _ if reply.outcome.is_ok() => {
-                Ok(Some(String::from_utf8_lossy(&self.collect.body).into_owned()))
-            }
-            _ => Err(self.refused(format!("read \"{container}/{name}\""), &reply)),
-        }
+        self.read_text(container, name).await
     }
 
     async fn write(&mut self, container: &str, name: &str, text: &str) -> Result<(), Error> {
         self.renew_deadline();
-        let thread = Rc::clone(&self.thread);
-        let named = thread.swift.headers(Manner::Named);
+        let thread = Rc::clone(&self.http.thread);
+        let named = thread.target.owner_headers(Manner::Named, Self::RUN);
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named).collect();
-        self.at(&format!("{container}/{name}"));
+        self.at(container, name);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
         let reply = self.ask(&spec, &text.as_bytes()).await;
         match reply.outcome.is_ok() || reply.status == 412 {
@@ -197,25 +177,25 @@ impl Places for SwiftClient {
 
 impl SwiftClient {
     async fn create_it(&mut self, container: &str) -> Reply {
-        let thread = Rc::clone(&self.thread);
-        let policy = thread.swift.storage_policy.as_ref();
+        let swift = Arc::clone(&self.swift);
+        let policy = swift.storage_policy.as_ref();
         let headers: Vec<_> =
             policy.map(|policy| ("x-storage-policy", policy.as_bytes())).into_iter().collect();
-        self.at(container);
+        self.at(container, "");
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201, 202]) };
         self.ask(&spec, &Nothing).await
     }
 
     async fn remove_it(&mut self, container: &str) -> Reply {
         self.renew_deadline();
-        self.at(container);
+        self.at(container, "");
         self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
     }
 
     /// Creates a container as load; the mark follows outside of the time that is taken, and before
     /// a stop is obeyed. One that is there already is not marked by the attempt.
-    pub(super) async fn create_bucket(&mut self, request: &Request) -> Completion {
-        let container = self.thread.dataset.bucket(request.bucket());
+    pub(super) async fn create_as_load(&mut self, request: &Request) -> Completion {
+        let container = self.http.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
         let reply = self.create_it(&container).await;
         let mut completion = reply.completion();
@@ -227,30 +207,26 @@ impl SwiftClient {
             202 => format!("container \"{container}\" was there already"),
             _ => return completion,
         };
-        completion.outcome = self.connection.object_to(Failure::Told(Outcome::EXISTS, text));
+        completion.outcome = self.object_to(Outcome::EXISTS, text);
         completion
     }
 
     /// Deletes a container as load, if it carries our mark.
-    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Completion {
-        let container = self.thread.dataset.bucket(request.bucket());
-        let started_ns = self.connection.reactor().now_ns();
+    pub(super) async fn delete_as_load(&mut self, request: &Request) -> Completion {
+        let container = self.http.thread.dataset.bucket(request.bucket());
+        let started_ns = self.http.thread.reactor.now_ns();
         match ownership::mark_of(self, &container).await {
             Ok(_) => self.remove_it(&container).await.completion(),
-            Err(error) => self.connection.refuse(started_ns, Outcome::DENIED, error.to_string()),
+            Err(error) => {
+                self.http.connection.refuse(started_ns, Outcome::DENIED, error.to_string())
+            }
         }
     }
 
-    /// Gives each step of a longer job the time of one request.
-    pub(super) fn renew_deadline(&self) {
-        let reactor = self.connection.reactor();
-        reactor.set_deadline(reactor.now_ns() + self.thread.swift.timeout_ns);
-    }
-
-    /// Makes the error of a target that did not do what must be done before load starts.
-    pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
-        let text = self.connection.last_error(&self.head).unwrap_or_default();
-        let error = Error::target(what, text).of(reply.outcome.error_kind());
+    /// Returns the error of a refusal outside of the measurement, with a hint.
+    pub(super) fn refusal_of(&self, action: String, reply: &Reply) -> Error {
+        let text = self.http.last_error().unwrap_or_default();
+        let error = Error::target(action, text).of(reply.outcome.error_kind());
         match reply.status {
             401 => error.with_hint("the token is not taken here: check storage_url and region"),
             403 => error.with_hint("the user needs a role that may make and write containers"),

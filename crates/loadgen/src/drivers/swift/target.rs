@@ -6,8 +6,7 @@ use crate::credentials::resolve;
 use crate::drivers::swift::facts::{FACTS, variable_of};
 use crate::error::Error;
 use crate::settings::{self, Setting, SettingKind, setting};
-use crate::transport::endpoint::Url;
-use crate::transport::{limits, options, tls};
+use crate::transport::http_target;
 use crate::trial::Trial;
 
 /// The keys of a target.
@@ -17,7 +16,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         ..setting(
             "auth_url",
             SettingKind::Text,
-            "where tokens are had: .../auth/v1.0 for TempAuth, .../v3 for Keystone",
+            "the authentication URL: .../auth/v1.0 for TempAuth, .../v3 for Keystone",
         )
     },
     setting("auth_version", SettingKind::Number, "1 or 3; guessed from auth_url when absent"),
@@ -55,13 +54,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "proxies that clients spread over, instead of the storage URL's host",
     ),
     setting("storage_policy", SettingKind::Text, "the policy of containers that are made"),
-    setting(
-        "tls",
-        SettingKind::Map,
-        "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust \
-         anybody",
-    ),
-    setting("headers", SettingKind::Map, "headers added to every request"),
+    http_target::TLS,
+    http_target::HEADERS,
 ];
 
 /// Who logs in.
@@ -140,9 +134,8 @@ pub(super) fn keystone_path(path: &str) -> String {
 /// Returns the mistakes that only this driver sees.
 pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     let map = &trial.target.settings;
-    let mut mistakes = settings::mistakes(SETTINGS, map);
-    mistakes.extend(tls::mistakes(map));
-    mistakes.extend(settings::header_mistakes(map));
+    let urls = ["auth_url", "storage_url", "endpoints"];
+    let mut mistakes = http_target::mistakes(trial, SETTINGS, &urls, &FACTS.limits);
     let version = auth_version(map);
     if version != 1 && version != 3 {
         mistakes.push(format!("target.settings.auth_version: found {version}, allowed: 1, 3"));
@@ -168,15 +161,5 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
              it here, or export {variable}"
         ));
     }
-    let endpoints = settings::texts(map, "endpoints");
-    let keys = ["auth_url", "storage_url"].map(|key| (key, settings::text(map, key)));
-    let urls = keys.into_iter().filter_map(|(key, text)| Some((key, text?)));
-    for (key, text) in urls.chain(endpoints.iter().map(|text| ("endpoints", *text))) {
-        if let Err(reason) = Url::parse(text) {
-            mistakes.push(format!("target.settings.{key}: \"{text}\": {reason}"));
-        }
-    }
-    mistakes.extend(limits::mistakes(trial, endpoints.len()));
-    mistakes.extend(options::mistakes(trial, &FACTS.limits));
     mistakes
 }

@@ -1,0 +1,435 @@
+//! Object stores over HTTP: every operation that differs from store to store only in how the head of a
+//! request is written. A driver keeps an [`HttpTarget`](crate::transport::http_target::HttpTarget) for the
+//! trial, an [`HttpThread`] on each load thread and an [`HttpClient`] in each client. It implements
+//! [`HttpStore`], which says how heads are written and how listings are read, and [`Places`].
+//! `drivers/toy_http.rs` is a whole one.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use loadstone_wire::http1::Method;
+
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Completion, Outcome};
+use crate::ownership::Places;
+use crate::ownership::beside::{self, Writer};
+use crate::requests::{Request, Subject};
+use crate::script::Listing;
+use crate::transport::connection::{Failure, Reply, Sending};
+use crate::transport::endpoint::Url;
+use crate::transport::http_target::{HeadSpec, HttpClient, HttpThread};
+use crate::transport::parts::{Division, Helpers, InParts};
+use crate::transport::reading::{
+    Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+};
+use crate::transport::transfer::{Ignore, Nothing, Upload};
+
+/// Which page of a listing is asked for.
+pub(crate) struct PageSpec<'a> {
+    pub(crate) token: Option<&'a str>,
+    pub(crate) prefix: &'a str,
+    pub(crate) delimiter: Option<&'a str>,
+    pub(crate) keys_max: u32,
+    /// Whether the keys are wanted, and not only their number.
+    pub(crate) wants_keys: bool,
+}
+
+/// A page of a listing.
+#[derive(Debug, Default)]
+pub(crate) struct ListedPage {
+    /// Keys and common prefixes.
+    pub(crate) entries: u64,
+    /// The keys, where they were wanted.
+    pub(crate) keys: Vec<String>,
+    /// The token of the next page, if there is one.
+    pub(crate) next: Option<String>,
+}
+
+/// Makes client number `index`, with the helpers that the parts of its objects need. `wrap` makes the
+/// store's client of one that it is given, and of the URL that this one asks.
+///
+/// # Errors
+/// The host of the URL is no name that a certificate can have.
+pub(crate) fn make_client<S: HttpStore>(
+    thread: &Rc<HttpThread>,
+    index: u32,
+    wrap: impl Fn(HttpClient<S>, &Url) -> S,
+) -> Result<S, Error> {
+    let lone_client = || HttpClient::new(thread, index).map(|(http, url)| wrap(http, url));
+    let mut client = lone_client()?;
+    let helpers = (1..thread.target.connections).map(|_| lone_client());
+    client.http_mut().helpers.clients = helpers.collect::<Result<_, Error>>()?;
+    Ok(client)
+}
+
+/// A client of an object store over HTTP: how it writes heads, and what its protocol has of its own.
+///
+/// A driver implements the operations that it declares; the provided ones are the same in every store.
+pub(crate) trait HttpStore: Places + Sized + 'static {
+    /// The metadata of an object that names the run that wrote it.
+    const RUN: &'static str;
+
+    fn http(&self) -> &HttpClient<Self>;
+    fn http_mut(&mut self) -> &mut HttpClient<Self>;
+    /// Points at an object of the dataset, or at one whose key is the object's with a suffix.
+    fn at_object(&mut self, index: u64, suffix: &[u8]);
+    /// Points at a place, or at a key in it.
+    fn at(&mut self, place: &str, key: &str);
+    /// Writes the head of a request for what this points at into `http().head`.
+    fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U);
+    /// Returns the error of a refusal outside of the measurement, with a hint.
+    fn refused(&self, action: String, reply: &Reply) -> Error;
+
+    async fn put(&mut self, request: &Request) -> Completion;
+    /// Asks for a page of a listing.
+    ///
+    /// # Errors
+    /// The request failed, or its answer is no listing.
+    async fn list_page(
+        &mut self,
+        place: &str,
+        page: &PageSpec<'_>,
+    ) -> (Reply, Result<ListedPage, Outcome>);
+    async fn bulk_delete(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn copy(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn post(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn multipart_put(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn create_bucket(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn delete_bucket(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    /// Returns the suffixes of the keys that a copy or an upload in parts writes for its object.
+    fn derived(&self, _: &Request) -> Vec<Vec<u8>> {
+        vec![Vec::new()]
+    }
+
+    /// Does a request of the load; a store whose log-ins end repeats it with a new one.
+    async fn execute_request(&mut self, request: &Request) -> Completion {
+        self.perform_anywhere(request).await
+    }
+    /// Does a job outside of the measurement; a store whose log-ins end repeats it with a new one.
+    async fn with_log_in<T>(
+        &mut self,
+        job: impl AsyncFn(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        job(self).await
+    }
+    /// Adds what a store knows of a failure beside its answer.
+    fn explained(&self, error: String) -> String {
+        error
+    }
+
+    /// Does a request, with regard to others where the place is theirs.
+    async fn perform_anywhere(&mut self, request: &Request) -> Completion {
+        let thread = Rc::clone(&self.http().thread);
+        match &thread.target.beside {
+            Some(beside) if beside.concerns(request, &thread.dataset) => {
+                Box::pin(beside::perform(self, request, beside)).await
+            }
+            _ => self.perform_plainly(request).await,
+        }
+    }
+
+    async fn perform_plainly(&mut self, request: &Request) -> Completion {
+        match request.operation {
+            Operation::Put => self.put(request).await,
+            Operation::Get => self.get(request).await,
+            Operation::RangeGet => self.range_get(request).await,
+            Operation::MultiRangeGet => self.multi_range_get(request).await,
+            Operation::Head => self.head_object(request).await,
+            Operation::List => self.list(request).await,
+            Operation::Delete => self.delete_object(request).await,
+            Operation::BulkDelete => self.bulk_delete(request).await,
+            Operation::Copy => self.copy(request).await,
+            Operation::Post => self.post(request).await,
+            // Many exchanges each. Kept in place, the largest would be what every client holds.
+            Operation::MultipartPut => Box::pin(self.multipart_put(request)).await,
+            Operation::MultipartGet => Box::pin(self.get_in_parts(request)).await,
+            Operation::CreateBucket => Box::pin(self.create_bucket(request)).await,
+            Operation::DeleteBucket => Box::pin(self.delete_bucket(request)).await,
+            Operation::Read | Operation::Write | Operation::Append => undeclared(),
+        }
+    }
+
+    /// Sends a request for what this points at, and passes over the answer's body.
+    async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
+        self.write_head(spec, upload);
+        let http = self.http_mut();
+        let sending = Sending { method: spec.method, head: &http.head, expected: spec.expected };
+        let reply = http.connection.request(sending, upload, &mut Ignore).await;
+        http.is_unauthorized = reply.status == 401;
+        reply
+    }
+
+    /// Sends a request and keeps the answer's body, and these headers.
+    async fn ask_for_body<U: Upload>(
+        &mut self,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+        headers: &'static [&'static str],
+    ) -> Reply {
+        self.write_head(spec, upload);
+        let http = self.http_mut();
+        http.collect.start(headers);
+        let sending = Sending { method: spec.method, head: &http.head, expected: spec.expected };
+        let reply = http.connection.request(sending, upload, &mut http.collect).await;
+        http.is_unauthorized = reply.status == 401;
+        reply
+    }
+
+    /// Fails a request whose answer had the status of success.
+    #[cold]
+    fn object_to(&mut self, outcome: Outcome, text: String) -> Outcome {
+        self.http_mut().connection.object_to(Failure::Told(outcome, text))
+    }
+
+    /// Gives each step of a longer job the time of one request.
+    fn renew_deadline(&self) {
+        let (reactor, target) = (&self.http().thread.reactor, &self.http().thread.target);
+        reactor.set_deadline(reactor.now_ns() + target.timeout_ns);
+    }
+
+    async fn get(&mut self, request: &Request) -> Completion {
+        let object = self.http().thread.dataset.id(request.object());
+        self.at_object(request.object().index, b"");
+        self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
+        // An object of no bytes may come without content.
+        let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
+        let http = self.http_mut();
+        let sending = Sending { method: Method::Get, head: &http.head, expected };
+        let spec = &http.thread.payload;
+        let wanted = Wanted { spec, object, is_verified: request.is_verified };
+        match &mut http.opener {
+            None => read(&mut http.connection, sending, &wanted, 0..object.length).await,
+            Some(opener) => read_sealed(&mut http.connection, sending, &wanted, opener).await,
+        }
+    }
+
+    async fn range_get(&mut self, request: &Request) -> Completion {
+        let http = self.http_mut();
+        let bytes = http.thread.dataset.length(request.object());
+        if bytes == 0 {
+            return self.get(request).await;
+        }
+        let range_bytes = http.thread.target.options.range_bytes.unwrap_or(bytes);
+        choose_ranges(request, bytes, range_bytes, 1, &mut http.ranges);
+        let (first, end) = http.ranges[0];
+        self.get_stretch(request, first..end).await
+    }
+
+    async fn multi_range_get(&mut self, request: &Request) -> Completion {
+        let http = self.http_mut();
+        let object = http.thread.dataset.id(request.object());
+        if object.length == 0 {
+            return self.get(request).await;
+        }
+        let options = &http.thread.target.options;
+        let range_bytes = options.range_bytes.unwrap_or(object.length);
+        choose_ranges(request, object.length, range_bytes, options.range_count, &mut http.ranges);
+        self.write_ranged_head(request);
+        let http = self.http_mut();
+        let sending = Sending { method: Method::Get, head: &http.head, expected: &[206] };
+        let spec = &http.thread.payload;
+        let wanted = Wanted { spec, object, is_verified: request.is_verified };
+        read_ranges(&mut http.connection, sending, &wanted, &http.ranges).await
+    }
+
+    /// Writes the head of a GET of the ranges that were chosen.
+    fn write_ranged_head(&mut self, request: &Request) {
+        let http = self.http_mut();
+        let mut value = std::mem::take(&mut http.scratch);
+        value.clear();
+        write_ranges(&mut value, &http.ranges);
+        self.at_object(request.object().index, b"");
+        let headers = [("range", value.as_slice())];
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get, &[]) };
+        self.write_head(&spec, &Nothing);
+        self.http_mut().scratch = value;
+    }
+
+    async fn head_object(&mut self, request: &Request) -> Completion {
+        let expected = self.http().thread.dataset.length(request.object());
+        self.at_object(request.object().index, b"");
+        let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
+        check_length(&mut self.http_mut().connection, &reply, request, expected)
+    }
+
+    async fn delete_object(&mut self, request: &Request) -> Completion {
+        self.at_object(request.object().index, b"");
+        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.completion()
+    }
+
+    /// Lists the next page of a place; after the last page the first comes again.
+    async fn list(&mut self, request: &Request) -> Completion {
+        if let Subject::Listing(listing) = &request.subject {
+            return self.list_prefix(listing).await;
+        }
+        let thread = Rc::clone(&self.http().thread);
+        let (options, dataset) = (&thread.target.options, &thread.dataset);
+        let place = dataset.bucket(request.bucket());
+        let token = self.http_mut().next_pages.remove(&request.bucket());
+        let page = PageSpec {
+            token: token.as_deref(),
+            prefix: options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix),
+            delimiter: options.delimiter.as_deref(),
+            keys_max: options.page_keys,
+            wants_keys: false,
+        };
+        let (reply, listed) = self.list_page(&place, &page).await;
+        let mut completion = reply.completion();
+        match listed {
+            Ok(page) => {
+                completion.objects = u32::try_from(page.entries).unwrap_or(u32::MAX);
+                if let Some(next) = page.next {
+                    self.http_mut().next_pages.insert(request.bucket(), next);
+                }
+            }
+            Err(outcome) => completion.outcome = outcome,
+        }
+        completion
+    }
+
+    /// Lists all keys under a script's prefix, page by page, as one request.
+    async fn list_prefix(&mut self, listing: &Listing) -> Completion {
+        let thread = Rc::clone(&self.http().thread);
+        let dataset = &thread.dataset;
+        let place = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
+        let prefix = dataset.listed_prefix(listing);
+        let mut found = dataset.find(listing);
+        let (mut whole, mut token) = (None::<Completion>, None::<String>);
+        loop {
+            let page = PageSpec {
+                token: token.as_deref(),
+                prefix: &prefix,
+                delimiter: None,
+                keys_max: thread.target.options.page_keys,
+                wants_keys: true,
+            };
+            let (reply, listed) = self.list_page(&place, &page).await;
+            let mut completion = reply.completion().behind(whole);
+            let mut next = None;
+            match listed {
+                Ok(page) => {
+                    for key in &page.keys {
+                        found.add(dataset.listed_key(key).as_deref());
+                    }
+                    next = page.next;
+                    if next.is_some() && (page.keys.is_empty() || next == token) {
+                        let text = "the listing goes on, but its last page brought nothing new";
+                        completion.outcome = self.object_to(Outcome::PROTOCOL, text.to_owned());
+                        return completion;
+                    }
+                    next = next.filter(|_| !found.has_too_many());
+                }
+                Err(outcome) => completion.outcome = outcome,
+            }
+            completion.objects = found.entries();
+            if next.is_none() {
+                let outcome = Outcome::of_set(found.verdict());
+                if completion.outcome.is_ok() && !outcome.is_ok() {
+                    completion.outcome = self.object_to(outcome, found.told());
+                }
+                return completion;
+            }
+            (whole, token) = (Some(completion), next);
+        }
+    }
+
+    /// Deletes keys one by one; returns how many are gone. Outside of the measurement.
+    async fn delete_each(&mut self, place: &str, keys: &[String]) -> Result<u64, Error> {
+        let mut gone = 0;
+        for key in keys {
+            self.renew_deadline();
+            self.at(place, key);
+            let spec = HeadSpec::new(Method::Delete, &[200, 202, 204, 404]);
+            let reply = self.ask(&spec, &Nothing).await;
+            if reply.status == 0 {
+                let action = format!("delete from {} \"{place}\"", Self::PLACE);
+                return Err(self.refused(action, &reply));
+            }
+            gone += u64::from(reply.outcome.is_ok());
+        }
+        Ok(gone)
+    }
+
+    /// Reads a small object, if it is there. Outside of the measurement.
+    async fn read_text(&mut self, place: &str, key: &str) -> Result<Option<String>, Error> {
+        self.renew_deadline();
+        self.at(place, key);
+        let reply = self.ask_for_body(&HeadSpec::new(Method::Get, &[200]), &Nothing, &[]).await;
+        match reply.status {
+            404 => Ok(None),
+            _ if reply.outcome.is_ok() => {
+                Ok(Some(String::from_utf8_lossy(&self.http().collect.body).into_owned()))
+            }
+            _ => {
+                let action = format!("read \"{key}\" in {} \"{place}\"", Self::PLACE);
+                Err(self.refused(action, &reply))
+            }
+        }
+    }
+
+    /// Asks who wrote the object that this points at.
+    ///
+    /// # Errors
+    /// The answer that did not say so.
+    async fn writer_here(&mut self) -> Result<Writer, Reply> {
+        let spec = HeadSpec::new(Method::Head, &[200, 204]);
+        let reply = self.ask_for_body(&spec, &Nothing, &[Self::RUN]).await;
+        let run = self.http().collect.header(Self::RUN);
+        Writer::of(reply.status, reply.outcome.is_ok(), run).ok_or(reply)
+    }
+}
+
+/// Ends a request for an operation that the driver does not declare.
+fn undeclared() -> ! {
+    unreachable!("Trial::check refused what is not in OPERATIONS")
+}
+
+impl<S: HttpStore> InParts for S {
+    fn helpers(&mut self) -> &mut Helpers<Self> {
+        &mut self.http_mut().helpers
+    }
+
+    fn own_error(&self) -> Option<String> {
+        self.http().last_error()
+    }
+
+    fn keep_error(&mut self, error: Option<String>) {
+        self.http_mut().error = error;
+    }
+
+    fn division(&self, request: &Request) -> Division {
+        let thread = &self.http().thread;
+        let bytes = thread.dataset.length(request.object());
+        Division::new(bytes, thread.target.options.part_bytes)
+    }
+
+    async fn get_whole(&mut self, request: &Request) -> Completion {
+        self.get(request).await
+    }
+
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion {
+        let http = self.http_mut();
+        let object = http.thread.dataset.id(request.object());
+        http.ranges.clear();
+        http.ranges.push((stretch.start, stretch.end));
+        self.write_ranged_head(request);
+        let http = self.http_mut();
+        let sending = Sending { method: Method::Get, head: &http.head, expected: &[206] };
+        let spec = &http.thread.payload;
+        let wanted = Wanted { spec, object, is_verified: request.is_verified };
+        read(&mut http.connection, sending, &wanted, stretch).await
+    }
+}

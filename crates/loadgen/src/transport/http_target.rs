@@ -1,0 +1,292 @@
+//! The target of a driver over HTTP: the settings that all of them have, endpoints and TLS, and the
+//! connection of a client with the head and the answer of its last request. `http_store.rs` makes requests
+//! with it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use loadstone_wire::http1::{self, Method};
+use rustls::ClientConfig;
+use serde_json::Value;
+
+use crate::dataset::Dataset;
+use crate::driver::Thread;
+use crate::error::Error;
+use crate::facts::Limits;
+use crate::operation::Operation;
+use crate::ownership::Title;
+use crate::ownership::beside::{Beside, Header, Manner};
+use crate::payload::sealed::{Opener, Sealer, SealingKey};
+use crate::payload::{ObjectId, PayloadSpec};
+use crate::reactor::Reactor;
+use crate::settings::{self, Setting, SettingKind, setting};
+use crate::transport::connection::{Connection, Judge};
+use crate::transport::endpoint::{Endpoint, Url, peer_of};
+use crate::transport::parts::{Helpers, connections_of_a_client};
+use crate::transport::socket::{self, Buffers};
+use crate::transport::transfer::{Collect, Payload, Upload};
+use crate::transport::{limits, options, tls};
+use crate::trial::{Connections, Options, Trial};
+
+/// Every operation of an object store.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::RangeGet,
+    Operation::MultiRangeGet,
+    Operation::Head,
+    Operation::List,
+    Operation::Delete,
+    Operation::BulkDelete,
+    Operation::Copy,
+    Operation::Post,
+    Operation::MultipartPut,
+    Operation::MultipartGet,
+    Operation::CreateBucket,
+    Operation::DeleteBucket,
+];
+
+/// Whom the target's certificate is trusted by.
+pub(crate) const TLS: Setting = setting(
+    "tls",
+    SettingKind::Map,
+    "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust anybody",
+);
+
+/// Headers of the user's own.
+pub(crate) const HEADERS: Setting =
+    setting("headers", SettingKind::Map, "headers added to every request");
+
+/// Returns the mistakes in a trial that every driver of an object store over HTTP looks for; `urls` are
+/// the settings that hold URLs.
+pub(crate) fn mistakes(
+    trial: &Trial,
+    known: &[Setting],
+    urls: &[&str],
+    limits: &Limits,
+) -> Vec<String> {
+    let map = &trial.target.settings;
+    let mut mistakes = settings::mistakes(known, map);
+    mistakes.extend(tls::mistakes(map));
+    mistakes.extend(settings::header_mistakes(map));
+    for key in urls {
+        let one = map.get(*key).and_then(Value::as_str);
+        for text in one.into_iter().chain(settings::texts(map, key)) {
+            if let Err(reason) = Url::parse(text) {
+                mistakes.push(format!("target.settings.{key}: \"{text}\": {reason}"));
+            }
+        }
+    }
+    mistakes.extend(limits::mistakes(trial, settings::texts(map, "endpoints").len()));
+    mistakes.extend(options::mistakes(trial, limits));
+    mistakes
+}
+
+/// A target that speaks HTTP, shared by all load threads of a trial.
+#[derive(Debug)]
+pub(crate) struct HttpTarget {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) options: Options,
+    pub(crate) title: Arc<Title>,
+    tls: Option<Arc<ClientConfig>>,
+    judge: Judge,
+    dataset: Dataset,
+    payload: PayloadSpec,
+    /// Connections of one client.
+    pub(super) connections: u32,
+    /// The key that objects are encrypted with, if they are.
+    sealing: Option<Arc<SealingKey>>,
+    /// Others' places, where the trial may write into them.
+    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) timeout_ns: u64,
+    pub(crate) is_per_request: bool,
+}
+
+impl HttpTarget {
+    /// Resolves the names of a target's URLs and reads what its clients need of the trial.
+    /// `plain_key` returns the key of the object that a key was derived from: of a copy, of a part.
+    ///
+    /// # Errors
+    /// A name has no address, or a file of certificates cannot be read.
+    pub(crate) fn open(
+        trial: &Trial,
+        urls: Vec<Url>,
+        plain_key: fn(&str) -> &str,
+        judge: Judge,
+    ) -> Result<Self, Error> {
+        limits::raise_descriptors();
+        let tls = match urls.iter().any(|url| url.is_tls) {
+            true => Some(tls::client_config(&trial.target.settings)?),
+            false => None,
+        };
+        Ok(Self {
+            endpoints: urls.into_iter().map(Endpoint::resolve).collect::<Result<_, _>>()?,
+            options: trial.options.clone(),
+            title: Arc::new(Title::of(trial, plain_key)),
+            tls,
+            judge,
+            dataset: Dataset::new(trial),
+            payload: PayloadSpec::of_trial(trial),
+            connections: connections_of_a_client(trial),
+            sealing: SealingKey::of_trial(trial),
+            beside: Beside::of_trial(trial),
+            timeout_ns: trial.timeout_ns,
+            is_per_request: trial.connections == Connections::PerRequest,
+        })
+    }
+
+    /// Returns the headers of a put that say who wrote it, sorted; `name` is that of the metadata.
+    pub(crate) fn owner_headers(&self, manner: Manner, name: &'static str) -> Vec<Header<'_>> {
+        self.beside.as_ref().map(|beside| beside.headers(manner, name)).unwrap_or_default()
+    }
+}
+
+/// What the clients of one load thread share.
+pub(crate) struct HttpThread {
+    pub(crate) target: Arc<HttpTarget>,
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) dataset: Dataset,
+    pub(crate) payload: PayloadSpec,
+    pub(crate) buffers: Rc<Buffers>,
+    sealer: Option<RefCell<Sealer>>,
+}
+
+impl HttpThread {
+    /// Makes what a load thread has, on that thread.
+    ///
+    /// # Errors
+    /// The kernel gave no descriptor.
+    pub(crate) fn new(target: &Arc<HttpTarget>) -> Result<Rc<Self>, Error> {
+        Ok(Rc::new(Self {
+            target: Arc::clone(target),
+            reactor: socket::reactor()?,
+            dataset: target.dataset.clone(),
+            payload: target.payload,
+            buffers: Rc::default(),
+            sealer: target.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
+        }))
+    }
+
+    /// Returns the bytes of a stretch of an object, encrypted where objects are.
+    #[inline]
+    pub(crate) fn body(&self, object: ObjectId, range: Range<u64>) -> Payload<'_> {
+        let (start, length) = (range.start, range.end - range.start);
+        Payload { spec: &self.payload, sealer: self.sealer.as_ref(), object, start, length }
+    }
+}
+
+/// A load thread whose clients share nothing else.
+impl Thread for Rc<HttpThread> {
+    fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
+}
+
+/// One client of a store `S`: a connection, and one for each further part in flight.
+pub(crate) struct HttpClient<S> {
+    pub(crate) thread: Rc<HttpThread>,
+    /// Clients that help with the parts of this one's objects.
+    pub(crate) helpers: Helpers<S>,
+    pub(crate) connection: Connection,
+    /// The head of the last request.
+    pub(crate) head: Vec<u8>,
+    /// The body and the headers of the last answer that was kept.
+    pub(crate) collect: Collect,
+    /// A header's value or a body that is put together for one request.
+    pub(crate) scratch: Vec<u8>,
+    pub(super) ranges: Vec<(u64, u64)>,
+    /// The token with which the listing of a bucket goes on.
+    pub(super) next_pages: HashMap<u64, String>,
+    pub(super) opener: Option<Opener>,
+    /// What puts say of themselves.
+    pub(crate) manner: Manner,
+    /// The text of the last failure, where later requests would hide it.
+    pub(crate) error: Option<String>,
+    /// Whether the last answer was 401.
+    pub(crate) is_unauthorized: bool,
+}
+
+impl<S> HttpClient<S> {
+    /// Makes client number `index` without helpers; returns beside it the URL that it asks.
+    ///
+    /// # Errors
+    /// The host of the URL is no name that a certificate can have.
+    pub(super) fn new(thread: &Rc<HttpThread>, index: u32) -> Result<(Self, &Url), Error> {
+        let target = &thread.target;
+        let (endpoint, peer) = peer_of(&target.endpoints, target.tls.as_ref(), index)?;
+        let (reactor, buffers) = (&thread.reactor, &thread.buffers);
+        let connection =
+            Connection::new(peer, reactor, buffers, target.is_per_request, target.judge);
+        let client = Self {
+            connection,
+            thread: Rc::clone(thread),
+            helpers: Helpers::default(),
+            head: Vec::new(),
+            collect: Collect::default(),
+            scratch: Vec::new(),
+            ranges: Vec::new(),
+            next_pages: HashMap::new(),
+            opener: target.sealing.as_ref().map(Opener::new),
+            manner: Manner::default(),
+            error: None,
+            is_unauthorized: false,
+        };
+        Ok((client, &endpoint.url))
+    }
+
+    /// Returns the text of the last failure of this client's own requests.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.connection.last_error(&self.head)
+    }
+}
+
+/// What a head says beside where it goes.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadSpec<'a> {
+    pub(crate) method: Method,
+    /// Sorted and encoded.
+    pub(crate) query: &'a [u8],
+    /// Lower case, sorted.
+    pub(crate) headers: &'a [Header<'a>],
+    /// Statuses that mean success.
+    pub(crate) expected: &'static [u16],
+    pub(crate) digest: BodyDigest,
+}
+
+/// Which digest of its body a request carries, where the protocol has headers for it.
+#[derive(Clone, Copy)]
+pub(crate) enum BodyDigest {
+    None,
+    /// `Content-MD5`, which the store demands.
+    Md5,
+    /// The target's checksum, for an object or a part; its SHA-256 where that is known already.
+    Object(Option<[u8; 32]>),
+}
+
+impl HeadSpec<'_> {
+    pub(crate) const fn new(method: Method, expected: &'static [u16]) -> Self {
+        Self { method, query: b"", headers: &[], expected, digest: BodyDigest::None }
+    }
+}
+
+/// Ends a head: the length of a body that may have one, and what the target adds to every request.
+#[inline]
+pub(crate) fn finish_head<U: Upload>(
+    head: &mut Vec<u8>,
+    method: Method,
+    upload: &U,
+    is_per_request: bool,
+    plain_headers: &[u8],
+) {
+    if matches!(method, Method::Put | Method::Post) {
+        http1::header_number(head, "content-length", upload.length());
+    }
+    if is_per_request {
+        http1::header(head, "connection", b"close");
+    }
+    head.extend_from_slice(plain_headers);
+    http1::finish(head);
+}
