@@ -222,15 +222,15 @@ def _run_here(text: str, with_intervals: bool) -> Document:
     service, lag, not_sent = _loadgen.Histogram(), _loadgen.Histogram(), 0
     lag_of_seconds: dict[int, _loadgen.Histogram] = {}
     steps: list[Step] = []
-    on_interval = None
+    on_event = None
     if with_intervals:
 
-        def on_interval(batch: Any, live: Any) -> None:
+        def on_event(event: Any) -> None:
             nonlocal not_sent
-            if batch is None:
+            if event["kind"] != "figures" or event["rows"] is None:
                 return
             now = _own_cpu_s(), time.monotonic()
-            rows = batch.to_pylist()
+            rows, live = event["rows"].to_pylist(), event["live"]
             steps.append(Step(live["requests"], max(row["second"] for row in rows) + 1, *now))
             for row in rows:
                 service.add(row["service"])
@@ -241,7 +241,7 @@ def _run_here(text: str, with_intervals: bool) -> Document:
                     second.add(row["lag"])
 
     before_mib, before_s = _own_mib(), _own_cpu_s()
-    summary = json.loads(_loadgen.run_trial(text, on_interval))
+    summary = json.loads(_loadgen.run_trial(text, on_event))
     return {
         "cpu_s": _own_cpu_s() - before_s,
         "own_mib": _own_mib() - before_mib,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, final
 
-from loadstone.documents.python_types import Live
+from loadstone.documents.load_event import LoadEvent
 from loadstone.errors import Kind
 
 __all__ = [
@@ -357,28 +357,15 @@ def check(trial_json: str) -> None:
 
 def run_trial(
     trial_json: str,
-    on_interval: Callable[[Table | None, Live], object] | None = None,
+    on_event: Callable[[LoadEvent], object] | None = None,
     control: Control | None = None,
-    on_requests: Callable[[Table], object] | None = None,
-    on_intent: Callable[[list[str]], object] | None = None,
-    on_unmade: Callable[[list[str]], object] | None = None,
-    on_ready: Callable[[], object] | None = None,
-    on_actions: Callable[[Table], object] | None = None,
-    on_turn_end: Callable[[int, bytes | None], object] | None = None,
-    on_retry: Callable[[str], object] | None = None,
-    on_volume: Callable[[str], object] | None = None,
+    *,
+    holds: bool = False,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
-    `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or a
-    table of the rows of complete seconds. `on_intent(names)` is called at most once, before places
-    are made that are not there. What a callback raises interrupts the trial and is raised again at
-    its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of these
-    places that are not there after all. `on_retry(text)` is called about a request outside the
-    measurement that is sent again after a temporary answer. With `on_ready` the load waits when all
-    is ready, `on_ready()` is called, and `control.start` tells when it begins. Where several hosts
-    run a script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended:
-    `doubts` are the subjects in doubt that other hosts do not know of, four bytes each, or None for
-    all. The next turn begins with `control.begin_turn`. `on_volume(text)` gets the device or file
-    system that places are claimed on, if `ownership.volumes` lacks it.
+    `on_event` is called from this thread; an event has the kind and the fields of the message by
+    which an agent sends it on (`hosts/messages.py`). What it raises interrupts the trial and is
+    raised again at its end; when it raises for an intent, nothing has been made. With `holds` the
+    load waits when all is ready, and `control.start` tells when it begins.
     """

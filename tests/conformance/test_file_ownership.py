@@ -237,19 +237,13 @@ def test_directories_are_told_of_before_they_are_made(folder: Path, operation: s
     """All at once; when the journal fails nothing is made, and what is there is not reported."""
     data = Dataset(buckets=4)
     text = json.dumps(trials.document(place_at(folder), data, operation))
-
-    def fail(names: list[str]) -> None:
-        raise OSError(errno.ENOSPC, f"names: {len(names)}")
-
     with pytest.raises(OSError, match="names: 4") as caught:
-        _loadgen.run_trial(text, on_intent=fail)
+        _loadgen.run_trial(text, trials.refuse_the_intent)
     assert caught.value.errno == errno.ENOSPC
     assert not list(folder.iterdir())
-    told: list[list[str]] = []
-    _loadgen.run_trial(text, on_intent=told.append)
+    assert trials.intents_of(text) == [data.bucket_names]
     assert all((folder / name / MARK).exists() for name in data.bucket_names)
-    _loadgen.run_trial(text, on_intent=told.append)
-    assert told == [data.bucket_names]
+    assert trials.intents_of(text) == []
 
 
 def test_what_a_kill_left_bare_goes_with_the_clean_up_of_its_run_only(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Small trial documents, and what came of running them."""
 
+import errno
 import json
 import threading
 import uuid
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadstone import _loadgen
+from loadstone.documents.load_event import LoadEvent
 from tests.conformance.targets import Place
 
 SECOND_NS = 1_000_000_000
@@ -135,18 +137,19 @@ def run(
     _loadgen.check(text)
     rows: list[dict[str, Any]] = []
 
-    def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
-        if batch is not None:
-            rows.extend(batch.to_pylist())
-        if watch is not None:
-            watch(live)
-        if live["requests"] and begun is not None:
-            begun.set()
-        if stops_once_begun and live["requests"]:
-            control.stop()
+    def on_event(event: LoadEvent) -> None:
+        if event["kind"] == "volume":
+            volumes.append(event["volume"])
+        elif event["kind"] == "figures":
+            if event["rows"] is not None:
+                rows.extend(event["rows"].to_pylist())
+            has_begun = bool(event["live"]["requests"])
+            if has_begun and begun is not None:
+                begun.set()
+            if has_begun and stops_once_begun:
+                control.stop()
 
-    told = _loadgen.run_trial(text, on_interval, control, on_volume=volumes.append)
-    summary = json.loads(told)
+    summary = json.loads(_loadgen.run_trial(text, on_event, control))
     return Result(summary, rows)
 
 
@@ -162,3 +165,21 @@ def clean_up(place: Place, dataset: Dataset, **changes: Any) -> Result:
     """Delete the objects and the buckets, as the planner has it done at the end."""
     trial = document(place, dataset, "delete", phase="clean-up", measured=False)
     return run(trial | changes)
+
+
+def intents_of(text: str) -> list[list[str]]:
+    """Run a trial; give the places that it announced, each time that it did."""
+    intents: list[list[str]] = []
+
+    def on_event(event: LoadEvent) -> None:
+        if event["kind"] == "intent":
+            intents.append(event["names"])
+
+    _loadgen.run_trial(text, on_event)
+    return intents
+
+
+def refuse_the_intent(event: LoadEvent) -> None:
+    """Fail as a full disk does, when places are announced."""
+    if event["kind"] == "intent":
+        raise OSError(errno.ENOSPC, f"names: {len(event['names'])}")

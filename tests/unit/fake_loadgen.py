@@ -55,34 +55,21 @@ class FakeLoadgen:
         self.makes: dict[str, list[str]] = {}
         self.refuses: dict[str, list[str]] = {}
 
-    def run_trial(
-        self,
-        trial_json: str,
-        on_interval: Any,
-        control: Control,
-        on_requests: Any,
-        on_intent: Any = None,
-        on_unmade: Any = None,
-        *,
-        on_retry: Any = None,
-        on_actions: Any = None,
-        on_volume: Any = None,
-    ) -> str:
+    def run_trial(self, trial_json: str, on_event: Any, control: Control) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)
-        if on_intent is not None and document["id"] in self.makes:
-            on_intent(self.makes[document["id"]])
-        if on_unmade is not None and document["id"] in self.refuses:
-            on_unmade(self.refuses[document["id"]])
+        for kind, names in (("intent", self.makes), ("unmade", self.refuses)):
+            if document["id"] in names:
+                on_event({"kind": kind, "names": names[document["id"]]})
         behaviour = self.behave.get(document["id"])
         changes = behaviour(control) if behaviour is not None else None
         for second in range(self.seconds):
             if control.stopped.is_set():
                 break
-            on_interval(interval(second), dict(LIVE))
-        on_interval(None, dict(LIVE))
+            on_event({"kind": "figures", "rows": interval(second), "live": dict(LIVE)})
+        on_event({"kind": "figures", "rows": None, "live": dict(LIVE)})
         if document["log_requests"]:
-            on_requests(interval(0))
+            on_event({"kind": "loggedrequests", "rows": interval(0)})
         state = "interrupted" if control.stopped.is_set() else "finished"
         return json.dumps(summary(state=state) | (changes or {}))
 

@@ -15,6 +15,7 @@ from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.measured.part import read_parts
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
+from loadstone.documents.load_event import LoadEvent
 from loadstone.results.record import INTERVAL_SCHEMA, Record
 from tests.unit import synthetic_run
 
@@ -115,9 +116,9 @@ def test_the_load_generator_names_the_agent_of_its_document() -> None:
     trial |= {"agent": "client-7", "stop": {"requests": 100, "duration_ns": None}}
     seen: list[Table] = []
 
-    def keep(batch: object, live: object) -> None:
-        if batch is not None:
-            seen.append(batch)
+    def keep(event: LoadEvent) -> None:
+        if event["kind"] == "figures" and event["rows"] is not None:
+            seen.append(event["rows"])
 
     _loadgen.run_trial(json.dumps(trial), keep)
     assert {name for rows in seen for name in rows["agent"]} == {"client-7"}

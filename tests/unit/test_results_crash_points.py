@@ -61,16 +61,14 @@ def crashes_of(
         disk.watch(patch)
         intend, finish = loadgen.run_trial, TrialWriter.finish
 
-        def run_trial(
-            text: str, on_interval: Any, control: Any, on_requests: Any, on_intent: Any, *rest: Any,
-            **named: Any,
-        ) -> str:  # fmt: skip
-            def intended(names: list[str]) -> None:
-                on_intent(names)
-                # From here on the places are on the target.
-                disk.mark(MADE)
+        def run_trial(text: str, on_event: Any, control: Any) -> str:
+            def heard(event: Any) -> None:
+                on_event(event)
+                if event["kind"] == "intent":
+                    # From here on the places are on the target.
+                    disk.mark(MADE)
 
-            return intend(text, on_interval, control, on_requests, intended, *rest, **named)
+            return intend(text, heard, control)
 
         def finished(trial: TrialWriter, *arguments: Any, **named: Any) -> None:
             finish(trial, *arguments, **named)

@@ -1,6 +1,5 @@
 //! Checking and running a trial from Python.
 
-use arrow_array::RecordBatch;
 use loadstone_loadgen::error::Error;
 use loadstone_loadgen::run::{self, Live, Output};
 use loadstone_loadgen::trial::Trial;
@@ -72,9 +71,9 @@ pub(crate) fn raise(error: Error) -> PyErr {
             let raised = TargetError::new_err(error.to_string());
             let (message, hint) = error.into_parts();
             let value = raised.value(py);
-            let told = value.setattr("message", message);
-            let told = told.and_then(|()| value.setattr("hint", hint));
-            told.and_then(|()| value.setattr("kind", kind.word())).err().unwrap_or(raised)
+            let set = value.setattr("message", message);
+            let set = set.and_then(|()| value.setattr("hint", hint));
+            set.and_then(|()| value.setattr("kind", kind.word())).err().unwrap_or(raised)
         }),
         Error::Host { .. } => PyOSError::new_err(error.to_string()),
     }
@@ -88,72 +87,43 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 
 /// Runs a trial and returns its summary as JSON.
 ///
-/// `on_interval(batch, live)` is called from this thread about once a second; `batch` is None or
-/// rows of complete seconds; `on_actions(batch)` gets those of a script's actions. `on_requests(batch)` gets requests one by one when the trial logs
-/// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
-/// are made that are not there yet. What one of them raises interrupts the trial and is raised
-/// again at its end; when `on_intent` raises, nothing has been made. `on_volume(text)` gets the device
-/// or file system that places are claimed on, if `ownership.volumes` does not have it. `on_unmade(names)` gets those of
-/// these places that are certainly not made. `on_retry(text)` is called about a request outside the
-/// measurement that is sent again after a temporary answer. With `on_ready()` the load waits when everything is
-/// ready, and that is called; it starts when `control.start` tells a time. Where several hosts run a
-/// script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended, and
-/// `control.begin_turn` begins the next.
+/// `on_event(event)` is called from this thread with a dict for each [`Output`]: its `kind`, and the fields
+/// of the message of that name by which an agent sends it on. `_loadgen.pyi` lists them. What it raises
+/// interrupts the trial and is raised again at its end; when it raises for an intent, nothing has been made.
+/// With `holds` the load waits when everything is ready, and starts when `control.start` tells a time.
 #[pyfunction]
-#[pyo3(signature = (
-    trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None, on_retry = None,
-    on_volume = None
-))]
-#[expect(clippy::too_many_arguments, reason = "one for each callback, all optional")]
+#[pyo3(signature = (trial_json, on_event = None, control = None, *, holds = false))]
 pub(crate) fn run_trial(
     py: Python<'_>,
     trial_json: &str,
-    on_interval: Option<Py<PyAny>>,
+    on_event: Option<Py<PyAny>>,
     control: Option<Py<Control>>,
-    on_requests: Option<Py<PyAny>>,
-    on_intent: Option<Py<PyAny>>,
-    on_unmade: Option<Py<PyAny>>,
-    on_ready: Option<Py<PyAny>>,
-    on_actions: Option<Py<PyAny>>,
-    on_turn_end: Option<Py<PyAny>>,
-    on_retry: Option<Py<PyAny>>,
-    on_volume: Option<Py<PyAny>>,
+    holds: bool,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
-    if on_ready.is_some() {
+    if holds {
         control.inner.hold();
     }
     let mut raised: Option<PyErr> = None;
     let summary = py.detach(|| {
         run::run_trial(&trial, &control.inner, &mut |output| {
             let result = Python::attach(|py| {
-                // A signal's handler runs even without a callback for intervals.
+                // A signal's handler runs even without a listener.
                 let signal = py.check_signals();
-                let told = match output {
-                    Output::Ready => {
-                        on_ready.as_ref().map_or(Ok(()), |told| told.call0(py).map(drop))
+                let heard = match &on_event {
+                    Some(listener) => {
+                        event(py, output).and_then(|event| listener.call1(py, (event,)).map(drop))
                     }
-                    Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
-                    Output::Actions(rows) => tell_rows(py, on_actions.as_ref(), rows),
-                    Output::TurnEnded(turn, doubts) => {
-                        tell_turn(py, on_turn_end.as_ref(), turn, doubts)
+                    // The load would wait for ever.
+                    None if matches!(output, Output::Ready | Output::TurnEnded(..)) => {
+                        Err(PyValueError::new_err("a load that waits for its hosts needs on_event"))
                     }
-                    Output::Requests(rows) => tell_rows(py, on_requests.as_ref(), rows),
-                    Output::Volume(volume) => on_volume
-                        .as_ref()
-                        .map_or(Ok(()), |told| told.call1(py, (volume,)).map(drop)),
-                    Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
-                    Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
-                    Output::Retry(text) => match &on_retry {
-                        Some(listener) => listener.call1(py, (text,)).map(drop),
-                        None => Ok(()),
-                    },
+                    None => Ok(()),
                 };
-                signal.and(told)
+                signal.and(heard)
             });
-            // Rows that come after the first error are still told: the record must be whole.
+            // Rows that come after the first error are still passed on: the record must be whole.
             let is_well = result.is_ok();
             if let Err(error) = result {
                 raised.get_or_insert(error);
@@ -170,42 +140,53 @@ pub(crate) fn run_trial(
     }
 }
 
-fn tell_names(py: Python<'_>, listener: Option<&Py<PyAny>>, names: &[String]) -> PyResult<()> {
-    let Some(listener) = listener else { return Ok(()) };
-    listener.call1(py, (names,))?;
-    Ok(())
-}
-
-fn tell_turn(
-    py: Python<'_>,
-    listener: Option<&Py<PyAny>>,
-    turn: u32,
-    doubts: Option<&[u32]>,
-) -> PyResult<()> {
-    let Some(listener) = listener else {
-        // The load would wait for ever.
-        return Err(PyValueError::new_err("a portion of a script needs on_turn_end"));
+/// Makes the dict of an event. Its kinds and fields are those of the messages in `hosts/messages.py`.
+fn event<'py>(py: Python<'py>, output: Output<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let event = PyDict::new(py);
+    let kind = match output {
+        Output::Ready => "ready",
+        Output::Seconds(rows, live) => {
+            let rows = rows.map(|rows| Py::new(py, Table::from(rows))).transpose()?;
+            event.set_item("rows", rows)?;
+            event.set_item("live", figures(py, live)?)?;
+            "figures"
+        }
+        Output::Actions(rows) => {
+            event.set_item("rows", Py::new(py, Table::from(rows))?)?;
+            "actions"
+        }
+        Output::Requests(rows) => {
+            event.set_item("rows", Py::new(py, Table::from(rows))?)?;
+            "loggedrequests"
+        }
+        Output::TurnEnded(turn, doubts) => {
+            event.set_item("turn", turn)?;
+            event.set_item("doubts", doubts.map(|doubts| PyBytes::new(py, &pack(doubts))))?;
+            "turn"
+        }
+        Output::Volume(volume) => {
+            event.set_item("volume", volume)?;
+            "volume"
+        }
+        Output::Intent(names) => {
+            event.set_item("names", names)?;
+            "intent"
+        }
+        Output::Unmade(names) => {
+            event.set_item("names", names)?;
+            "unmade"
+        }
+        Output::Retry(text) => {
+            event.set_item("text", text)?;
+            "retry"
+        }
     };
-    let packed = doubts.map(|doubts| PyBytes::new(py, &pack(doubts)));
-    listener.call1(py, (turn, packed))?;
-    Ok(())
+    event.set_item("kind", kind)?;
+    Ok(event)
 }
 
-fn tell_rows(py: Python<'_>, listener: Option<&Py<PyAny>>, rows: RecordBatch) -> PyResult<()> {
-    let Some(listener) = listener else { return Ok(()) };
-    listener.call1(py, (Py::new(py, Table::from(rows))?,))?;
-    Ok(())
-}
-
-fn tell(
-    py: Python<'_>,
-    on_interval: Option<&Py<PyAny>>,
-    rows: Option<RecordBatch>,
-    live: &Live,
-) -> PyResult<()> {
-    let Some(on_interval) = on_interval else { return Ok(()) };
+fn figures<'py>(py: Python<'py>, live: &Live) -> PyResult<Bound<'py, PyDict>> {
     let live = serde_json::to_value(live).expect("numbers and texts");
-    let batch = rows.map(|rows| Py::new(py, Table::from(rows))).transpose()?;
     let row = PyDict::new(py);
     for (key, value) in live.as_object().into_iter().flatten() {
         match value {
@@ -217,6 +198,5 @@ fn tell(
             _ => row.set_item(key, py.None())?,
         }
     }
-    on_interval.call1(py, (batch, row))?;
-    Ok(())
+    Ok(row)
 }

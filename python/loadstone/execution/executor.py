@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.campaign.drivers import addresses_of, facts_of
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
@@ -51,6 +52,28 @@ class Output:
         self._interrupt.on_ask(stop)
         self._has_begun = True
         self._around.start(stop)
+
+    def take(self, event: LoadEvent) -> None:
+        """Take an event of the load generator."""
+        match event["kind"]:
+            case "figures":
+                if event["rows"] is not None:
+                    self.intervals(event["rows"])
+                self.progress(event["live"])
+            case "actions":
+                self.actions(event["rows"])
+            case "loggedrequests":
+                self.requests(event["rows"])
+            case "intent":
+                self.intent(event["names"])
+            case "volume":
+                self.volume(event["volume"])
+            case "unmade":
+                self.unmade(event["names"])
+            case "retry":
+                self.retry(event["text"])
+            case "ready" | "turn":
+                raise AssertionError(f"only hosts wait for each other: {event['kind']}")
 
     def progress(self, live: Live) -> None:
         """Tell how the trial stands, about twice a second."""

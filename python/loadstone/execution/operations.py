@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterable
 
 from loadstone import _loadgen
-from loadstone._loadgen import Table
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.python_types import Live
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executor import Output
@@ -41,22 +40,14 @@ class Operations:
         control = _loadgen.Control()
         output.begin(control.stop)
         try:
-            told = _loadgen.run_trial(
-                json.dumps(located(document, output.folder)),
-                observer.on_interval,
-                control,
-                observer.on_requests,
-                observer.on_intent,
-                observer.on_unmade,
-                on_actions=observer.on_actions,
-                on_retry=output.retry,
-                on_volume=observer.on_volume,
+            text = _loadgen.run_trial(
+                json.dumps(located(document, output.folder)), observer.take, control
             )
         except Raised as error:
             if observer.error is not None:
                 raise
             raise target_error(document["target"]["name"], error) from error
-        summary: Summary = json.loads(told)
+        summary: Summary = json.loads(text)
         return summary
 
     def close(self) -> None:
@@ -64,52 +55,15 @@ class Operations:
 
 
 class _Observer:
-    """What the load generator calls while it runs; remembers an error of ours among its own."""
+    """Passes the load generator's events on; remembers an error of ours among its own."""
 
     def __init__(self, output: Output) -> None:
         self.error: BaseException | None = None
         self._output = output
 
-    def on_interval(self, batch: Table | None, live: Live) -> None:
+    def take(self, event: LoadEvent) -> None:
         try:
-            if batch is not None:
-                self._output.intervals(batch)
-            self._output.progress(live)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
-
-    def on_actions(self, batch: Table) -> None:
-        try:
-            self._output.actions(batch)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
-
-    def on_requests(self, batch: Table) -> None:
-        try:
-            self._output.requests(batch)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
-
-    def on_intent(self, names: list[str]) -> None:
-        try:
-            self._output.intent(names)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
-
-    def on_volume(self, volume: str) -> None:
-        try:
-            self._output.volume(volume)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
-
-    def on_unmade(self, names: list[str]) -> None:
-        try:
-            self._output.unmade(names)
+            self._output.take(event)
         except BaseException as error:
             self.error = self.error or error
             raise

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from loadstone import _loadgen
-from loadstone._loadgen import Table
-from loadstone.documents.python_types import Live
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
@@ -302,19 +301,7 @@ class _Work:
         return self._agent.settling.settle(quantities_of(document), self._stopped.wait, tell)
 
     def _load(self) -> str:
-        return _loadgen.run_trial(
-            self._with_files(),
-            self._on_interval,
-            self._control,
-            self._on_requests,
-            self._on_intent,
-            self._on_unmade,
-            on_ready=self._on_ready,
-            on_actions=self._on_actions,
-            on_turn_end=self._on_turn_end,
-            on_retry=self._on_retry,
-            on_volume=self._on_volume,
-        )
+        return _loadgen.run_trial(self._with_files(), self._on_event, self._control, holds=True)
 
     def _with_files(self) -> str:
         """Return the trial with its files where they are on this host."""
@@ -342,37 +329,16 @@ class _Work:
         for batch in self._probes.take():
             self._say(messages.Probes(attempt=self._attempt, rows=batch))
 
-    def _on_ready(self) -> None:
-        self._say(messages.Ready(attempt=self._attempt))
-
-    def _on_interval(self, batch: Table | None, live: Live) -> None:
-        self._say(messages.Figures(attempt=self._attempt, rows=batch, live=live))
-        self._say_probes()
-
-    def _on_actions(self, batch: Table) -> None:
-        self._say(messages.Actions(attempt=self._attempt, rows=batch))
-
-    def _on_turn_end(self, turn: int, doubts: bytes | None) -> None:
-        self._say(messages.Turn(attempt=self._attempt, turn=turn, doubts=doubts))
-
-    def _on_requests(self, batch: Table) -> None:
-        self._say(messages.LoggedRequests(attempt=self._attempt, rows=batch))
-
-    def _on_intent(self, names: list[str]) -> None:
-        # Nothing is made before the run folder knows of it: a clean-up must find it.
-        self._say(messages.Intent(attempt=self._attempt, names=names))
-        self.noted.wait()
-        if self._stopped.is_set():
-            raise InterruptedError("the trial was stopped before anything was made")
-
-    def _on_volume(self, volume: str) -> None:
-        self._say(messages.Volume(attempt=self._attempt, volume=volume))
-
-    def _on_unmade(self, names: list[str]) -> None:
-        self._say(messages.Unmade(attempt=self._attempt, names=names))
-
-    def _on_retry(self, text: str) -> None:
-        self._say(messages.Retry(attempt=self._attempt, text=text))
+    def _on_event(self, event: LoadEvent) -> None:
+        self._say(messages.of_load(event, self._attempt))
+        match event["kind"]:
+            case "figures":
+                self._say_probes()
+            case "intent":
+                # Nothing is made before the run folder knows of it: a clean-up must find it.
+                self.noted.wait()
+                if self._stopped.is_set():
+                    raise InterruptedError("the trial was stopped before anything was made")
 
 
 def on_steady_clock(summary: Summary, step_ns: int) -> Summary:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from loadstone import _loadgen
 from loadstone._loadgen import Table
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.manifest import HostCard, HostFacts, JoinedHost, KeptCalibration
 from loadstone.documents.mistake import first_mistake
 from loadstone.documents.python_types import Live
@@ -380,6 +381,13 @@ def _sent(value: Any) -> object:
 
 _SAID = {word(kind): kind for kind in get_args(Said)}
 _ASKED = {word(kind): kind for kind in get_args(Asked)}
+
+
+def of_load(event: LoadEvent, attempt: int) -> Said:
+    """Return the message that sends an event of the load generator on."""
+    values = {name: value for name, value in event.items() if name != "kind"}
+    message: Said = _SAID[event["kind"]](attempt=attempt, **values)
+    return message
 
 
 def attempt_of(body: Mapping[str, object]) -> int | None:
