@@ -9,11 +9,9 @@ import pytest
 
 from loadstone import _loadgen
 from tests.conformance import store_under_test
+from tests.conformance.exemptions import DRIVERS, has
 from tests.conformance.targets import TARGETS, Place, Target
 from tests.conformance.trials import Dataset
-
-# Nothing keeps what these write, or the tests have no other eyes for it.
-WITHOUT_VIEW = {"null", "block"}
 
 OPERATIONS = {row["name"]: row for row in _loadgen.operations()}
 
@@ -21,18 +19,19 @@ OPERATIONS = {row["name"]: row for row in _loadgen.operations()}
 ON_BUCKETS = {"create_bucket", "delete_bucket"}
 # So have appends, of which several make an object.
 BESIDE_TABLE = ON_BUCKETS | {"append"}
-DRIVERS = {row["name"]: row for row in _loadgen.drivers()}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test the targets that it can be tried on, and the operations that they can do."""
     if "place" not in metafunc.fixturenames:
         return
-    needs_view = metafunc.definition.get_closest_marker("needs_view") is not None
+    needed = [
+        capability for mark in metafunc.definition.iter_markers("needs") for capability in mark.args
+    ]
     targets = [
         target
         for target in TARGETS
-        if target.driver in DRIVERS and not (needs_view and target.driver in WITHOUT_VIEW)
+        if target.driver in DRIVERS and all(has(target.driver, name) for name in needed)
     ]
     if "operation" in metafunc.fixturenames:
         cells = [
@@ -106,7 +105,7 @@ def bucket(client: Any) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make our own mark known."""
-    config.addinivalue_line("markers", "needs_view: looks into the target behind loadstone's back")
+    config.addinivalue_line("markers", "needs(*capabilities): tried on drivers that have them")
 
 
 def _turn(target: Target, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorator]:

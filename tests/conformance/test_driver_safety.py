@@ -2,6 +2,7 @@
 
 import errno
 import json
+import urllib.parse
 import uuid
 from dataclasses import replace
 
@@ -9,15 +10,14 @@ import pytest
 
 from loadstone import _loadgen
 from tests.conformance import trials
-from tests.conformance.rados_view import RadosView
+from tests.conformance.exemptions import has, needs
 from tests.conformance.targets import PASSWORD, SECRET_KEY, Place
 from tests.conformance.trials import SECOND_NS, Dataset
 from tests.conformance.views import S3View, SwiftView
+from tests.system.hostile_server import Exchange, hostile
 
-needs_view = pytest.mark.needs_view
 
-
-@needs_view
+@needs("view")
 def test_one_flipped_bit_is_found(place: Place, dataset: Dataset) -> None:
     """The read of the altered object fails as a mismatch; the others stay good."""
     trials.prepare(place, dataset)
@@ -28,7 +28,7 @@ def test_one_flipped_bit_is_found(place: Place, dataset: Dataset) -> None:
     _expect_mismatch(trials.run(trials.document(place, dataset, "get")), dataset, "corrupt")
 
 
-@needs_view
+@needs("view")
 def test_a_shortened_object_is_found(place: Place, dataset: Dataset) -> None:
     """An object that the target itself reports as shorter is not a good read."""
     trials.prepare(place, dataset)
@@ -39,7 +39,7 @@ def test_a_shortened_object_is_found(place: Place, dataset: Dataset) -> None:
     assert result.summary["failed"] == 1
 
 
-@needs_view
+@needs("view")
 def test_the_content_of_another_object_is_found(place: Place, dataset: Dataset) -> None:
     """Sound bytes at the wrong address are not right."""
     trials.prepare(place, dataset)
@@ -47,7 +47,7 @@ def test_the_content_of_another_object_is_found(place: Place, dataset: Dataset) 
     _expect_mismatch(trials.run(trials.document(place, dataset, "get")), dataset, "misdirected")
 
 
-@needs_view
+@needs("view")
 def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Dataset) -> None:
     """After a rewrite of the dataset, what was there before counts as stale."""
     trials.prepare(place, dataset)
@@ -61,7 +61,7 @@ def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Datas
     _expect_mismatch(trials.run(read), dataset, "stale")
 
 
-@needs_view
+@needs("view")
 def test_without_verification_nothing_is_claimed_as_verified(
     place: Place, dataset: Dataset
 ) -> None:
@@ -72,7 +72,7 @@ def test_without_verification_nothing_is_claimed_as_verified(
     assert result.summary["verified_bytes"] == 0
 
 
-@needs_view
+@needs("view")
 def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Dataset) -> None:
     """What is not there is counted as failed, and no bytes are counted for it."""
     trials.prepare(place, dataset)
@@ -85,7 +85,7 @@ def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Datase
     assert result.summary["bytes"] == dataset.bytes - dataset.size_bytes
 
 
-@needs_view
+@needs("view")
 def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) -> None:
     """Nothing is written to a bucket that loadstone did not make, and the message says so."""
     stranger = dataset.bucket_names[1]
@@ -98,7 +98,7 @@ def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) ->
     assert set(place.view.objects(stranger)) == {"theirs"}
 
 
-@needs_view
+@needs("view")
 def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset: Dataset) -> None:
     """Not even objects whose names the dataset would have, and by no load of deletes."""
     stranger, key = dataset.where(1)
@@ -111,13 +111,12 @@ def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset
     assert place.view.read(stranger, key) == b"precious"
 
 
-@needs_view
+@needs("view", "hidden_uploads")
 def test_clean_up_drops_our_uploads_that_were_never_completed(
     place: Place, dataset: Dataset
 ) -> None:
     """What a killed trial has left of a multipart upload goes; a stranger's upload stays."""
-    if not isinstance(place.view, S3View):
-        pytest.skip("only S3 keeps uploads that were not completed")
+    assert isinstance(place.view, S3View)
     trials.prepare(place, dataset)
     bucket, key = dataset.where(3)
     client = place.view.client
@@ -129,11 +128,10 @@ def test_clean_up_drops_our_uploads_that_were_never_completed(
     assert [upload["Key"] for upload in left] == ["theirs"]
 
 
-@needs_view
+@needs("view", "hidden_uploads")
 def test_clean_up_drops_our_uploads_in_a_foreign_bucket(place: Place, dataset: Dataset) -> None:
     """Uploads of the dataset's keys go there too, once the run has claimed them."""
-    if not isinstance(place.view, S3View):
-        pytest.skip("only S3 keeps uploads that were not completed")
+    assert isinstance(place.view, S3View)
     bucket, key = dataset.where(3)
     client = place.view.client
     place.view.make_bucket(bucket)
@@ -148,7 +146,7 @@ def test_clean_up_drops_our_uploads_in_a_foreign_bucket(place: Place, dataset: D
     assert swept.summary["buckets_foreign"] == [bucket]
 
 
-@needs_view
+@needs("view")
 def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
     place: Place, dataset: Dataset
 ) -> None:
@@ -164,18 +162,17 @@ def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
     assert dataset.bucket_names[0] not in place.view.buckets()
 
 
-@needs_view
+@needs("view", "writers")
 def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
     place: Place, dataset: Dataset
 ) -> None:
     """Puts of a new object are conditional; what is ours may be put again, deleted and put anew."""
     changes = [("put", 1), ("put", 2)]
-    if isinstance(place.view, S3View | SwiftView):
-        changes += [("multipart_put", 3), ("post", 3)]
-    elif isinstance(place.view, RadosView):
-        changes += [("write", 2)]
-    else:
-        pytest.skip("only object stores say whose an object in another's bucket is")
+    changes += [
+        change
+        for change in (("multipart_put", 3), ("post", 3), ("write", 2))
+        if has(place.driver, change[0])
+    ]
     stranger, _ = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -196,7 +193,7 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
     for operation, version in changes:
         assert outcomes(operation, version) == {"ok": ours, "exists": 1}, operation
     assert outcomes("delete") == {"ok": ours, "denied": 1}
-    if isinstance(place.view, RadosView):
+    if has(place.driver, "append"):
         assert outcomes("append") == {"ok": ours, "exists": 1}
     assert outcomes("put") == {"ok": ours, "exists": 1}
     swept = trials.clean_up(place, more, allow_foreign=True)
@@ -205,13 +202,11 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
     assert place.view.read(stranger, key) == b"precious"
 
 
-@needs_view
+@needs("view", "writers", "copy")
 def test_what_is_derived_from_our_objects_is_not_written_over_what_others_put_there(
     place: Place, dataset: Dataset
 ) -> None:
     """Copies, and the segments of Swift, are objects beside the one that they belong to."""
-    if not isinstance(place.view, S3View | SwiftView):
-        pytest.skip("RADOS has neither copies nor segments")
     stranger, key = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -232,11 +227,10 @@ def test_what_is_derived_from_our_objects_is_not_written_over_what_others_put_th
         assert place.view.read(stranger, name) == b"precious"
 
 
-@needs_view
+@needs("view", "hidden_uploads")
 def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: Dataset) -> None:
     """A listing of objects does not show it: what is uploading under our keys refuses the claim."""
-    if not isinstance(place.view, S3View):
-        pytest.skip("only S3 keeps uploads that were not completed")
+    assert isinstance(place.view, S3View)
     stranger, key = dataset.where(3)
     client = place.view.client
     place.view.make_bucket(stranger)
@@ -250,13 +244,11 @@ def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: 
     assert [upload["Key"] for upload in left] == [key]
 
 
-@needs_view
+@needs("view")
 def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
     place: Place, dataset: Dataset
 ) -> None:
     """Under another address the same bucket looks like one of ours: its mark names the target."""
-    if place.driver == "block":
-        pytest.skip("a device is held by the target that opened it")
     trials.prepare(place, dataset)
     target = trials.document(place, dataset, "put")["target"] | {"name": "second"}
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -267,7 +259,7 @@ def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
     assert place.view.objects(dataset.bucket_names[0])
 
 
-@needs_view
+@needs("view")
 def test_clean_up_leaves_a_strangers_object_in_our_bucket(place: Place, dataset: Dataset) -> None:
     """A bucket of ours with something in it that we did not write stays, with that in it."""
     trials.prepare(place, dataset)
@@ -278,15 +270,43 @@ def test_clean_up_leaves_a_strangers_object_in_our_bucket(place: Place, dataset:
     assert not [key for key in place.view.objects(ours) if key.startswith("object-")]
 
 
-@needs_view
+@needs("view", "http")
+def test_what_a_stranger_puts_between_the_last_listing_and_the_removal_stays(
+    place: Place, dataset: Dataset
+) -> None:
+    """The removal of a place never takes what is in it: the place stays, and is known as ours."""
+    trials.prepare(place, dataset)
+    ours = dataset.bucket_names[0]
+    url = urllib.parse.urlsplit(place.settings.get("auth_url") or place.settings["endpoints"][0])
+
+    def put_in_between(exchange: Exchange) -> bool:
+        path = urllib.parse.urlsplit(exchange.request.path).path
+        if exchange.request.method == "DELETE" and path.rstrip("/").endswith(f"/{ours}"):
+            place.view.write(ours, "theirs", b"precious")
+        return False
+
+    storage = url.port
+    if isinstance(place.view, SwiftView):
+        storage = urllib.parse.urlsplit(place.view.client.url).port
+    with hostile(storage, put_in_between) as proxy:
+        target = {"name": "target", "driver": place.driver}
+        target["settings"] = {**place.settings, "endpoints": [proxy.url]}
+        swept = trials.clean_up(place, dataset, target=target)
+    assert [row["place"] for row in swept.summary["places_left"]] == [ours]
+    assert place.view.read(ours, "theirs") == b"precious"
+    place.view.delete(ours, "theirs")
+    swept = trials.clean_up(place, dataset)
+    assert (swept.summary["places_left"], ours in place.view.buckets()) == ([], False)
+
+
+@needs("view", "claims")
 @pytest.mark.parametrize("is_derived", [False, True], ids=["object", "copy"])
 def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
     place: Place, dataset: Dataset, is_derived: bool
 ) -> None:
     """Leave to use a foreign bucket is no leave to write over, or delete, what is in it."""
-    _needs_object_driver(place)
     stranger, key = dataset.where(1)
-    key += ".copy" if is_derived and place.driver != "rados" else ""
+    key += ".copy" if is_derived and has(place.driver, "copy") else ""
     place.view.make_bucket(stranger)
     place.view.write(stranger, key, b"precious")
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -298,12 +318,11 @@ def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
     assert place.view.read(stranger, key) == b"precious"
 
 
-@needs_view
+@needs("view", "claims")
 def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_foreign(
     place: Place, dataset: Dataset
 ) -> None:
     """How far a mix puts is known to clean-up only: the key is refused whatever its number."""
-    _needs_object_driver(place)
     ticket_base = 1 << 34
     beyond = dataset.objects + ticket_base + 7
     stranger, key = dataset.where(beyond)
@@ -319,12 +338,11 @@ def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_fore
     assert place.view.read(stranger, key) == b"precious"
 
 
-@needs_view
+@needs("view", "claims")
 def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
     place: Place, dataset: Dataset
 ) -> None:
     """Beyond the dataset, in another bucket than its own, with another spelling: not ours."""
-    _needs_object_driver(place)
     trials.prepare(place, dataset)
     beyond, bucket = dataset.objects, dataset.bucket_names[0]
     theirs = [f"object-{beyond}", "object-1", "object-00", f"object-{beyond}.copy"]
@@ -340,10 +358,9 @@ def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
         assert left[bucket]["objects"] == len(theirs)
 
 
-@needs_view
+@needs("view", "claims")
 def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset: Dataset) -> None:
     """What a run has kept stays until that run's own clean-up, or until the user names the run."""
-    _needs_object_driver(place)
     trials.prepare(place, dataset)
     kept = {name: place.view.objects(name) for name in dataset.bucket_names}
     other = uuid.uuid4().hex
@@ -360,35 +377,25 @@ def test_a_bucket_of_another_run_is_refused_and_not_swept(place: Place, dataset:
     assert set(swept.summary["buckets_deleted"]) == set(dataset.bucket_names)
 
 
-@needs_view
+@needs("view", "claims")
 def test_places_are_told_of_before_they_are_made(place: Place, dataset: Dataset) -> None:
     """All at once, in one call; when the journal fails, nothing has been made."""
-    _needs_object_driver(place)
     document = json.dumps(trials.document(place, dataset, "put", phase="prepare"))
     before = place.view.buckets()
-
-    def fail(names: list[str]) -> None:
-        raise OSError(errno.ENOSPC, f"names: {len(names)}")
-
     with pytest.raises(OSError, match="names: 2") as caught:
-        _loadgen.run_trial(document, on_intent=fail)
+        _loadgen.run_trial(document, trials.refuse_the_intent)
     assert caught.value.errno == errno.ENOSPC
     assert place.view.buckets() == before
-    told: list[list[str]] = []
-    _loadgen.run_trial(document, on_intent=told.append)
-    _loadgen.run_trial(document, on_intent=told.append)
-    assert told == [dataset.bucket_names]
+    assert trials.intents_of(document) == [dataset.bucket_names]
+    assert trials.intents_of(document) == []
     trials.clean_up(place, dataset)
 
 
-@needs_view
+@needs("view", "claims", "bare_places")
 def test_a_bucket_that_a_kill_left_bare_is_adopted_by_its_run_only(
     place: Place, dataset: Dataset
 ) -> None:
     """The journal names it, and it is empty: it is marked and used, or removed."""
-    _needs_object_driver(place)
-    if place.driver == "rados":
-        pytest.skip("a namespace without an object is not there")
     for name in dataset.bucket_names:
         place.view.make_bucket(name)
     with pytest.raises(_loadgen.TargetError):
@@ -403,7 +410,7 @@ def test_a_bucket_that_a_kill_left_bare_is_adopted_by_its_run_only(
     assert not place.view.buckets() & set(dataset.bucket_names)
 
 
-@needs_view
+@needs("view")
 def test_clean_up_twice_is_no_failure(place: Place, dataset: Dataset) -> None:
     """What is gone already is what clean-up wants."""
     trials.prepare(place, dataset)
@@ -445,13 +452,11 @@ def test_connections_can_be_opened_for_each_request(place: Place, dataset: Datas
     trials.clean_up(place, dataset)
 
 
-@needs_view
+@needs("view", "secrets")
 def test_no_secret_is_told(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
     """Neither the right secret nor a wrong one shows in a summary, an error or any output."""
-    if not place.environment:
-        pytest.skip("this target asks for no secret")
     said = [json.dumps(trials.prepare(place, dataset).summary)]
     said.append(json.dumps(trials.clean_up(place, dataset).summary))
     for name in place.environment:
@@ -466,12 +471,11 @@ def test_no_secret_is_told(
     assert not [secret for secret in [*secrets, "a-wrong-secret"] if secret in text]
 
 
+@needs("secrets")
 def test_a_wrong_secret_is_a_clear_refusal(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No load starts with credentials that the target does not take."""
-    if not place.environment:
-        pytest.skip("this target asks for no secret")
     for name in place.environment:
         monkeypatch.setenv(name, "a-wrong-secret")
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -479,12 +483,11 @@ def test_a_wrong_secret_is_a_clear_refusal(
     assert caught.value.kind == ("wrong-signature" if place.driver == "s3" else "denied")
 
 
+@needs("secrets")
 def test_a_secret_that_is_not_set_is_named(
     place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the environment variable, so that the user knows what to set."""
-    if not place.environment:
-        pytest.skip("this target asks for no secret")
     for name in place.environment:
         monkeypatch.delenv(name)
     with pytest.raises(_loadgen.TargetError) as caught:
@@ -493,17 +496,12 @@ def test_a_secret_that_is_not_set_is_named(
     assert any(name in str(caught.value) for name in place.environment)
 
 
-@needs_view
+@needs("view")
 def test_the_objects_of_another_run_are_not_taken_for_ours(place: Place, dataset: Dataset) -> None:
     """Sound objects with the right names that an earlier run left behind are told apart."""
     trials.prepare(place, dataset)
     result = trials.run(trials.document(place, dataset, "get", run=32 * "0"))
     assert result.outcomes() == {"foreign": dataset.objects}
-
-
-def _needs_object_driver(place: Place) -> None:
-    if place.driver not in ("s3", "swift", "rados"):
-        pytest.skip(f"{place.driver} has rules of its own, and tests of its own")
 
 
 def _expect_mismatch(result: trials.Result, dataset: Dataset, kind: str) -> None:

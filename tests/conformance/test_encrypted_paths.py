@@ -12,6 +12,7 @@ from loadstone.script.generators.users import Users, make
 from loadstone.script.table import Action
 from tests.conformance import test_scripts, trials
 from tests.conformance.envelopes import Keys, opened_path
+from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place
 from tests.conformance.test_scripts import MANY, compiled, prepare_and_read, sweep
 from tests.conformance.trials import Dataset
@@ -20,7 +21,7 @@ from tests.conformance.views import View
 DRIVERS = {row["name"]: row for row in _loadgen.drivers()}
 SIV = {"path_encryption": "aes-256-siv"}
 
-pytestmark = pytest.mark.needs_view
+pytestmark = needs("view")
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pytest
 
 from loadstone import _loadgen
 from tests.conformance import envelopes, trials
+from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -13,7 +14,7 @@ SEGMENT_BYTES = 64 << 10
 CIPHERS = ("aes-256-gcm", "aes-256-cbc")
 ENCRYPTING = {row["name"] for row in _loadgen.drivers() if row["encrypts"]}
 
-pytestmark = pytest.mark.needs_view
+pytestmark = needs("view")
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.conformance import trials
+from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 from tests.conformance.views import S3View
 
-pytestmark = pytest.mark.needs_view
+pytestmark = needs("view")
 
 PREFIX = "a\x01 +%41\x0b-"
 

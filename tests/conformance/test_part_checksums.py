@@ -3,11 +3,12 @@
 import pytest
 
 from tests.conformance import trials
+from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 from tests.conformance.views import S3View
 
-pytestmark = pytest.mark.needs_view
+pytestmark = needs("view")
 
 
 @pytest.mark.parametrize(

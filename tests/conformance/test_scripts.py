@@ -11,6 +11,7 @@ from loadstone.script.compiled import Compiled, CompiledScript, check, compile_s
 from loadstone.script.generators.users import Users, make
 from loadstone.script.table import Action
 from tests.conformance import trials
+from tests.conformance.exemptions import needs
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -90,7 +91,7 @@ def rows() -> Iterable[Action]:
         yield Action(number, 0, action, object=key)
 
 
-@pytest.mark.needs_view
+@needs("view")
 def test_what_others_change_is_found(place: Place, dataset: Dataset, tmp_path: Path) -> None:
     assert place.view is not None
     dataset = Dataset(buckets=1, prefix=dataset.prefix, run=dataset.run)

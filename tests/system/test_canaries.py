@@ -16,7 +16,7 @@ import sys
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -251,23 +251,26 @@ def check_pages(cage: Cage, folder: Path) -> None:
         thread.join()
 
 
+# Each kind of target that sends back its requests: driver, path and settings of the log-in.
+PARROTS: Mapping[str, tuple[str, str, list[str]]] = {
+    "s3": ("s3", "", []),
+    "tempauth": ("swift", "/auth/v1.0", [f"user={PROJECT}:{USER}"]),
+    "keystone": ("swift", "/v3", [f"user={USER}", f"project={PROJECT}"]),
+}
+
+
 def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
     """S3, TempAuth and Keystone: what is run, reported, compared and judged holds none of them."""
     folders = []
-    places = {
-        "s3": ("s3", "", []),
-        "tempauth": ("swift", "/auth/v1.0", [f"user={PROJECT}:{USER}"]),
-        "keystone": ("swift", "/v3", [f"user={USER}", f"project={PROJECT}"]),
-    }
-    for name, (driver, path, own) in places.items():
+    for name, (driver, path, login_settings) in PARROTS.items():
         folder = tmp_path / name
         folders.append(folder)
         parrot = Parrot(cage, S3_SECRET if driver == "s3" else PASSWORD)
         with hostile(store_port, parrot) as server:
             target = f"{driver}+{server.url}{path}"
-            login = [] if name == "s3" else [*own, "password={env: CANARY_PASSWORD}"]
+            login = [] if name == "s3" else [*login_settings, "password={env: CANARY_PASSWORD}"]
             login += [] if name == "s3" else [f"endpoints=[{server.url}]"]
             flags = [word for pair in login for word in ("--target-set", pair)]
             said = loadstone(
