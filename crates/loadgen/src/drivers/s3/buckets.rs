@@ -78,7 +78,7 @@ impl Places for S3Client {
             status => {
                 let error = self.refused(format!("create bucket \"{bucket}\""), &reply);
                 // What an attempt before has begun may still be made.
-                let is_no = ownership::says_no(status) && !self.connection.is_in_doubt();
+                let is_no = ownership::says_no(status) && !self.http.connection.is_in_doubt();
                 Err(error.refused_if(is_no))
             }
         }

@@ -75,7 +75,7 @@ impl Places for SwiftClient {
             status => {
                 let error = self.refused(format!("create container \"{container}\""), &reply);
                 // What an attempt before has begun may still be made.
-                let is_no = ownership::says_no(status) && !self.connection.is_in_doubt();
+                let is_no = ownership::says_no(status) && !self.http.connection.is_in_doubt();
                 Err(error.refused_if(is_no))
             }
         }
