@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loadstone.analysis.instrument.client_limits import Line
+from loadstone.analysis.instrument.watched_lines import Line
 from loadstone.analysis.limits.target_resources import find_losses, find_utilisation
 
 

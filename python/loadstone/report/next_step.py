@@ -1,10 +1,14 @@
 """The next step after a run: the one command that helps most."""
 
+import contextlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer
+from loadstone.analysis.limits.verdict import UNDETERMINED
+from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.results.record import Run
 
 
@@ -25,6 +29,9 @@ def next_step(
         return "measure a store of your own", (
             "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
         )
+    deciding = _deciding(run, findings) if kind in ("bench", "run") else None
+    if deciding is not None:
+        return deciding
     if any(one.rate.n < 2 for one in answer.results) and kind in ("bench", "run"):
         blocks = "queries.loops" if findings.queries is not None else "blocks"
         more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
@@ -37,6 +44,34 @@ def next_step(
     if is_on_page:
         return None
     return "charts and evidence", f"loadstone report {folder} -f html -o report.html"
+
+
+def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
+    """Return the measurement that would decide what limits the results, where no limit is known."""
+    verdicts = [one.verdict for one in findings.rounds if one.verdict is not None]
+    step = next((one.next for one in verdicts if one.next), ())
+    if not step or any(one.limit != UNDETERMINED for one in verdicts):
+        return None
+    return f"{step[0]}, to learn the limit", command_of(run, step[1])
+
+
+def command_of(run: Run, command: str) -> str:
+    """Return a verdict's command as the run's own with one thing more, where that is known."""
+    words = shlex.split(str(run.manifest.get("command") or ""))
+    if len(words) > 1 and words[1] in ("bench", "run"):
+        command = command.replace("loadstone run CAMPAIGN", _without_output(words))
+    return command.replace("HOST", next(iter(_hosts(run)), "HOST"))
+
+
+def _hosts(run: Run) -> Iterator[str]:
+    """Yield the hosts that the targets' addresses name."""
+    for document in run.plan:
+        facts = facts_of(document["target"]["driver"])
+        for address in addresses_of(facts, document["target"].get("settings") or {}):
+            with contextlib.suppress(ValueError):
+                host = urlsplit(address if "://" in address else f"//{address}").hostname
+                if host:
+                    yield host
 
 
 def _without_output(words: Sequence[str]) -> str:

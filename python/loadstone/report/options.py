@@ -47,7 +47,8 @@ class Options:
     `width` and `color` are the terminal's. `layout` takes the place of the report's own tables;
     `head` is its head cell, in which {NAME} stands for a parameter; `labels` are words for targets,
     sizes and what facts say. `is_full` asks a terminal for everything, instead of the answer on one
-    screen. `spread` says what stands behind a ±, `megabyte` what a layout's MB/Sec counts.
+    screen, and `is_limits` for what was observed of each resource alone. `spread` says what stands
+    behind a ±, `megabyte` what a layout's MB/Sec counts.
     """
 
     width: int = 100
@@ -59,3 +60,4 @@ class Options:
     spread: Spread = "seconds"
     megabyte: Megabyte = "MB"
     is_full: bool = False
+    is_limits: bool = False

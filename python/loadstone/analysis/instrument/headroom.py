@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.own_ceiling import (
     CeilingShare,
     ClientLoad,
@@ -19,6 +18,7 @@ from loadstone.analysis.instrument.own_ceiling import (
     ceiling_of,
     cores_of,
 )
+from loadstone.analysis.instrument.watched_lines import is_on_own_host
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.manifest import HostConditions, HostFacts, KeptCalibration, Manifest
 from loadstone.results.calibration import (
@@ -199,7 +199,7 @@ def _here(record: Record) -> _Worker:
         clients=load.get("clients") if load.get("kind") == "closed" else None,
         requests_share=1.0,
         thread_cpu_ns=record.summary.get("thread_cpu_ns") or (),
-        is_on_target=client_limits.is_on_own_host(record),
+        is_on_target=is_on_own_host(record),
     )
 
 

@@ -205,6 +205,7 @@ def judge_measured(
         null_rates,
         cells=rounds,
         servers=measured.servers,
+        uses=measured.uses,
         tried=tried,
     )
     examples = {part.record.id: part.record for part in parts}

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.little import is_held_back
-from loadstone.analysis.instrument.client_limits import occupied_share
+from loadstone.analysis.instrument.client_limits import Uses, occupied_share
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
@@ -54,13 +54,14 @@ def decide_cells(
     *,
     cells: Sequence[Cell],
     servers: Mapping[str, Mapping[str, float]] | None = None,
+    uses: Mapping[str, Uses] | None = None,
     tried: Mapping[CellKey, Sequence[Tried]] | None = None,
 ) -> list[tuple[Cell, Verdict]]:
     """Return what limited each cell, as far as a run by itself can tell.
 
     `ceilings` are those that were measured apart; `servers` is how busy the target's own resources
-    were in each trial, by the trial's id; `tried` what was changed to see whether a cell's limit
-    moves.
+    were in each trial, by the trial's id, and `uses` how busy the client's were; `tried` is what
+    was changed to see whether a cell's limit moves.
     """
     records = {part.record.id: part.record for part in parts}
     decided = []
@@ -72,10 +73,20 @@ def decide_cells(
             null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling_of_client(cell),
             ceilings=_ceilings(ceilings, cell, cells),
             tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
+            uses=_used([(uses or {}).get(name, {}) for name in cell.trials]),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
         decided.append((cell, decide(observed)))
     return decided
+
+
+def _used(trials: Sequence[Uses]) -> Uses:
+    """Return the client's resources that were watched in all trials, and how much was used."""
+    limits = [limit for limit in trials[0] if all(limit in used for used in trials)]
+    return {
+        limit: max((share for used in trials if (share := used[limit]) is not None), default=None)
+        for limit in limits
+    }
 
 
 def _utilisation(trials: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:

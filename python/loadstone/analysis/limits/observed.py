@@ -178,12 +178,13 @@ class Observed:
     which the busiest load thread ran or waited for a core. `null_rate` is the rate of the same
     client against a target that does nothing. `server` holds the utilisation of each resource of
     the target, 0 to 1; None when it was not probed. `is_client_watched` says that the client's
-    resources were looked at, so that no flag means that none was at its limit. `lower` and
-    `higher` are the next loads of the sweep, and `best_below` the highest rate of all lower ones.
-    `ceilings` are those measured apart, by the limit that each would be (NETWORK_PATH, …).
-    `offered` is the rate that was asked for (of an open load, or a limit of a closed one), and
-    `is_offer_met` says whether it was achieved. `idle` is the share of their time that clients
-    spent outside requests, where that is much.
+    resources were looked at, so that no flag means that none was at its limit; `uses` are those
+    that were, with the share used where that is one number. `lower` and `higher` are the next loads
+    of the sweep, and `best_below` the highest rate of all lower ones. `ceilings` are those measured
+    apart, by the limit that each would be (NETWORK_PATH, …). `offered` is the rate that was asked
+    for (of an open load, or a limit of a closed one), and `is_offer_met` says whether it was
+    achieved. `idle` is the share of their time that clients spent outside requests, where that is
+    much.
     """
 
     point: LoadPoint
@@ -201,6 +202,7 @@ class Observed:
     throttled: float = 0.0
     server: Mapping[str, float] | None = None
     is_client_watched: bool = False
+    uses: Mapping[str, float | None] = field(default_factory=dict)
     offered: float | None = None
     is_offer_met: bool | None = None
     idle: float | None = None

@@ -7,7 +7,7 @@ looked at on the worst of the hosts that were watched, for the others wait for t
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from loadstone.analysis.instrument.client_limits import Line, Lines
+from loadstone.analysis.instrument.watched_lines import Line, Lines
 from loadstone.analysis.judgements.finding import Evidence
 
 PREFIX = "prometheus:"

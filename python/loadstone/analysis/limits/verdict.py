@@ -6,8 +6,8 @@ have room are excluded, and the rest is named. What cannot be decided is UNDETER
 measurement that would decide it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME
@@ -20,32 +20,50 @@ from loadstone.analysis.limits.facts import (
     instrument_share,
     is_out_of_line,
 )
+from loadstone.analysis.limits.observations import ResourceState, observe_all
 from loadstone.analysis.limits.observed import Observed
 from loadstone.analysis.rules import Effect, find_rule
 
 Grade = Literal["A", "B", "C"]
 
+UNDETERMINED = "UNDETERMINED"
+
 GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 """Limits of the client as a whole: they strengthen one of its resources, where one stands."""
 
-NEXT = {
-    "loads": "measure at other loads: --set 'sweep.threads=[{half:g}, {load:g}, {twice:g}]'",
-    "rates": "search for the capacity, or measure at other rates: --rate",
-    "repeat": "repeat it in blocks: --blocks 6",
-    "rest": "rest between trials: --set phases.NAME.pause_after=60s",
-    "path": "measure the path: ceilings: [{{kind: network, host: HOST}}]",
-    "target": "watch the target: probes: {{prometheus: {{urls: http://HOST:9100/metrics}}}}",
-    "client": "measure the client's own ceiling: loadstone calibrate",
+NEXT: Mapping[str, tuple[str, str]] = {
+    "loads": (
+        "measure at other loads",
+        "loadstone run CAMPAIGN --set 'sweep.threads=[{half:g}, {load:g}, {twice:g}]'",
+    ),
+    "rates": (
+        "measure at other rates",
+        "loadstone run CAMPAIGN --set 'sweep.rate=[{half:g}, {load:g}, {twice:g}]'",
+    ),
+    "repeat": ("repeat it in blocks", "loadstone run CAMPAIGN --set blocks=6"),
+    "rest": ("rest between trials", "loadstone run CAMPAIGN --set phases.0.pause_after=60s"),
+    "path": (
+        "measure the path",
+        "loadstone run CAMPAIGN --set 'ceilings=[{{kind: network, host: HOST}}]'",
+    ),
+    "target": (
+        "watch the target",
+        "loadstone run CAMPAIGN --set 'probes={{prometheus: {{urls: http://HOST:9100/metrics,"
+        ' metrics: ["node_*"]}}}}\'',
+    ),
+    "client": ("measure the client's own ceiling", "loadstone calibrate"),
 }
-"""The measurement that would decide, by what is missing."""
+"""The measurement that would decide, by what is missing: why, and the command. CAMPAIGN and HOST
+stand for the campaign's file and the target's host, which a report knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The limit, how well it is proven (absent where nothing is claimed), why, and from what.
 
-    `also` are further limits that stand beside it. `not_observed` names, in words, resources that
-    nothing looked at; `next` is the measurement that would decide or strengthen the verdict.
+    `also` are further limits that stand beside it. `next` is the measurement that would decide or
+    strengthen the verdict: why it is made, and its command, or nothing. `observations` are the
+    table of all resources.
     """
 
     limit: str
@@ -54,8 +72,13 @@ class Verdict:
     evidence: tuple[Evidence, ...]
     also: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
-    not_observed: tuple[str, ...] = ()
-    next: str = ""
+    next: tuple[str, str] | tuple[()] = ()
+    observations: tuple[ResourceState, ...] = ()
+
+    @property
+    def not_observed(self) -> tuple[str, ...]:
+        """Name, in words, the resources that nothing looked at."""
+        return tuple(one.resource for one in self.observations if one.says == "not observed")
 
     @property
     def rule(self) -> str:
@@ -86,8 +109,10 @@ def decide(observed: Observed) -> Verdict:
     facts = facts_of(observed)
     standing = _standing(facts)
     if standing:
-        return _supported(observed, facts, standing)
-    return _by_elimination(observed, facts) or _undetermined(observed, facts)
+        verdict = _supported(observed, facts, standing)
+    else:
+        verdict = _by_elimination(observed, facts) or _undetermined(observed, facts)
+    return replace(verdict, observations=observe_all(observed, facts))
 
 
 def _standing(facts: Sequence[Fact]) -> list[str]:
@@ -149,7 +174,6 @@ def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[s
         ),
         also=tuple(also),
         facts=facts,
-        not_observed=tuple(_not_observed(observed)),
     )
 
 
@@ -200,15 +224,17 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
     is_halved = any(tried.point is not None for tried in observed.tried)
     limit, grade = "BEYOND_CLIENT", "B" if is_halved else "C"
     room = "the client has room"
+    if observed.uses and "CLIENT_NIC" not in observed.uses:
+        room += " (but for its cards, whose speed is not known)"
     path = observed.ceilings.get("NETWORK_PATH")
     if path is not None and path.has_room:
-        limit, room = "TARGET", "client and path have room"
+        limit, room = "TARGET", f"{room}, and so has the path"
         if is_falling:
             limit = "TARGET_CONTENTION"
         elif observed.server:
             names = ", ".join(observed.server)
             limit, grade = "TARGET_SOFTWARE", "B"
-            room += f", and so has all that was watched of the target ({names})"
+            room += f" and all that was watched of the target ({names})"
     return Verdict(
         limit=limit,
         grade="B" if grade == "B" else "C",
@@ -218,10 +244,9 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
             *_evidence_of_loads(observed),
         ),
         facts=facts,
-        not_observed=tuple(_not_observed(observed)),
         next=_next(observed, "path" if limit == "BEYOND_CLIENT" else "target")
         if limit != "TARGET_SOFTWARE"
-        else "",
+        else (),
     )
 
 
@@ -229,13 +254,12 @@ def _undetermined(observed: Observed, facts: tuple[Fact, ...]) -> Verdict:
     reason, missing = _doubt(observed)
     refuted = [fact for fact in facts if fact.bearing == "refutes"]
     return Verdict(
-        limit="UNDETERMINED",
+        limit=UNDETERMINED,
         grade=None,
         reason=reason,
         evidence=tuple(item for fact in refuted for item in fact.evidence)
         + _evidence_of_loads(observed),
         facts=facts,
-        not_observed=tuple(_not_observed(observed)),
         next=_next(observed, missing),
     )
 
@@ -274,20 +298,10 @@ def _doubt(observed: Observed) -> tuple[str, str]:
     return "the step from one load to the next lies within the noise", "repeat"
 
 
-def _next(observed: Observed, missing: str) -> str:
+def _next(observed: Observed, missing: str) -> tuple[str, str]:
     load = observed.point.load
-    return NEXT[missing].format(half=max(1.0, load // 2), load=load, twice=2 * load)
-
-
-def _not_observed(observed: Observed) -> Iterator[str]:
-    if not observed.is_client_watched:
-        yield "the client's resources"
-    if "NETWORK_PATH" not in observed.ceilings:
-        yield "the path's ceiling"
-    if not observed.server:
-        yield "the target's resources"
-    if observed.step is None:
-        yield "other loads"
+    why, command = NEXT[missing]
+    return why, command.format(half=max(1.0, load // 2), load=load, twice=2 * load)
 
 
 def _evidence_of_loads(observed: Observed) -> tuple[Evidence, ...]:

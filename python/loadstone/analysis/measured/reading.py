@@ -17,6 +17,7 @@ from loadstone.analysis.cells.actions import (
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
 from loadstone.analysis.instrument.resources import Peaks, peaks
+from loadstone.analysis.instrument.watched_lines import Lines, lines_of
 from loadstone.analysis.judgements.contradictions import contradictions
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import CONTRADICTORY
@@ -96,9 +97,9 @@ class Reading:
         )
 
     @cached_property
-    def lines(self) -> client_limits.Lines:
+    def lines(self) -> Lines:
         """What the probes saw inside the measured window."""
-        return client_limits.lines_of(self.record, self.quantities)
+        return lines_of(self.record, self.quantities)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,6 +122,7 @@ class Measured:
     actions_together: list[ActionPart] = field(default_factory=list)
     peaks: dict[str, Peaks] = field(default_factory=dict)
     flags: dict[str, Mapping[str, Sequence[Evidence]]] = field(default_factory=dict)
+    uses: dict[str, client_limits.Uses] = field(default_factory=dict)
     servers: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def add(self, reading: Reading) -> None:
@@ -141,6 +143,7 @@ class Measured:
             for limit, losses in find_losses(reading.lines).items():
                 flags.setdefault(limit, []).extend(losses)
             self.flags[trial] = flags
+            self.uses[trial] = client_limits.uses_of(reading.record, reading.lines)
             self.servers[trial] = find_utilisation(reading.lines)
 
 

@@ -267,7 +267,16 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "also": list(verdict.also),
         "not_observed": list(verdict.not_observed),
-        "next": verdict.next,
+        "next": ": ".join(verdict.next),
+        "observations": [
+            {
+                "resource": one.resource,
+                "says": one.says,
+                "value": one.value,
+                "threshold": one.threshold,
+            }
+            for one in verdict.observations
+        ],
         "evidence": [evidence_json(one) for one in verdict.evidence],
     }
 

@@ -39,6 +39,7 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.observations import observation_tables
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.results.record import Run
@@ -84,6 +85,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         evidence=_present(
             ceilings_table(findings),
             verdict_table(findings),
+            *observation_tables(run, findings),
             intervention_table(findings),
             target_table(findings),
             hooks_table(findings),

@@ -13,6 +13,7 @@ from loadstone.report.tables.in_order import measured_tables
 from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import Table, trials_table
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.observations import observation_tables
 from loadstone.results.record import Run
 
 
@@ -32,6 +33,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         *measured_tables(findings),
         steps_table(findings),
         verdict_table(findings),
+        *observation_tables(run, findings),
         intervention_table(findings),
         trials_table(findings),
         target_table(findings),

@@ -29,6 +29,8 @@ SEVERITY_STYLES = {"problem": "bold red", "caution": "yellow", "note": "dim"}
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the answer on one screen, or all of the report, with colours if they are asked for."""
+    if options.is_limits:
+        return render_tables(_tables(run, findings, options), options).encode()
     if not options.is_full and options.layout is None:
         return _answer(run, findings, options)
     from loadstone.report.opening import opening
@@ -44,7 +46,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
                 lambda console, table=table: _print_table(console, table),  # type: ignore[misc]
                 width=_width_needed(table),
             )
-            for table in _tables(findings, options)
+            for table in _tables(run, findings, options)
         ]
     if findings.findings:
         pieces.append(_drawn(options, lambda console: _print_findings(console, findings)))
@@ -106,13 +108,17 @@ def _print_opening(console: Console, first: "Opening") -> None:
         console.print(Text(sentence, style="dim"))
 
 
-def _tables(findings: Findings, options: Options) -> list[Table]:
+def _tables(run: Run, findings: Findings, options: Options) -> list[Table]:
     from loadstone.report.formats.disclosure import mistakes_table
     from loadstone.report.tables.in_order import measured_tables
     from loadstone.report.tables.interventions import intervention_table
+    from loadstone.report.tables.observations import observation_tables
 
+    if options.is_limits:
+        return observation_tables(run, findings)
     tables = (
         *measured_tables(findings),
+        *observation_tables(run, findings),
         intervention_table(findings),
         mistakes_table(findings, only_made=True),
     )
@@ -139,7 +145,8 @@ def _print_table(console: Console, table: Table) -> None:
         drawn.add_row(*(row[index] for index in shown))
     console.print(drawn)
     for note in table.notes:
-        console.print(Text(note, style="dim"))
+        # A command is there to be copied: it is never broken.
+        console.print(Text(note, style="dim"), soft_wrap="loadstone " in note)
     if left_out:
         heads = ", ".join(table.columns[index].head for index in left_out)
         console.print(Text(f"No room for: {heads}.", style="dim"))

@@ -10,6 +10,7 @@ meets a condition, and 1 if that cannot be decided.
 Examples:
   loadstone report runs/demo
   loadstone report runs/demo --full
+  loadstone report runs/demo --limits
   loadstone report runs/demo -f html -o report.html
   loadstone report runs/demo -f json | jq '.cases[].requests_per_s'
   loadstone report runs/demo --table hummingbird --head "4 KB 5 nodes Results"
@@ -68,6 +69,12 @@ def command(
     megabyte: Annotated[
         Literal["MB", "MiB"], typer.Option(help="Unit of MB/Sec: MB or MiB.")
     ] = "MB",
+    limits: Annotated[
+        bool,
+        typer.Option(
+            "--limits", help="On a terminal: what was observed of each resource, and nothing else."
+        ),
+    ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="On a terminal: everything instead of one screen.")
     ] = False,
@@ -94,6 +101,7 @@ def command(
         decimal_comma=decimal_comma,
         megabyte=megabyte,
         is_full=full,
+        is_limits=limits,
     )
     is_terminal = output is None and sys.stdout.isatty()
     options = report_options(run, report, chosen, is_terminal=is_terminal, table=table)

@@ -1,0 +1,72 @@
+"""Which resource was observed how, for each result: a column, so that one screen holds them all."""
+
+from collections.abc import Sequence
+
+from loadstone.analysis import Findings
+from loadstone.analysis.judgements.result import Result
+from loadstone.analysis.limits.observations import OTHER_LOADS, ResourceState
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.rules import limit_in_words
+from loadstone.report.next_step import command_of
+from loadstone.report.result_words import NOT_KNOWN
+from loadstone.report.tables.layout import Column, Table
+from loadstone.results.record import Run
+
+RESULTS_MAX = 4
+"""So many results stand side by side on 80 columns."""
+
+SIGNS = {"supports": "▲", "refutes": "▽", "open": "?", "not observed": NOT_KNOWN}
+NOTE = (
+    "▲ supports that this is the limit, ▽ refutes it, ? leaves it open, – was not observed. Numbers"
+    " are the share that was used; of other loads, how many times the rate the next one brought."
+)
+
+
+def observation_tables(run: Run, findings: Findings) -> list[Table]:
+    """Return the results with a verdict, so many in a table as fit side by side."""
+    decided = [one for one in findings.rounds if one.verdict is not None]
+    decided = [one for one in decided if one.verdict is not None and one.verdict.observations]
+    chunks = [decided[at : at + RESULTS_MAX] for at in range(0, len(decided), RESULTS_MAX)]
+    return [_table(run, chunk) for chunk in chunks]
+
+
+def _table(run: Run, results: Sequence[Result]) -> Table:
+    parts = [one.name.split(", ") for one in results]
+    shared = [part for part in parts[0] if len(parts) > 1 and all(part in own for own in parts)]
+    # What differs stands on two lines, so that four results fit on 80 columns.
+    heads = [[part for part in own if part not in shared] for own in parts]
+    verdicts = [one.verdict for one in results if one.verdict is not None]
+    rows = [("limited by", *(_limit(verdict) for verdict in verdicts))]
+    rows += [
+        (seen[0].resource, *map(_cell, seen))
+        for seen in zip(*(verdict.observations for verdict in verdicts), strict=True)
+    ]
+    return Table(
+        title="What was observed of each resource",
+        caption=", ".join(part for part in shared if part != "round 1"),
+        columns=(
+            Column(head="Resource", align="left"),
+            *(Column(head=head[0], unit=", ".join(head[1:]), align="left") for head in heads),
+        ),
+        rows=tuple(rows),
+        notes=(NOTE, *[_next(run, verdict) for verdict in verdicts if verdict.next][:1]),
+    )
+
+
+def _limit(verdict: Verdict) -> str:
+    return f"{limit_in_words(verdict.limit)} {verdict.grade or ''}".rstrip()
+
+
+def _next(run: Run, verdict: Verdict) -> str:
+    why, command = verdict.next or ("", "")
+    return f"To know more, {why}: {command_of(run, command)}"
+
+
+def _cell(seen: ResourceState) -> str:
+    sign = SIGNS[seen.says]
+    if seen.value is None or seen.says == "not observed":
+        return sign
+    if seen.resource == OTHER_LOADS:
+        return f"{sign} × {seen.value:.2f}"
+    percent = 100 * seen.value
+    return f"{sign} {percent:.0f} %" if percent >= 10 else f"{sign} {percent:.2g} %"

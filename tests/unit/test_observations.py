@@ -1,0 +1,79 @@
+"""The table of resources: what was seen of each one, and what that says of it as a limit."""
+
+from dataclasses import replace
+
+import pytest
+
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed
+from loadstone.analysis.limits.verdict import NEXT, decide
+
+WATCHED = Observed(
+    point=LoadPoint(load=8, rate=1000.0, time_s=0.008),
+    higher=LoadPoint(load=16, rate=1005.0, time_s=0.016),
+    is_client_watched=True,
+    uses={
+        "INSTRUMENT_CPU": 0.3, "INSTRUMENT_MEM": None, "INSTRUMENT_SOCKETS": 0.1,
+        "CLIENT_NIC": 0.2,
+    },
+    null_rate=5000.0,
+    ceilings={"NETWORK_PATH": CeilingUse(name="path", share=0.3, share_max=0.3)},
+    server={"cpu": 0.5, "core": 0.6, "disk": 0.1, "network": 0.2},
+)  # fmt: skip
+
+
+def says(observed: Observed) -> dict[str, str]:
+    return {one.resource: one.says for one in decide(observed).observations}
+
+
+def test_what_was_looked_at_and_has_room_refutes() -> None:
+    found = says(WATCHED)
+    assert found.pop("target's own benchmark") == "not observed"
+    assert set(found.values()) == {"refutes"}
+    values = {one.resource: one.value for one in decide(WATCHED).observations}
+    assert (values["client's own ceiling"], values["target's processors"]) == (0.2, 0.6)
+
+
+def test_what_nothing_looked_at_never_has_room() -> None:
+    found = decide(Observed(point=WATCHED.point))
+    assert {one.says for one in found.observations if one.resource != "target's refusals"} == {
+        "not observed"
+    }
+    assert len(found.not_observed) == len(found.observations) - 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "resource", "expected"),
+    [
+        (
+            {"flags": {"CLIENT_NIC": [Evidence(metric="card", value=0.95, threshold=0.9)]}},
+            "client's cards", "supports",
+        ),
+        ({"server": {"disk": 0.97}}, "target's disks", "supports"),
+        ({"throttled": 0.2}, "target's refusals", "supports"),
+        ({"higher": LoadPoint(load=16, rate=1900.0, time_s=0.008)}, "other loads", "supports"),
+        (
+            {"higher": LoadPoint(load=16, rate=1100.0, time_s=0.014, error=0.1)},
+            "other loads", "open",
+        ),
+        # A ceiling that fell proves no room, and a full resource that others fill is no limit.
+        (
+            {"ceilings": {"NETWORK_PATH": replace(
+                WATCHED.ceilings["NETWORK_PATH"], is_steady=False)}},
+            "path", "open",
+        ),
+        ({"uses": {"INSTRUMENT_SOCKETS": 0.7}}, "client's ports", "open"),
+    ],
+)  # fmt: skip
+def test_each_resource_says_what_its_facts_do(
+    seen: dict[str, object], resource: str, expected: str
+) -> None:
+    assert says(replace(WATCHED, **seen))[resource] == expected  # type: ignore[arg-type]
+
+
+def test_a_limit_that_is_not_known_names_the_command_that_would_tell() -> None:
+    for missing, (_, command) in NEXT.items():
+        assert command.startswith("loadstone "), missing
+    assert decide(Observed(point=WATCHED.point)).next[1:] == (
+        "loadstone run CAMPAIGN --set 'sweep.threads=[4, 8, 16]'",
+    )
