@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 SECOND_NS = 1_000_000_000
+MILLISECOND_NS = 1_000_000
+MICROSECOND_NS = 1_000
+MEBIBYTE = 2**20
 LONGEST_S = 366 * 24 * 3600
 """No trial lasts longer; a moment further off was edited by hand."""
 

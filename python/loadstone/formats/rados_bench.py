@@ -16,6 +16,7 @@ from typing import Any
 from loadstone.formats import reading
 from loadstone.formats.imported import (
     LONGEST_S,
+    MEBIBYTE,
     SECOND_NS,
     Hints,
     Imported,
@@ -29,7 +30,6 @@ from loadstone.formats.imported import (
 from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import FileLine
 
-MEBIBYTE = 2**20
 ROLLBACKS = ("is of rollbacks, which move no objects", "import what write, seq or rand printed")
 TOLERANCE = 0.01
 

@@ -51,11 +51,6 @@ IMPORTERS: Mapping[str, Importer] = {
             read=nectar.read,
         ),
         Importer(
-            name="hummingbird",
-            summary="hummingbird bench: what it printed",
-            read=hummingbird.read,
-        ),
-        Importer(
             name="warp", summary="warp: .csv.zst or .json.zst of one benchmark", read=warp.read
         ),
         Importer(name="fio", summary="fio: --output-format=json or json+", read=fio.read),
@@ -72,6 +67,11 @@ IMPORTERS: Mapping[str, Importer] = {
             read=cosbench.read,
         ),
         Importer(name="hsbench", summary="hsbench: -o (CSV) or -j (JSON)", read=hsbench.read),
+        Importer(
+            name="hummingbird",
+            summary="hummingbird bench: what it printed",
+            read=hummingbird.read,
+        ),
         Importer(
             name="sai3-bench", summary="sai3-bench: results.tsv of a folder", read=sai3_bench.read
         ),

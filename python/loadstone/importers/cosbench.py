@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedTrial, Stated, settle, workloads_of
+from loadstone.formats.imported import (
+    MILLISECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Stated,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -20,7 +28,6 @@ UNMEASURED = ("init", "prepare", "cleanup", "dispose", "delay")
 NONE = "N/A"
 QUANTILES = {0.6: "60%-ResTime", 0.8: "80%-ResTime", 0.9: "90%-ResTime", 0.95: "95%-ResTime",
              0.99: "99%-ResTime"}  # fmt: skip
-MS_NS = 1_000_000
 RATE_ROUNDED = 0.005
 """COSBench prints two decimals."""
 
@@ -133,11 +140,11 @@ def _stated(place: FileLine, row: Mapping[str, str], count: int) -> Stated | Non
         return None
     return Stated(
         count=count,
-        mean_ns=reading.number(place, "Avg-ResTime", mean) * MS_NS,
+        mean_ns=reading.number(place, "Avg-ResTime", mean) * MILLISECOND_NS,
         min_ns=None,
-        max_ns=reading.whole(place, "100%-ResTime", most) * MS_NS,
+        max_ns=reading.whole(place, "100%-ResTime", most) * MILLISECOND_NS,
         quantiles_ns={
-            share: reading.whole(place, name, row[name]) * MS_NS
+            share: reading.whole(place, name, row[name]) * MILLISECOND_NS
             for share, name in QUANTILES.items()
             if row.get(name, NONE) != NONE
         },

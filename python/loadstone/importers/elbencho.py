@@ -14,6 +14,7 @@ from typing import Any
 
 from loadstone.formats import reading
 from loadstone.formats.imported import (
+    MEBIBYTE,
     SECOND_NS,
     Hints,
     Imported,
@@ -50,7 +51,6 @@ READS = "rwmix read "
 """What stands before the names of the columns that are of a mix's reads."""
 
 UNMEASURED = ("SYNC", "DROPCACHE")
-MEBIBYTE = 2**20
 NEEDED = ("operation", "time ms [last]")
 DATE_IS_BEGIN = (3, 0, 27)
 _VERSION = re.compile(r"(\d+)\.(\d+)[-.](\d+)")

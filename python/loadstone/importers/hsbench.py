@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedTrial, Stated, settle, workloads_of
+from loadstone.formats.imported import (
+    MEBIBYTE,
+    MILLISECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Stated,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.json_document import parse_document
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -26,8 +35,6 @@ COLUMNS = {
 """What the columns of CSV are called in JSON."""
 
 NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat", "MaxLat")
-MS_NS = 1_000_000
-MEBIBYTE = 2**20
 TOLERANCE = 0.02
 
 
@@ -95,10 +102,10 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
                 bytes=round(mebibytes * MEBIBYTE * seconds) if size else 0,
                 stated=Stated(
                     count=requests,
-                    mean_ns=mean * MS_NS,
-                    min_ns=round(least * MS_NS),
-                    max_ns=round(most * MS_NS),
-                    quantiles_ns={0.99: round(reading.number(place, "99%", high) * MS_NS)}
+                    mean_ns=mean * MILLISECOND_NS,
+                    min_ns=round(least * MILLISECOND_NS),
+                    max_ns=round(most * MILLISECOND_NS),
+                    quantiles_ns={0.99: round(reading.number(place, "99%", high) * MILLISECOND_NS)}
                     if high is not None
                     else {},
                 ),

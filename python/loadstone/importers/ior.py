@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedTrial, settle, workloads_of
+from loadstone.formats.imported import (
+    MEBIBYTE,
+    Hints,
+    Imported,
+    ImportedTrial,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -22,7 +29,7 @@ NAMES = {
 
 NEEDED = ("bwMiB", "xferKiB", "totalTime")
 ACCESSES = ("write", "read")
-KIBIBYTE, MEBIBYTE = 2**10, 2**20
+KIBIBYTE = 2**10
 _TASKS = re.compile(r"\s*(?:tasks|clients)\s*[:=]\s*(\d+)")
 _COMMAND = re.compile(r"\s*Command line(?: used)?\s*:\s*(.+)")
 _VERSION = re.compile(r"IOR-(\S+):")

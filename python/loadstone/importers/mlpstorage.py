@@ -9,11 +9,15 @@ from pathlib import Path
 
 from loadstone.analysis.accounts.account import BYTE_RATE, RATE, Account, Disclosure, Measurement
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, stem_of
+from loadstone.formats.imported import (
+    MEBIBYTE,
+    Hints,
+    stem_of,
+)
 from loadstone.formats.json_document import JsonNode, read_document
 
 PHASES = ("train", "eval")
-MEBIBYTE, GIBIBYTE = 2**20, 2**30
+GIBIBYTE = 2**30
 TOLERANCE = 0.001
 
 

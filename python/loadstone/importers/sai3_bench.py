@@ -8,15 +8,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedTrial, Stated, settle, workloads_of
+from loadstone.formats.imported import (
+    MEBIBYTE,
+    MICROSECOND_NS,
+    Hints,
+    Imported,
+    ImportedTrial,
+    Stated,
+    settle,
+    workloads_of,
+)
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
 NEEDED = ("operation", "size_bucket", "mean_us", "max_us", "avg_bytes", "ops_per_sec", "count")
 OPERATIONS = {"GET": "get", "PUT": "put", "META": "metadata"}
 QUANTILES = {0.5: "p50_us", 0.9: "p90_us", 0.95: "p95_us", 0.99: "p99_us"}
-US_NS = 1000
-MEBIBYTE = 2**20
 RATE_ROUNDED = 0.005
 """A rate has two decimals."""
 
@@ -102,11 +109,13 @@ def _work(rows: Sequence[tuple[FileLine, Mapping[str, str]]]) -> Work:
         bytes=round(sum(number * size for number, size in zip(counts, sizes, strict=True))),
         stated=Stated(
             count=count,
-            mean_ns=sum(n * mean for n, mean in zip(counts, means, strict=True)) / count * US_NS,
+            mean_ns=sum(n * mean for n, mean in zip(counts, means, strict=True))
+            / count
+            * MICROSECOND_NS,
             min_ns=None,
-            max_ns=round(max(longest) * US_NS),
+            max_ns=round(max(longest) * MICROSECOND_NS),
             quantiles_ns={
-                share: round(reading.number(place, name, first[name]) * US_NS)
+                share: round(reading.number(place, name, first[name]) * MICROSECOND_NS)
                 for share, name in shares.items()
             },
         ),

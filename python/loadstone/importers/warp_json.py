@@ -11,6 +11,7 @@ from typing import Any
 
 from loadstone.formats import reading
 from loadstone.formats.imported import (
+    MILLISECOND_NS,
     SECOND_NS,
     Hints,
     Imported,
@@ -23,7 +24,6 @@ from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
 
 OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
-MILLISECOND_NS = 1_000_000
 _LIMIT = re.compile(r"--rps-limit[= ]+(\d+(?:\.\d+)?)")
 QUANTILES = {0.5: "dur_median_millis", 0.9: "dur_90_millis", 0.99: "dur_99_millis"}
 
