@@ -225,8 +225,8 @@ test-long: $(STAMPS)/extension servers ## run the tests that take minutes or hou
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 
 .PHONY: rig
-rig: $(STAMPS)/extension ## inject known bottlenecks and count how often the verdict names them (root)
-	@$(BIN)/python -m tests.rig $(RIG_OPTIONS)
+rig: $(STAMPS)/extension ## draw bottlenecks and publish how often the verdict names them (15 minutes; some need root)
+	@$(BIN)/python -m tests.rig $(or $(RIG_OPTIONS),--publish)
 
 .PHONY: servers
 servers: $(STAMPS)/venv ## install the real servers that test-real starts

@@ -60,6 +60,13 @@ def measure(folder: Path, *, law: str, load: str, length: str, warm_up: str) -> 
         (ONE_SERVER, f"rate: 1100/s, {CONSTANT}", "10s", 1000),
         (ONE_SERVER, f"rate: 3000/s, {CONSTANT}", "10s", 1000),
         (f"{LONG}, servers: 24", f"rate: 12/s, {CONSTANT}", "30s", 8),
+        # Too few clients for the rate: what was never sent took no time of anybody.
+        (
+            "latency: fixed, mean_ns: 10000000",
+            "rate: 900/s, arrivals: constant, clients_max: 4",
+            "10s",
+            400,
+        ),
     ],
 )
 def test_a_steady_store_has_its_rate_in_every_window(

@@ -1,69 +1,129 @@
-"""Inject every bottleneck several times and publish what loadstone said of each.
+"""Draw bottlenecks, run them, and count how often the verdict names what limits each.
 
-`python -m tests.rig [--times N] [--seconds S] [--only NAME …] [--append] [-o FILE]` prints one line
-for each injection, keeps them in FILE, and writes the confusion matrix into docs/verdict.md. It
-ends with 1 if fewer than 95 % were named rightly, or if a limit of the instrument was ever blamed
-on the target.
+`python -m tests.rig` runs scenarios of the families in tests/rig/families.py on the virtual clock,
+from the half of their combinations that rules are developed with. `--publish` runs those of the
+other half, with a seed that is fixed, and injects the bottlenecks of tests/rig/bottleneck.py for
+real where this machine can; the counts go into tests/rig/*.json and docs/verdict.md, as they are.
+Ends with 1 where a goal is missed.
 """
 
 import argparse
-import dataclasses
 import json
+import multiprocessing
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.rig.bottleneck import BOTTLENECKS
-from tests.rig.experiment import Outcome, inject
+from tests.rig import figure
+from tests.rig.bottleneck import bottlenecks
+from tests.rig.experiment import inject
+from tests.rig.families import FAMILIES, Purpose, scenarios
 from tests.rig.machine import ROOT, lacks
-from tests.rig.matrix import is_blamed, is_right, publish, summary
+from tests.rig.scenario import Outcome
+from tests.rig.simulated import outcome_of
 
 PAGE = ROOT / "docs" / "verdict.md"
+SIMULATED = ROOT / "tests" / "rig" / "simulated.json"
+INJECTED = ROOT / "tests" / "rig" / "injected.json"
+
+PARTS = ("simulated", "injected")
+MEASURED_SEED = 20_261_127
+MEASURED_COUNT = 2300
+INJECTED_COUNT = 36
+SECONDS = 3.0
 
 
 def main() -> int:
     """Run the rig."""
     arguments = _arguments()
+    if arguments.publish is not None:
+        return _publish(arguments.publish or PARTS, arguments.processes)
+    if arguments.injected:
+        outcomes = run_injected(arguments.seed, arguments.count)
+    else:
+        outcomes = run(
+            "develop", arguments.seed, arguments.count, arguments.processes, arguments.only
+        )
+    counted = figure.document(outcomes)
+    print(figure.table(counted), figure.summary(counted), sep="\n\n")
+    return 0 if figure.meets_goals(counted) else 1
+
+
+def _publish(parts: Sequence[str], processes: int) -> int:
+    """Measure what rules were never looked at with, and write it down."""
+    if "simulated" in parts:
+        outcomes = run("measure", MEASURED_SEED, MEASURED_COUNT, processes)
+        drawn = (
+            f"Drawn from {len(FAMILIES)} families with the seed {MEASURED_SEED}, from the"
+            " combinations that are for measuring only."
+        )
+        _write(SIMULATED, figure.document(outcomes, seed=MEASURED_SEED, drawn=drawn))
     reason = lacks()
-    if reason is not None:
-        print(f"error: {reason}", file=sys.stderr)
-        return 2
-    outcomes = _read(arguments.output) if arguments.append else []
-    for number in range(arguments.times):
-        for name in arguments.only or BOTTLENECKS:
-            outcome = inject(BOTTLENECKS[name], arguments.seconds)
+    if "injected" in parts and reason is None:
+        outcomes = run_injected(MEASURED_SEED, INJECTED_COUNT)
+        drawn = f"Injected with the seed {MEASURED_SEED} on {_machine()}."
+        _write(INJECTED, figure.document(outcomes, seed=MEASURED_SEED, drawn=drawn))
+    elif "injected" in parts:
+        print(f"nothing is injected for real: {reason}", file=sys.stderr)
+    figures = published()
+    figure.publish(PAGE, figures)
+    for one in figures:
+        print(figure.table(one), figure.summary(one), sep="\n\n")
+    return 0 if all(map(figure.meets_goals, figures)) else 1
+
+
+def published() -> list[dict[str, Any]]:
+    """Return the figures that were written down last."""
+    return [json.loads(path.read_text()) for path in (SIMULATED, INJECTED) if path.exists()]
+
+
+def run(
+    purpose: Purpose, seed: int, count: int, processes: int = 1, only: str | None = None
+) -> Sequence[Outcome]:
+    """Run so many scenarios and return their outcomes, in the order in which they were drawn."""
+    drawn = [one for one in scenarios(purpose, seed, count) if only in (None, one.family)]
+    outcomes: list[Outcome] = []
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for outcome in pool.imap(outcome_of, drawn):
             outcomes.append(outcome)
-            mark = "ok   " if is_right(outcome) else "WRONG"
-            print(
-                f"{mark} {number + 1}/{arguments.times} {name:24} {outcome.limit}"
-                f" {outcome.grade or ''}: {outcome.reason}",
-                flush=True,
-            )
-            _write(arguments.output, outcomes)
-    publish(PAGE, outcomes, _machine())
-    print(summary(outcomes))
-    right = sum(map(is_right, outcomes)) / len(outcomes)
-    return 0 if right >= 0.95 and not any(map(is_blamed, outcomes)) else 1
+            _tell(outcome, len(outcomes), len(drawn))
+    return outcomes
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.rig", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="how often each is injected")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of each trial")
-    parser.add_argument("--only", nargs="+", choices=list(BOTTLENECKS), help="some of them")
-    parser.add_argument("--append", action="store_true", help="go on with what FILE holds")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "rig.json")
-    return parser.parse_args()
+def run_injected(seed: int, count: int) -> Sequence[Outcome]:
+    """Inject so many bottlenecks, one after the other, and return their outcomes."""
+    outcomes: list[Outcome] = []
+    for bottleneck in bottlenecks(seed, count):
+        outcomes.append(inject(bottleneck, SECONDS))
+        _tell(outcomes[-1], len(outcomes), count)
+    return outcomes
 
 
-def _read(path: Path) -> list[Outcome]:
-    return [Outcome(**one) for one in json.loads(path.read_text())] if path.exists() else []
+def _tell(outcome: Outcome, number: int, count: int) -> None:
+    mark = (
+        "void"
+        if outcome.is_void
+        else "right"
+        if outcome.is_right
+        else "undetermined"
+        if outcome.is_undetermined
+        else "WRONG"
+    )
+    if mark == "right":
+        return
+    named = ", ".join((outcome.limit, *outcome.also))
+    print(
+        f"{number}/{count} {mark}{' BLAME' if outcome.is_blamed else ''} {outcome.combination}"
+        f" (seed {outcome.seed}): {named}; right: {', '.join(outcome.right)}",
+        flush=True,
+    )
 
 
-def _write(path: Path, outcomes: list[Outcome]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([dataclasses.asdict(one) for one in outcomes], indent=1) + "\n")
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _machine() -> str:
@@ -77,6 +137,19 @@ def _machine() -> str:
         f"{os.cpu_count()} cores of a virtual machine ({cpu}), {memory:.0f} GiB,"
         f" Linux {platform.release().split('-')[0]}"
     )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.rig", description=__doc__)
+    parser.add_argument(
+        "--publish", nargs="*", choices=PARTS, help="measure both parts or one, and write it down"
+    )
+    parser.add_argument("--injected", action="store_true", help="inject bottlenecks for real")
+    parser.add_argument("--seed", type=int, default=1, help="of scenarios to develop with")
+    parser.add_argument("--count", type=int, default=230, help="how many of them")
+    parser.add_argument("--only", choices=list(FAMILIES), help="one family of them")
+    parser.add_argument("--processes", type=int, default=2, help="that run scenarios at once")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

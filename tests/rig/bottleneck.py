@@ -1,127 +1,211 @@
-"""The bottlenecks that the rig injects: each known, each by a means that loadstone is not told of.
+"""Bottlenecks that are injected for real, by means that loadstone is not told of.
 
-`expected` are the verdicts that name it. `judged` is the load, among those that are run, whose
-verdict is asked for. What a production set-up would have too, an exporter on the server and a
-measured ceiling of the path, is there where `is_watched`.
+`draw` makes one of a family. `expected` are the verdicts that name it as exactly as what is
+observed allows. What a production set-up would have too, an exporter on the server and a
+measured ceiling of the path, is there where `is_watched`; `judged` is the load whose verdict is
+asked for.
 """
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.rig.machine import Limits
 
 FREE = Limits()
-INSTRUMENT = ("INSTRUMENT", "CLIENT_NIC")
+SWEPT = (4, 8, 16)
+LOAD = ("LATENCY_BOUND", "NOT_SATURATED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
     """One bottleneck, and how it is made."""
 
-    name: str
+    family: str
     summary: str
+    seed: int
     expected: tuple[str, ...]
     client: Limits = FREE
     server: Limits = FREE
     faults: Mapping[str, Any] = field(default_factory=dict)
     operation: str = "get"
     size: str = "4KiB"
-    threads: tuple[int, ...] = (4, 8, 16)
+    threads: tuple[int, ...] = SWEPT
     judged: int = 8
     load: Mapping[str, Any] = field(default_factory=dict)
     workload: Mapping[str, Any] = field(default_factory=dict)
     is_watched: bool = False
     hog: bool = False
-    on_disk: bool = False
 
     @property
-    def is_instrument(self) -> bool:
-        """Whether the limit is the instrument's: then no verdict may blame the target."""
-        return all(one.startswith(INSTRUMENT) for one in self.expected)
+    def is_client(self) -> bool:
+        """Whether the limit is the instrument's own."""
+        return all(one.startswith(("INSTRUMENT", "CLIENT_NIC")) for one in self.expected)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it is nothing of the instrument's."""
+        return not any(one.startswith(("INSTRUMENT", "CLIENT_NIC")) for one in self.expected)
 
 
-BOTTLENECKS: Mapping[str, Bottleneck] = {
-    one.name: one
-    for one in (
-        Bottleneck(
-            name="client-quota",
-            summary="the client's control group may use 0.15 of a core",
-            expected=("INSTRUMENT_CPU",),
-            client=Limits(cores=0.15),
-        ),
-        Bottleneck(
-            name="client-core",
-            summary="another program takes the client's only core in turns",
-            expected=("INSTRUMENT_CPU",),
-            hog=True,
-        ),
-        Bottleneck(
-            name="client-open",
-            summary="20,000 requests a second of an open load, on 0.1 of a core",
-            expected=("INSTRUMENT_CPU", "INSTRUMENT_LAG"),
-            client=Limits(cores=0.1),
-            load={"rate": "20000/s", "clients_max": 4096},
-            threads=(),
-            judged=20_000,
-        ),
-        Bottleneck(
-            name="client-card",
-            summary="the client's card sends 40 Mbit/s",
-            expected=("CLIENT_NIC",),
-            client=Limits(sends_megabits=40),
-            operation="put",
-            size="64KiB",
-        ),
-        Bottleneck(
-            name="client-ports",
-            summary="50 local ports, a connection for each request",
-            expected=("INSTRUMENT_SOCKETS",),
-            client=Limits(ports=50),
-            workload={"connections": "per_request"},
-        ),
-        Bottleneck(
-            name="network-path",
-            summary="40 Mbit/s on the way from the server, its ceiling measured by iperf3",
-            expected=("NETWORK_PATH",),
-            server=Limits(sends_megabits=40),
-            size="64KiB",
-            is_watched=True,
-        ),
-        Bottleneck(
-            name="too-few",
-            summary="20 ms for each request in the store, as of a slow disk, and few clients",
-            expected=("LATENCY_BOUND", "NOT_SATURATED"),
-            faults={"latency": {"all": {"kind": "fixed", "ms": 20.0}}},
-            threads=(1, 2, 4, 8),
-            judged=2,
-        ),
-        Bottleneck(
-            name="store-slow-down",
-            summary="the store answers 503 SlowDown beyond 2000 requests a second",
-            expected=("TARGET_THROTTLED",),
-            faults={"requests_per_s": 2000.0},
-        ),
-        Bottleneck(
-            name="store-bandwidth",
-            summary="the store paces its bodies to 4 MiB/s, watched",
-            expected=("TARGET_SOFTWARE",),
-            faults={"bytes_per_s": 4 << 20},
-            size="64KiB",
-            is_watched=True,
-        ),
-        Bottleneck(
-            name="server-quota",
-            summary="the server's control group may use 0.2 of a core, watched",
-            expected=("TARGET_CPU",),
-            server=Limits(cores=0.2),
-            is_watched=True,
-        ),
-        Bottleneck(
-            name="server-quota-unwatched",
-            summary="the same, without probes of the server or the path",
-            expected=("BEYOND_CLIENT",),
-            server=Limits(cores=0.2),
-        ),
-    )
+def bottlenecks(seed: int, count: int) -> Iterator[Bottleneck]:
+    """Yield so many bottlenecks, the families in turns."""
+    names = list(FAMILIES)
+    for number in range(count):
+        name = names[number % len(names)]
+        yield draw(name, seed + number)
+
+
+def draw(family: str, seed: int) -> Bottleneck:
+    """Return a bottleneck of a family."""
+    made = FAMILIES[family](random.Random(f"{family} {seed}"))
+    return Bottleneck(family=family, seed=seed, **made)
+
+
+def _between(chance: random.Random, low: float, high: float) -> float:
+    return float(f"{low * (high / low) ** chance.random():.3g}")
+
+
+def _client_quota(chance: random.Random) -> dict[str, Any]:
+    cores = _between(chance, 0.1, 0.3)
+    return {
+        "summary": f"the client's control group may use {cores:g} of a core",
+        "expected": ("INSTRUMENT_CPU",),
+        "client": Limits(cores=cores),
+        "operation": chance.choice(("get", "put")),
+        "size": chance.choice(("1KiB", "4KiB", "16KiB")),
+    }
+
+
+def _client_core(chance: random.Random) -> dict[str, Any]:
+    return {
+        "summary": "another program takes the client's only core in turns",
+        "expected": ("INSTRUMENT_CPU",),
+        "hog": True,
+        "size": chance.choice(("1KiB", "4KiB", "16KiB")),
+    }
+
+
+def _client_open(chance: random.Random) -> dict[str, Any]:
+    cores, rate = _between(chance, 0.08, 0.2), chance.choice((10_000, 20_000))
+    return {
+        "summary": f"{rate:,} requests a second of an open load, on {cores:g} of a core",
+        "expected": ("INSTRUMENT_CPU", "INSTRUMENT_LAG"),
+        "client": Limits(cores=cores),
+        "load": {"rate": f"{rate}/s", "clients_max": 4096},
+        "threads": (),
+        "judged": rate,
+    }
+
+
+def _client_card(chance: random.Random) -> dict[str, Any]:
+    megabits = _between(chance, 15, 80)
+    return {
+        "summary": f"the client's card sends {megabits:g} Mbit/s",
+        "expected": ("CLIENT_NIC",),
+        "client": Limits(sends_megabits=megabits),
+        "operation": "put",
+        "size": chance.choice(("16KiB", "64KiB", "256KiB")),
+    }
+
+
+def _client_ports(chance: random.Random) -> dict[str, Any]:
+    ports = chance.randrange(30, 300)
+    return {
+        "summary": f"{ports} local ports, a connection for each request",
+        "expected": ("INSTRUMENT_SOCKETS",),
+        "client": Limits(ports=ports),
+        "workload": {"connections": "per_request"},
+    }
+
+
+def _path(chance: random.Random) -> dict[str, Any]:
+    megabits, is_watched = _between(chance, 15, 80), chance.random() < 0.6
+    return {
+        "summary": f"{megabits:g} Mbit/s on the way from the server",
+        "expected": ("NETWORK_PATH",) if is_watched else ("BEYOND_CLIENT", "NETWORK_PATH"),
+        "server": Limits(sends_megabits=megabits),
+        "size": chance.choice(("4KiB", "64KiB", "256KiB")),
+        "is_watched": is_watched,
+    }
+
+
+def _too_few(chance: random.Random) -> dict[str, Any]:
+    ms = _between(chance, 8, 60)
+    return {
+        "summary": f"{ms:g} ms for each request in the store, and few clients",
+        "expected": LOAD,
+        "faults": {"latency": {"all": {"kind": "fixed", "ms": ms}}},
+        "threads": (1, 2, 4, 8),
+        "judged": chance.choice((2, 4)),
+        "is_watched": chance.random() < 0.5,
+    }
+
+
+def _throttle(chance: random.Random) -> dict[str, Any]:
+    rate = round(_between(chance, 300, 2000))
+    return {
+        "summary": f"the store answers 503 SlowDown beyond {rate} requests a second",
+        "expected": ("TARGET_THROTTLED",),
+        "faults": {"requests_per_s": float(rate)},
+    }
+
+
+def _pacing(chance: random.Random) -> dict[str, Any]:
+    mib, is_watched = chance.choice((2, 4, 8)), chance.random() < 0.6
+    return {
+        "summary": f"the store paces its bodies to {mib} MiB/s",
+        "expected": ("TARGET_SOFTWARE",) if is_watched else ("BEYOND_CLIENT",),
+        "faults": {"bytes_per_s": mib << 20},
+        "size": chance.choice(("16KiB", "64KiB")),
+        "is_watched": is_watched,
+    }
+
+
+def _pacing_open(chance: random.Random) -> dict[str, Any]:
+    made = _pacing(chance)
+    rate = round(made["faults"]["bytes_per_s"] / 65_536 * chance.uniform(1.2, 1.6))
+    return made | {
+        "size": "64KiB",
+        "load": {"rate": f"{rate}/s", "clients_max": 400},
+        "threads": (),
+        "judged": rate,
+    }
+
+
+def _met(chance: random.Random) -> dict[str, Any]:
+    rate = chance.randrange(50, 300)
+    return {
+        "summary": f"{rate} requests a second of an open load, which are served",
+        "expected": ("NOT_SATURATED",),
+        "load": {"rate": f"{rate}/s", "clients_max": 200},
+        "threads": (),
+        "judged": rate,
+    }
+
+
+def _server_quota(chance: random.Random) -> dict[str, Any]:
+    cores, is_watched = _between(chance, 0.1, 0.25), chance.random() < 0.6
+    return {
+        "summary": f"the server's control group may use {cores:g} of a core",
+        "expected": ("TARGET_CPU",) if is_watched else ("BEYOND_CLIENT",),
+        "server": Limits(cores=cores),
+        "is_watched": is_watched,
+    }
+
+
+FAMILIES: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
+    "client's quota": _client_quota,
+    "client's core shared": _client_core,
+    "client's thread, open load": _client_open,
+    "client's card": _client_card,
+    "client's ports": _client_ports,
+    "path's rate": _path,
+    "too few clients": _too_few,
+    "store's throttle": _throttle,
+    "store's pacing": _pacing,
+    "store's pacing, open load": _pacing_open,
+    "a rate that is met": _met,
+    "server's quota": _server_quota,
 }

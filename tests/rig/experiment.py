@@ -7,12 +7,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.rig.bottleneck import Bottleneck
-from tests.rig.machine import Host, hosts, processor_times, python
+from tests.rig.machine import Host, foreign_time, hosts, python
+from tests.rig.scenario import BEYOND, CLIENT_LIMITS, Outcome
 
 KEYS = {"LOADSTONE_RIG_KEY": "rig", "LOADSTONE_RIG_SECRET": "rig-secret"}
 WARM_UP = "1s"
@@ -20,21 +20,8 @@ HOG = "while True: pass"
 HOGS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What loadstone said of the judged load, and how fast it went.
-
-    `stolen` is the share of the machine's time that its hypervisor took meanwhile: it slows client
-    and server alike, and is then a bottleneck that was not injected.
-    """
-
-    bottleneck: str
-    limit: str
-    grade: str | None
-    reason: str
-    requests_per_s: float
-    verdicts: Mapping[str, str]
-    stolen: float = 0.0
+FOREIGN_MAX = 0.25
+"""Programs of others may take so much of the two cores; beyond it they are what limits."""
 
 
 def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> Outcome:
@@ -46,18 +33,18 @@ def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> 
         folder = Path(text)
         if bottleneck.is_watched:
             server.start(["iperf3", "-s", "-B", server.address])
-        with _server(server, bottleneck, folder) as (port, exporter):
+        with _server(server, bottleneck) as (port, exporter):
             campaign = _campaign(bottleneck, server.address, port, exporter, seconds)
             (folder / "campaign.yaml").write_text(json.dumps(campaign))
-            before = processor_times()
+            before = foreign_time((client, server))
             with _hogs(client, HOGS if bottleneck.hog else 0):
                 _loadstone(client, "run", str(folder / "campaign.yaml"), "-o", str(folder / "run"))
-            after = processor_times()
+            after = foreign_time((client, server))
         document = json.loads(_loadstone(server, "report", str(folder / "run"), "-f", "json"))
         if keep is not None:
-            shutil.copytree(folder / "run", keep / bottleneck.name, dirs_exist_ok=True)
-    stolen, whole = (late - early for early, late in zip(before, after, strict=True))
-    return _outcome(bottleneck, document, stolen=stolen / whole)
+            shutil.copytree(folder / "run", keep, dirs_exist_ok=True)
+    foreign, whole = (late - early for early, late in zip(before, after, strict=True))
+    return _outcome(bottleneck, document, foreign=foreign / whole)
 
 
 def _loadstone(host: Host, *words: str) -> str:
@@ -70,7 +57,7 @@ def _loadstone(host: Host, *words: str) -> str:
 
 
 @contextlib.contextmanager
-def _server(host: Host, bottleneck: Bottleneck, folder: Path) -> Iterator[tuple[int, int]]:
+def _server(host: Host, bottleneck: Bottleneck) -> Iterator[tuple[int, int]]:
     configuration = {
         "bind": host.address,
         "access_key": KEYS["LOADSTONE_RIG_KEY"],
@@ -78,8 +65,6 @@ def _server(host: Host, bottleneck: Bottleneck, folder: Path) -> Iterator[tuple[
         "threads": 1,
         "faults": dict(bottleneck.faults),
     }
-    if bottleneck.on_disk:
-        configuration |= {"data": str(folder / "data"), "fsync": True}
     process = host.start(python("-m", "tests.rig.server", json.dumps(configuration)))
     assert process.stdout is not None
     line = process.stdout.readline().split()
@@ -109,7 +94,7 @@ def _campaign(
         "keys": {"order": "uniform"},
     }
     campaign: dict[str, Any] = {
-        "name": bottleneck.name,
+        "name": "rig",
         "targets": {
             "store": {
                 "driver": "s3",
@@ -135,22 +120,28 @@ def _campaign(
     return campaign
 
 
-def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any], *, stolen: float) -> Outcome:
+def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any], *, foreign: float) -> Outcome:
     totals = {
         cell["parameters"].get("threads", cell["parameters"].get("rate")): cell
         for cell in document["rounds"]
     }
     judged = totals[bottleneck.judged]
     verdict = judged["verdict"]
+    limit, also = verdict["limit"], verdict.get("also") or []
     return Outcome(
-        bottleneck=bottleneck.name,
-        limit=verdict["limit"],
+        family=bottleneck.family,
+        combination=f"{bottleneck.family}: {bottleneck.summary}"
+        + (", watched" if bottleneck.is_watched else ""),
+        seed=bottleneck.seed,
+        limit=limit,
+        also=also,
+        next=": ".join(verdict.get("next") or ()),
         grade=verdict["grade"],
-        reason=verdict["reason"],
-        requests_per_s=judged["requests_per_s"],
-        verdicts={
-            f"{load:g}": f"{cell['verdict']['limit']} at {cell['requests_per_s']:.0f}/s"
-            for load, cell in sorted(totals.items())
-        },
-        stolen=stolen,
+        rate_per_s=judged["requests_per_s"],
+        right=bottleneck.expected,
+        # What else stands beside it is not judged: cores that are shared are busy with much.
+        is_right=limit in bottleneck.expected,
+        is_blamed=(bottleneck.is_client and limit.startswith(BEYOND))
+        or (bottleneck.is_beyond and limit.startswith(CLIENT_LIMITS)),
+        is_void=foreign > FOREIGN_MAX,
     )

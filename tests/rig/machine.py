@@ -21,6 +21,7 @@ ADDRESSES = {CLIENT: "10.231.7.2", SERVER: "10.231.7.1"}
 CARD = "rig0"
 PROGRAMS = ("ip", "tc", "nsenter", "unshare", "taskset")
 CGROUP_1 = Path("/sys/fs/cgroup/cpu")
+CPUACCT = Path("/sys/fs/cgroup/cpuacct")
 CGROUP_2 = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 
@@ -52,12 +53,22 @@ def lacks() -> str | None:
     return f"cannot shape a card: {tried.stderr.strip()}" if tried.returncode else None
 
 
-def processor_times() -> tuple[int, int]:
-    """Return how much of all processors' time the hypervisor has taken, and the whole, in ticks."""
-    first = Path("/proc/stat").read_text().partition("\n")[0]
-    # user, nice, system, idle, iowait, irq, softirq, steal; guest time is in the first two.
-    ticks = [int(word) for word in first.split()[1:9]]
-    return ticks[7], sum(ticks)
+def foreign_time(hosts: "Sequence[Host]") -> tuple[float, float]:
+    """Return how long others have kept the hosts' cores busy, and the whole, in seconds.
+
+    What the hypervisor took is time of others.
+    """
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    names = {f"cpu{host.core}" for host in hosts}
+    busy = whole = 0.0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *words = line.split()
+        if name in names:
+            # user, nice, system, idle, iowait, irq, softirq, steal; guest time is in the first two.
+            ticks = [int(word) for word in words[:8]]
+            busy += tick_s * (sum(ticks) - ticks[3] - ticks[4])
+            whole += tick_s * sum(ticks)
+    return busy - sum(host.used_s for host in hosts), whole
 
 
 def _cpu_groups() -> Path | None:
@@ -83,7 +94,6 @@ class Limits:
     cores: float | None = None
     sends_megabits: float | None = None
     ports: int | None = None
-    device_bytes_per_s: int | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +112,20 @@ class Host:
         """Where this host is reached by the other."""
         return ADDRESSES[self.role]
 
+    @property
+    def groups(self) -> list[Path]:
+        """Its control groups: version 1 counts the time in one of another controller."""
+        is_1 = self.group.parent == CGROUP_1
+        return [self.group, *([CPUACCT / self.group.name] if is_1 else [])]
+
+    @property
+    def used_s(self) -> float:
+        """How long its programs have run, in seconds of one core."""
+        if self.group.parent == CGROUP_1:
+            return int((self.groups[-1] / "cpuacct.usage").read_text()) / 1e9
+        text = (self.group / "cpu.stat").read_text()
+        return int(text.split("usage_usec", 1)[1].split()[0]) / 1e6
+
     def start(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
@@ -111,7 +135,8 @@ class Host:
         entered += ["sh", "-c", ENTER, "sh", holder, "taskset", "-c", str(self.core), *command]
 
         def join() -> None:
-            (self.group / "cgroup.procs").write_text(str(os.getpid()))
+            for group in self.groups:
+                (group / "cgroup.procs").write_text(str(os.getpid()))
 
         process = subprocess.Popen(
             entered,
@@ -154,7 +179,9 @@ def hosts(client: Limits, server: Limits) -> Iterator[tuple[Host, Host]]:
                 name = f"rig-{role}-{os.getpid()}"
                 _run("ip", "netns", "add", name)
                 made.append(Host(role, name, core, root / name, folder))
-                made[-1].group.mkdir()
+                for group in made[-1].groups:
+                    # Both controllers may be one hierarchy.
+                    group.mkdir(exist_ok=True)
             _link(made[0].namespace, made[1].namespace)
             for host, limits in zip(made, (client, server), strict=True):
                 _limit(host, limits)
@@ -202,10 +229,17 @@ def _remove(host: Host) -> None:
             process.kill()
             process.wait()
     subprocess.run(["ip", "netns", "del", host.namespace], check=False)
+    for group in host.groups:
+        _remove_group(group)
+
+
+def _remove_group(group: Path) -> None:
     # The kernel counts a process as gone from its group a moment after it was waited for.
     for _ in range(50):
+        if not group.exists():
+            return
         with contextlib.suppress(OSError):
-            host.group.rmdir()
+            group.rmdir()
             return
         time.sleep(0.1)
 

@@ -28,6 +28,7 @@ FLAT = LoadPoint(load=128, rate=1010, time_s=0.127)
 
 
 IDLE_CLIENT = {"is_client_watched": True}
+OVERLOADED = {"offered": 1200.0, "is_offer_met": False}
 
 
 def path(share: float, **changes: object) -> dict[str, CeilingUse]:
@@ -53,16 +54,16 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
         "knee": 200.0,
         "higher": LoadPoint(load=128, rate=2000),
         "ceilings": path(0.99),
-        "server": {"disk": 0.97},
+        "server": {"cpu": 0.97},
         "throttled": 0.01,
     }
     order = []
     for drop in (
         "gates",
-        "flags null_rate",
         "server",
         "knee",
         "higher",
+        "flags null_rate",
         "ceilings",
         "throttled",
     ):
@@ -71,10 +72,10 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
             del everything[name]
     assert order == [
         "INVALID(little)",
-        "INSTRUMENT_CPU",
-        "TARGET_DISK",
+        "TARGET_CPU",
         "LATENCY_BOUND",
         "NOT_SATURATED",
+        "INSTRUMENT_CPU",
         "NETWORK_PATH",
         "TARGET_THROTTLED",
     ]
@@ -117,7 +118,7 @@ def test_one_full_core_of_many_is_seen() -> None:
     flat = {"higher": FLAT, **IDLE_CLIENT, "ceilings": path(0.5)}
     seen = decide(Observed(point=HERE, server={"cpu": 0.125, "core": 1.0}, **flat))  # type: ignore[arg-type]
     assert (seen.limit, seen.grade) == ("TARGET_CPU", "B")
-    assert limit(server={"cpu": 0.5, "core": 0.9}, **flat) == "TARGET_SOFTWARE"
+    assert limit(server={"cpu": 0.5, "core": 0.85}, **flat) == "TARGET_SOFTWARE"
 
 
 def test_a_load_that_a_lower_one_passed_says_nothing_of_more_load() -> None:
@@ -138,8 +139,59 @@ def test_a_ceiling_that_was_passed_or_fell_proves_nothing() -> None:
     assert limit(**flat, ceilings=path(0.95, is_steady=False)) == "NETWORK_PATH"
 
 
+def test_a_resource_that_is_busy_while_more_clients_bring_more_is_named_beside() -> None:
+    rise = {"higher": LoadPoint(load=128, rate=1400, time_s=0.09), "flags": CPU, "occupied": 0.6}
+    found = decide(Observed(point=HERE, **rise))  # type: ignore[arg-type]
+    assert (found.limit, found.also) == ("NOT_SATURATED", ("INSTRUMENT_CPU",))
+    # At the highest load nothing shows that more would come, and a thread that is idle for much of
+    # the time after a steep rise is not what holds it.
+    steep = {"lower": LoadPoint(load=32, rate=600, time_s=0.053), "flags": CPU}
+    assert limit(**steep, occupied=0.6) == "UNDETERMINED"
+    assert limit(**steep, occupied=0.9) == "INSTRUMENT_CPU"
+    # Clients that find no port try again at once, and fill the processor by that.
+    ports = {"INSTRUMENT_SOCKETS": [Evidence(metric="no_ports", value="x", threshold="none")]}
+    assert limit(flags={**CPU, **ports}, refused_here=0.5) == "INSTRUMENT_SOCKETS"
+    assert limit(flags={**CPU, **ports}, refused_here=0.001) == "INSTRUMENT_CPU"
+
+
+def test_time_that_grows_with_the_load_bounds_what_more_can_bring() -> None:
+    watched = {**IDLE_CLIENT, "ceilings": path(0.5)}
+    # 32 more clients took 32 ms more: never more than 1,000/s.
+    assert limit(lower=LoadPoint(load=32, rate=800, time_s=0.032), **watched) == "TARGET"
+    # 32 more clients took 12 ms more: up to 2,600/s are possible.
+    assert limit(lower=LoadPoint(load=32, rate=800, time_s=0.052), **watched) == "UNDETERMINED"
+
+
+def test_a_device_that_always_has_work_is_named_where_nothing_else_is() -> None:
+    assert limit(server={"disk": 0.99}) == "TARGET_DISK"
+    both = decide(Observed(point=HERE, server={"disk": 0.99, "cpu": 0.97}))
+    assert (both.limit, both.also) == ("TARGET_CPU", ())
+    # One that serves many requests at once may have room or not; its ceiling would tell.
+    flat = {"higher": FLAT, **IDLE_CLIENT}
+    found = decide(Observed(point=HERE, server={"device": 0.99}, ceilings=path(0.5), **flat))  # type: ignore[arg-type]
+    assert found.limit == "TARGET"
+    assert "kind: device" in found.next[1]
+    room = {**path(0.5), "TARGET_DISK": CeilingUse(name="device", share=0.3, share_max=0.3)}
+    assert limit(server={"device": 0.99}, ceilings=room, **flat) == "TARGET_SOFTWARE"
+
+
+def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
+    full = {**OVERLOADED, **IDLE_CLIENT, "in_flight": 1.0, "clients_max": 64, "occupied": 0.1}
+    found = decide(Observed(point=HERE, **full))  # type: ignore[arg-type]
+    assert found.limit == "UNDETERMINED"
+    assert "clients_max=128" in found.next[1]
+    # Requests that took longer once all were in flight waited for each other.
+    assert limit(**full, grows_slower=True) == "BEYOND_CLIENT"
+    met = LoadPoint(load=500, rate=500, time_s=0.02)
+    assert limit(**full, met_below=met) == "BEYOND_CLIENT"
+    # They took no longer than at a rate that was served: more clients would bring more.
+    assert limit(**full, met_below=replace(met, time_s=0.063)) == "NOT_SATURATED"
+    assert limit(**full, met_below=replace(met, time_s=0.052)) == "UNDETERMINED"
+    # Clients that are free show that the target is slower than what was asked for.
+    assert limit(**{**full, "in_flight": 0.5}) == "BEYOND_CLIENT"
+
+
 LATE = Evidence(metric="lag p99", value=5e6, threshold="100 µs", unit="ns")
-OVERLOADED = {"offered": 1200.0, "is_offer_met": False}
 
 
 def test_a_late_request_is_the_client_s_only_where_its_threads_were_busy() -> None:

@@ -51,6 +51,16 @@ def test_a_device_that_always_has_work_is_busy() -> None:
     assert find_utilisation(seen) == {"disk": pytest.approx(1.0)}
 
 
+def test_busy_time_of_a_device_that_serves_many_at_once_shows_room_only() -> None:
+    seen = lines(
+        node_disk_io_time_seconds_total=[
+            line('device="nvme0n1"', 1.0),
+            line('device="nvme1n1"', 0.5),
+        ]
+    )
+    assert find_utilisation(seen) == {"disk": pytest.approx(0.5), "device": pytest.approx(1.0)}
+
+
 def test_a_quota_counts_as_the_processor_it_withholds() -> None:
     seen = lines(
         node_cpu_seconds_total=[

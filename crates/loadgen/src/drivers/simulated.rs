@@ -1,5 +1,7 @@
 //! Driver `simulated`: known latencies on a virtual clock, to calibrate loadstone with.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,10 +32,34 @@ struct Law {
     stall_at_ns: u64,
     /// How long the stall lasts.
     stall_ns: u64,
+    /// How long after the begin of a stall the next one begins; 0 for a single stall.
+    stall_every_ns: u64,
     /// Requests served at once; 0 for any number.
     servers: usize,
     /// Share of requests that fail with status 503.
     failures: f64,
+    /// More requests a second than this are told to slow down; 0 for no such limit.
+    admits_per_s: f64,
+    /// How long that takes. Refused requests go no further.
+    refusal_ns: u64,
+    /// How long the load thread itself works on each request.
+    client_ns: u64,
+    /// What requests pass through on their way to the target, in the order of its names.
+    stations: BTreeMap<String, Station>,
+}
+
+/// A place that serves some requests at once, while others wait for it in the order they came.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Station {
+    /// `fixed`, `exponential` or `uniform`.
+    latency: String,
+    /// Its mean.
+    mean_ns: f64,
+    /// Requests served at once; 0 for any number.
+    servers: usize,
+    /// Clients of others that send it one request after another.
+    others: usize,
 }
 
 impl Default for Law {
@@ -43,11 +69,104 @@ impl Default for Law {
             mean_ns: 1e6,
             stall_at_ns: 0,
             stall_ns: 0,
+            stall_every_ns: 0,
             servers: 0,
             failures: 0.0,
+            admits_per_s: 0.0,
+            refusal_ns: 0,
+            client_ns: 0,
+            stations: BTreeMap::new(),
         }
     }
 }
+
+impl Default for Station {
+    fn default() -> Self {
+        Self { latency: "fixed".into(), mean_ns: 0.0, servers: 0, others: 0 }
+    }
+}
+
+impl Station {
+    fn service_ns(&self, chance: u64) -> u64 {
+        let draw = unit(chance);
+        let service_ns = match self.latency.as_str() {
+            "exponential" => -self.mean_ns * (1.0 - draw).ln(),
+            "uniform" => 2.0 * self.mean_ns * draw,
+            _ => self.mean_ns,
+        };
+        service_ns as u64
+    }
+}
+
+/// When a station stands still.
+#[derive(Debug, Default, Clone, Copy)]
+struct Stalls {
+    first_ns: u64,
+    length_ns: u64,
+    every_ns: u64,
+}
+
+impl Stalls {
+    /// Returns the first time from this one on at which a service can begin.
+    fn after(self, time_ns: u64) -> u64 {
+        let Some(since_ns) = time_ns.checked_sub(self.first_ns) else { return time_ns };
+        let past_ns = since_ns.checked_rem(self.every_ns).unwrap_or(since_ns);
+        time_ns + self.length_ns.saturating_sub(past_ns)
+    }
+}
+
+/// The servers of a station and who waits for them; only one thread ever uses it.
+#[derive(Debug)]
+struct Queue {
+    station: Station,
+    stalls: Stalls,
+    /// When each server is free again.
+    free_ns: Vec<u64>,
+    /// When each client of others sends its next request.
+    others_ns: BinaryHeap<Reverse<u64>>,
+    chance: u64,
+}
+
+impl Queue {
+    fn new(station: Station) -> Self {
+        let others = if station.servers == 0 { 0 } else { station.others };
+        Self {
+            free_ns: vec![0; station.servers],
+            others_ns: std::iter::repeat_n(Reverse(0), others).collect(),
+            chance: 0,
+            stalls: Stalls::default(),
+            station,
+        }
+    }
+
+    /// Returns when a request that arrives now will have been served. Nobody arrives earlier than
+    /// one before.
+    fn served_ns(&mut self, now_ns: u64, chance: u64) -> u64 {
+        while let Some(&Reverse(arrives_ns)) = self.others_ns.peek() {
+            if arrives_ns > now_ns {
+                break;
+            }
+            self.others_ns.pop();
+            self.chance = mix64(self.chance.wrapping_add(1));
+            let service_ns = self.station.service_ns(self.chance);
+            // What others did before the first request is of no concern.
+            let served_ns = self.take(arrives_ns, service_ns).max(now_ns.saturating_sub(SINCE_NS));
+            self.others_ns.push(Reverse(served_ns));
+        }
+        self.take(now_ns, self.station.service_ns(chance))
+    }
+
+    fn take(&mut self, now_ns: u64, service_ns: u64) -> u64 {
+        let Some(server) = self.free_ns.iter_mut().min() else {
+            return self.stalls.after(now_ns) + service_ns;
+        };
+        *server = self.stalls.after(now_ns.max(*server)) + service_ns;
+        *server
+    }
+}
+
+/// So far back at most the requests of others are simulated.
+const SINCE_NS: u64 = 1_000_000_000;
 
 /// A target whose truth is known.
 #[derive(Debug)]
@@ -56,8 +175,12 @@ pub(super) struct Simulated {
     size: crate::dataset::Dataset,
     /// When the virtual clock was started.
     start_ns: std::sync::OnceLock<u64>,
-    /// When each server is free again; only one thread ever uses it.
-    free_ns: std::sync::Mutex<Vec<u64>>,
+    /// The stations on the way.
+    way: Vec<std::sync::Mutex<Queue>>,
+    /// The last station.
+    target: std::sync::Mutex<Queue>,
+    /// When the next request will be let in at the latest rate.
+    admission_ns: std::sync::Mutex<f64>,
 }
 
 /// A client of [`Simulated`].
@@ -83,6 +206,15 @@ impl Driver for Simulated {
         setting("stall_ns", SettingKind::Number, "for how long"),
         setting("servers", SettingKind::Number, "requests served at once, 0 for any number"),
         setting("failures", SettingKind::Number, "share that fails with status 503"),
+        setting("stall_every_ns", SettingKind::Number, "how often it stalls, 0 for once"),
+        setting("admits_per_s", SettingKind::Number, "refuses more requests, 0 for no such limit"),
+        setting("refusal_ns", SettingKind::Number, "time of a refusal"),
+        setting("client_ns", SettingKind::Number, "work of the load thread for each request"),
+        setting(
+            "stations",
+            SettingKind::Map,
+            "places on the way: latency, mean_ns, servers, others",
+        ),
     ];
     const ON_VIRTUAL_CLOCK: bool = true;
     const FACTS: Facts = Facts { keeps: false, ..Facts::PLAIN };
@@ -102,9 +234,22 @@ impl Driver for Simulated {
 
     fn open(trial: &Trial) -> Result<Self, Error> {
         let law = law_of(trial).map_err(|error| Error::Trial(vec![error.to_string()]))?;
-        let free_ns = std::sync::Mutex::new(vec![0; law.servers]);
-        let size = crate::dataset::Dataset::new(trial);
-        Ok(Self { law, size, start_ns: std::sync::OnceLock::new(), free_ns })
+        let queue = |station: &Station| std::sync::Mutex::new(Queue::new(station.clone()));
+        let way = law.stations.values().map(queue).collect();
+        let target = queue(&Station {
+            latency: law.latency.clone(),
+            mean_ns: law.mean_ns,
+            servers: law.servers,
+            others: 0,
+        });
+        Ok(Self {
+            size: crate::dataset::Dataset::new(trial),
+            law,
+            start_ns: std::sync::OnceLock::new(),
+            way,
+            target,
+            admission_ns: std::sync::Mutex::default(),
+        })
     }
 
     fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
@@ -121,32 +266,60 @@ impl Simulated {
         *self.start_ns.get_or_init(monotonic_ns)
     }
 
-    /// Returns when a request that arrives now will have been answered.
-    fn answered_ns(&self, now_ns: u64, chance: u64) -> u64 {
-        let law = &self.law;
-        let draw = unit(chance);
-        let service_ns = match law.latency.as_str() {
-            "exponential" => -law.mean_ns * (1.0 - draw).ln(),
-            "uniform" => 2.0 * law.mean_ns * draw,
-            _ => law.mean_ns,
-        } as u64;
-        let stall_ns = self.start_ns() + law.stall_at_ns;
-        let stall = stall_ns..stall_ns + law.stall_ns;
-        let begin_ns = if stall.contains(&now_ns) { stall.end } else { now_ns };
-        let mut free_ns = self.free_ns.lock().expect("one thread");
-        let Some(server) = free_ns.iter_mut().min() else { return begin_ns + service_ns };
-        *server = begin_ns.max(*server) + service_ns;
-        *server
+    /// Returns when a request that arrives now at the target will have been answered.
+    fn serve_ns(&self, now_ns: u64, chance: u64) -> u64 {
+        let mut queue = self.target.lock().expect("one thread");
+        // Known only once the virtual clock was started.
+        queue.stalls = Stalls {
+            first_ns: self.start_ns() + self.law.stall_at_ns,
+            length_ns: self.law.stall_ns,
+            every_ns: self.law.stall_every_ns,
+        };
+        queue.served_ns(now_ns, chance)
+    }
+
+    /// Tells whether a request that arrives now is told to slow down.
+    fn refuses(&self, now_ns: u64) -> bool {
+        if self.law.admits_per_s == 0.0 {
+            return false;
+        }
+        let since_ns = (now_ns - self.start_ns()) as f64;
+        let mut next_ns = self.admission_ns.lock().expect("one thread");
+        if *next_ns > since_ns {
+            return true;
+        }
+        // A tenth of a second is saved up at most.
+        *next_ns = next_ns.max(since_ns - 1e8) + 1e9 / self.law.admits_per_s;
+        false
     }
 }
 
 impl Client for SimulatedClient {
     async fn execute(&mut self, request: &Request) -> Completion {
         let sent_ns = self.reactor.now_ns();
-        self.reactor.sleep_until(self.target.answered_ns(sent_ns, request.chance)).await;
+        self.reactor.work(self.target.law.client_ns);
+        let target = Arc::clone(&self.target);
+        let is_refused = target.refuses(self.reactor.now_ns());
+        if is_refused {
+            self.reactor.sleep_until(self.reactor.now_ns() + target.law.refusal_ns).await;
+        } else {
+            let mut chance = request.chance;
+            for queue in &target.way {
+                chance = mix64(chance);
+                let now_ns = self.reactor.now_ns();
+                let served_ns = queue.lock().expect("one thread").served_ns(now_ns, chance);
+                self.reactor.sleep_until(served_ns).await;
+            }
+            let answered_ns = target.serve_ns(self.reactor.now_ns(), request.chance);
+            self.reactor.sleep_until(answered_ns).await;
+        }
         let ended_ns = self.reactor.now_ns();
         let fails = unit(mix64(request.chance)) < self.target.law.failures;
-        let outcome = if fails { Outcome::http(503) } else { Outcome::OK };
+        let outcome = match (is_refused, fails) {
+            (true, _) => Outcome::THROTTLED,
+            (_, true) => Outcome::http(503),
+            _ => Outcome::OK,
+        };
         let bytes = self.target.size.length(request.object());
         Completion { bytes, ..Completion::plain(outcome, sent_ns, ended_ns, ended_ns) }
     }

@@ -73,7 +73,7 @@ def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
         waits_for_answers = (
             occupied is not None
             and occupied < OCCUPIED_SOME
-            and occupied + _stolen_share(watched) < OCCUPIED_SOME
+            and occupied + max(_stolen_shares(watched), default=0.0) < OCCUPIED_SOME
         )
         for flag, look in LOOKS:
             found = list(look(own, watched))
@@ -243,6 +243,13 @@ def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
     if occupied is not None and occupied >= OCCUPIED:
         words = "load thread running or waiting for a core"
         yield evidence_of(words, occupied, OCCUPIED, "", LOAD_THREADS)
+    stolen = _stolen_shares(lines)
+    if occupied is not None and max(stolen, default=0.0) >= STEAL:
+        # A thread that moves loses a little on each of its cores; what it has in all is one core.
+        taken = min(1.0, occupied + sum(stolen))
+        if occupied < OCCUPIED <= taken:
+            words = "load thread running, or its core taken away by the hypervisor"
+            yield evidence_of(words, taken, OCCUPIED, "", LOAD_THREADS)
     delays = [delay or 0 for delay in record.summary.get("thread_run_delay_ns") or ()]
     whole_ns = whole_ns_of(record)
     if delays and whole_ns:
@@ -365,15 +372,16 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
         yield host, core, busy, steal
 
 
-def _stolen_share(lines: Lines) -> float:
-    """Return the share of time for which the worst core that the load may use was taken away."""
+def _stolen_shares(lines: Lines) -> list[float]:
+    """Return the share of time for which each core that the load may use was taken away."""
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
-    own = (
-        float(steal.mean())
+    shares = {
+        core: float(steal.mean())
         for host, core, _, steal in _busy_cores(lines)
         if not allowed or (host, core) in allowed
-    )
-    return max(own, default=0.0)
+    }
+    # Older records may have the sum of all cores alone.
+    return [share for core, share in shares.items() if core != "all" or len(shares) == 1]
 
 
 def occupied_share(record: Record) -> float | None:

@@ -38,6 +38,9 @@ OWN_FAILURES = ("no_ports", "no_descriptors")
 LOSSES = ("NETWORK_PATH", "TARGET_NETWORK", "TARGET_SOFTWARE")
 """Limits outside of the client that its counters, or those of the target's hosts, speak for."""
 
+WITH_HEADERS = 1.02
+"""Headers that are less of what the wire carries are not worth a word."""
+
 CEILINGS = {
     "network": ("NETWORK_PATH", "path"),
     "device": ("TARGET_DISK", "device"),
@@ -64,14 +67,21 @@ def decide_cells(
     was changed to see whether a cell's limit moves.
     """
     records = {part.record.id: part.record for part in parts}
+    wire = {cell.trials: _wire_factors(cell, records) for cell in cells}
+    by_trial: dict[str, list[Part]] = {}
+    for part in parts:
+        by_trial.setdefault(part.record.id, []).append(part)
     decided = []
     for cell in cells:
         of_cell = tuple(records[name] for name in cell.trials if name in records)
         observed = observe(cell, cells, of_cell, flags)
+        own_parts = [part for name in cell.trials for part in by_trial.get(name, ())]
         observed = replace(
             observed,
             null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling_of_client(cell),
-            ceilings=_ceilings(ceilings, cell, cells),
+            ceilings=_ceilings(ceilings, cell, cells, wire),
+            in_flight=_in_flight(cell, own_parts),
+            grows_slower=bool(own_parts) and all(part.grows_slower for part in own_parts),
             tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
             uses=_used([(uses or {}).get(name, {}) for name in cell.trials]),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
@@ -111,6 +121,7 @@ def observe(
     first = sweep[0]
     best = max(swept.requests_per_s for swept in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
+    refused = sum(cell.errors.get(kind, 0) for kind in OWN_FAILURES)
     # A limit is that of all operations of a mix together.
     rate = sum(other.requests_per_s for other in cells if other.trials == cell.trials)
     is_held = bool(records) and all(is_held_back(record, rate) for record in records)
@@ -127,11 +138,14 @@ def observe(
         else max((s for s in shares if s is not None), default=None),
         lower=_point(sweep[place - 1]) if place else None,
         higher=_point(sweep[place + 1]) if place + 1 < len(sweep) else None,
+        met_below=_met_below(sweep[:place]),
+        clients_max=cell.load.get("clients_max"),
         best_below=max((swept.requests_per_s for swept in sweep[:place]), default=None),
         knee=best / first.requests_per_s
         if _load(first) == 1 and first.requests_per_s and len(sweep) > 1
         else None,
         throttled=throttles / cell.requests if cell.requests else 0.0,
+        refused_here=refused / cell.requests if cell.requests else 0.0,
         offered=offered,
         is_offer_met=is_offer_met,
         is_client_watched=bool(records) and all(_is_watched(record) for record in records),
@@ -139,6 +153,41 @@ def observe(
         if cell.little and cell.little < LITTLE_INSTRUMENT and not is_held
         else None,
     )
+
+
+def _in_flight(cell: Cell, parts: Sequence[Part]) -> float | None:
+    """Return the share of an open load's clients that were in a request, over its trials."""
+    most = cell.load.get("clients_max")
+    windows = {(part.record.id, part.iteration): part for part in parts}
+    shares = [
+        part.in_flight_ns / (part.end_ns - part.start_ns) / most
+        for part in windows.values()
+        if most and part.in_flight_ns is not None
+    ]
+    return fmean(shares) if shares else None
+
+
+def _met_below(lower: Sequence[Cell]) -> LoadPoint | None:
+    met = [cell for cell in lower if "OVERLOAD" not in cell.labels]
+    return _point(met[-1]) if met and met[-1].load.get("kind") == "open" else None
+
+
+def _wire_factors(cell: Cell, records: Mapping[str, Record]) -> Mapping[str, float]:
+    """Return how many bytes the wire carried for each one of payload, by direction.
+
+    Small objects are mostly headers. Known where one operation has the trials to itself, and its
+    driver counts what it sends and receives.
+    """
+    of_cell = [records[name] for name in cell.trials if name in records]
+    summaries = [record.summary for record in of_cell]
+    payload = sum(summary.get("bytes") or 0 for summary in summaries)
+    if not payload or any(len(record.trial.get("mix") or ()) > 1 for record in of_cell):
+        return {}
+    moved = {
+        "read": sum(summary.get("bytes_received") or 0 for summary in summaries),
+        "write": sum(summary.get("bytes_sent") or 0 for summary in summaries),
+    }
+    return {way: max(1.0, number / payload) for way, number in moved.items()}
 
 
 def _gates(cell: Cell) -> Iterator[Gate]:
@@ -195,7 +244,10 @@ def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
 
 
 def _ceilings(
-    ceilings: Sequence[KnownCeiling], cell: Cell, cells: Sequence[Cell]
+    ceilings: Sequence[KnownCeiling],
+    cell: Cell,
+    cells: Sequence[Cell],
+    wire: Mapping[tuple[str, ...], Mapping[str, float]],
 ) -> dict[str, CeilingUse]:
     """Return the lowest ceiling of each resource that holds for a cell, by the limit it would be.
 
@@ -203,10 +255,15 @@ def _ceilings(
     """
     bounds = bounds_of(cell.operation)
     alike = [
-        other.bytes_per_s
+        other
         for other in cells
         if other.target == cell.target and bounds_of(other.operation) == bounds
     ]
+
+    def carried(one: Cell, resource: str) -> float:
+        factor = wire[one.trials].get(str(bounds), 1.0) if resource == "network" else 1.0
+        return one.bytes_per_s * factor
+
     lowest: dict[str, CeilingUse] = {}
     for known in ceilings:
         if known.resource not in CEILINGS or known.bounds not in (None, bounds):
@@ -215,10 +272,12 @@ def _ceilings(
             continue
         limit, name = CEILINGS[known.resource]
         bytes_per_s = known.limit
+        most = max((carried(other, known.resource) for other in alike), default=0.0)
+        has_headers = carried(cell, known.resource) > WITH_HEADERS * cell.bytes_per_s
         ceiling = CeilingUse(
-            name=name,
-            share=cell.bytes_per_s / bytes_per_s,
-            share_max=max(alike, default=0.0) / bytes_per_s,
+            name=f"{name}, headers included" if has_headers else name,
+            share=carried(cell, known.resource) / bytes_per_s,
+            share_max=most / bytes_per_s,
             is_steady=known.is_steady,
         )
         if limit not in lowest or ceiling.share > lowest[limit].share:

@@ -10,10 +10,11 @@ from enum import IntEnum
 from typing import Literal
 
 from loadstone import units
-from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME
+from loadstone.analysis.instrument.client_limits import OCCUPIED, OCCUPIED_SOME
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.observed import (
     RISES,
+    SURELY_FLAT,
     SURELY_RISES,
     Intervention,
     Observed,
@@ -25,6 +26,7 @@ INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
 RESOURCE_BUSY = 0.80
 RESOURCE_FULL = 0.95
+CORE_FULL = 0.90
 THROTTLED = 0.001
 THROTTLED_MUCH = 0.05
 
@@ -47,7 +49,8 @@ class Rank(IntEnum):
 
     A target that refuses comes first, for refused clients ask again at once and are busy by that.
     A resource of the target that is full outranks "more load brings more": more clients may take
-    its share from another client. One that is merely busy does not.
+    its share from another client. One that is merely busy does not. A hint is named only where
+    nothing else is: that a device always has work is so at half of what many devices can do.
     """
 
     REFUSED = 0
@@ -58,6 +61,7 @@ class Rank(IntEnum):
     CEILING = 5
     BUSY = 6
     REST = 7
+    HINT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +106,16 @@ def _throttling(observed: Observed) -> Iterator[Fact]:
 
 def _client_resources(observed: Observed) -> Iterator[Fact]:
     for limit, evidence in observed.flags.items():
+        rank = _rank_of_client(limit, observed)
+        if rank is None:
+            continue
         for item in evidence:
             yield Fact(
                 limit=limit,
                 bearing="supports",
                 reason=f"{limit_in_words(limit)}: {_evidence_in_words(item)}",
                 evidence=(item,),
-                rank=Rank.CLIENT,
+                rank=rank,
             )
         kinds = CONFIRMS.get(limit, ("second client", "more hosts"))
         yield from (_confirmation(limit, tried) for tried in _rises(observed, *kinds))
@@ -125,6 +132,25 @@ def _losses(observed: Observed) -> Iterator[Fact]:
                 evidence=(item,),
                 rank=Rank.BUSY,
             )
+
+
+def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
+    """Return how surely a resource of the client limits the rate; None where it does not yet.
+
+    While more clients bring much more, a resource that is busy slows requests and limits no rate.
+    """
+    if limit == "INSTRUMENT_SOCKETS":
+        # Requests that find no port fail at once, and clients that try again are busy by that.
+        is_refused = observed.refused_here > THROTTLED_MUCH
+        return Rank.REFUSED if is_refused else Rank.CLIENT
+    up, below = observed.step_up, observed.step_here
+    has_slack = observed.occupied is not None and observed.occupied < OCCUPIED
+    if up is not None:
+        rises = up.is_rise and (has_slack or up.ratio >= SURELY_FLAT)
+        return Rank.BUSY if rises and not is_out_of_line(observed) else Rank.CLIENT
+    if below is not None and below.is_steep and has_slack and limit != "CLIENT_NIC":
+        return None
+    return Rank.CLIENT
 
 
 def _null_target(observed: Observed) -> Iterator[Fact]:
@@ -146,8 +172,7 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
     if observed.lag is None:
         return
     occupied = observed.occupied
-    is_busy = "INSTRUMENT_CPU" in observed.flags or (occupied or 0.0) >= OCCUPIED_SOME
-    if is_busy:
+    if "INSTRUMENT_CPU" in observed.flags or (occupied or 0.0) >= OCCUPIED:
         yield Fact(
             limit="INSTRUMENT_LAG",
             bearing="supports",
@@ -155,7 +180,7 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
             evidence=(observed.lag,),
             rank=Rank.CLIENT,
         )
-    elif occupied is not None:
+    elif occupied is not None and occupied < OCCUPIED_SOME:
         yield Fact(
             limit="INSTRUMENT_LAG",
             bearing="refutes",
@@ -219,7 +244,20 @@ def _loads(observed: Observed) -> Iterator[Fact]:
             evidence=(Evidence(metric="load", value=here.load, threshold=observed.knee / 2),),
             rank=Rank.LOAD,
         )
-    if up is not None and up.is_rise and not is_out_of_line(observed):
+    if observed.is_out_of_clients and observed.is_backed_up is False:
+        met = observed.met_below
+        assert met is not None, "it is what shows that nothing waits"
+        yield Fact(
+            limit="NOT_SATURATED",
+            bearing="supports",
+            reason="all clients of the open load were in a request, and none took longer than at"
+            f" {met.load:g}/s: they are too few",
+            evidence=(
+                Evidence(metric="share of clients in a request", value=observed.in_flight or 0.0),
+            ),
+            rank=Rank.LOAD,
+        )
+    elif up is not None and up.is_rise and not is_out_of_line(observed):
         yield Fact(
             limit="NOT_SATURATED",
             bearing="supports",
@@ -227,7 +265,7 @@ def _loads(observed: Observed) -> Iterator[Fact]:
             evidence=up.evidence(),
             rank=Rank.LOAD,
         )
-    elif up is None and below is not None and below.is_proportional:
+    elif up is None and below is not None and below.is_proportional and not observed.is_overloaded:
         halved = next((tried for tried in observed.tried if tried.point is not None), None)
         yield Fact(
             limit="NOT_SATURATED",
@@ -264,7 +302,8 @@ def _ceilings(observed: Observed) -> Iterator[Fact]:
                 bearing="supports",
                 reason=share if ceiling.is_steady else f"{share}, which fell while it was measured",
                 evidence=(ceiling.evidence(),),
-                rank=Rank.CEILING,
+                # What limits a store limits its own benchmark: the resource is more exact.
+                rank=Rank.REST if limit == "TARGET_SOFTWARE" else Rank.CEILING,
             )
             yield from (_confirmation(limit, tried) for tried in changed)
         elif ceiling.has_room and limit != "TARGET_SOFTWARE":
@@ -292,7 +331,7 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
         share = watched[busiest]
         reason = f"the target's {_resource_in_words(busiest)} is {share:.0%} busy"
         # One core of many is full by chance now and then; only one that stays full is a limit.
-        threshold = RESOURCE_FULL if busiest == "core" else RESOURCE_BUSY
+        threshold = CORE_FULL if busiest == "core" else RESOURCE_BUSY
         if share < threshold or (rises and share < RESOURCE_FULL):
             yield Fact(
                 limit=limit,
@@ -306,11 +345,17 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             bearing="supports",
             reason=reason,
             evidence=(evidence[busiest],),
-            rank=Rank.FULL if share >= RESOURCE_FULL and busiest != "core" else Rank.BUSY,
+            rank=_rank_of(busiest, share),
         )
         for tried in observed.tried:
             if tried.kind == "operator" and tried.ratio > RISES:
                 yield _confirmation(limit, tried)
+
+
+def _rank_of(name: str, share: float) -> Rank:
+    if name == "disk":
+        return Rank.HINT
+    return Rank.FULL if share >= RESOURCE_FULL else Rank.BUSY
 
 
 LOOKS: tuple[Callable[[Observed], Iterator[Fact]], ...] = (

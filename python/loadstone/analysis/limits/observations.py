@@ -107,7 +107,7 @@ ROWS: tuple[_Row, ...] = (
         threshold=CEILING_TOUCHED,
     ),
     _target("target's processors", "TARGET_CPU", "cpu", "core"),
-    _target("target's disks", "TARGET_DISK", "disk"),
+    _target("target's disks", "TARGET_DISK", "disk", "device"),
     _target("target's cards", "TARGET_NETWORK", "network"),
     _target("target's own benchmark", "TARGET_SOFTWARE"),
     _Row(

@@ -23,6 +23,10 @@ RISES = 1.05
 SURELY_RISES = 1.02
 SURELY_FLAT = 1.15
 STANDARD_ERRORS = 2.0
+STEEP = 0.6
+QUEUES = 1.3
+QUEUES_NOT = 1.1
+ALL_IN_FLIGHT = 0.95
 LOAD_STEP = "step of the load"
 CEILING_TOUCHED = 0.90
 CEILING_PASSED = 1.05
@@ -84,6 +88,11 @@ class LoadStep:
         return self.is_rise and self.ratio >= self.high.load / self.low.load / RISES
 
     @property
+    def is_steep(self) -> bool:
+        """Whether the rate grows at least as the load to the power of 0.6."""
+        return self.is_rise and self.ratio >= (self.high.load / self.low.load) ** STEEP
+
+    @property
     def is_slower(self) -> bool | None:
         """Whether a request takes longer at the higher load; None where times are not known."""
         if not self.low.time_s or not self.high.time_s:
@@ -94,6 +103,19 @@ class LoadStep:
     def is_saturated(self) -> bool:
         """Whether more load takes longer at no higher rate: requests queue beyond the client."""
         return (self.is_flat or self.is_fall) and self.is_slower is True
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether requests of a closed load wait for each other so much that little more can come.
+
+        Where the time grows with the load, each client more adds at least as much time as the one
+        before it, so that load over time never exceeds the ratio of the two steps (asymptotic
+        bounds of closed queues: Lazowska et al., Quantitative System Performance, chapter 5).
+        """
+        if not self.is_slower or self.low.time_s is None or self.high.time_s is None:
+            return False
+        clients, seconds = self.high.load - self.low.load, self.high.time_s - self.low.time_s
+        return clients / seconds < SURELY_FLAT * self.high.rate
 
     def evidence(self) -> tuple[Evidence, ...]:
         """The change of the rate and of the time."""
@@ -176,7 +198,9 @@ class Observed:
     INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `lag` is how late
     requests of an open load left, where that was too late; `occupied` is the share of the time in
     which the busiest load thread ran or waited for a core. `null_rate` is the rate of the same
-    client against a target that does nothing. `server` holds the utilisation of each resource of
+    client against a target that does nothing. `throttled` and `refused_here` are the
+    shares of requests that the target told to slow down, and that found no port or descriptor on
+    the client. `server` holds the utilisation of each resource of
     the target, 0 to 1; None when it was not probed. `is_client_watched` says that the client's
     resources were looked at, so that no flag means that none was at its limit; `uses` are those
     that were, with the share used where that is one number. `lower` and `higher` are the next loads
@@ -184,7 +208,9 @@ class Observed:
     apart, by the limit that each would be (NETWORK_PATH, …). `offered` is the rate that was asked
     for (of an open load, or a limit of a closed one), and `is_offer_met` says whether it was
     achieved. `idle` is the share of their time that clients spent outside requests, where that is
-    much.
+    much. `clients_max` is how many clients an open load may have, `in_flight` the share of them
+    that were in a request, `grows_slower` whether its requests took longer once they were, and
+    `met_below` the highest lower rate of its sweep that was achieved.
     """
 
     point: LoadPoint
@@ -200,18 +226,46 @@ class Observed:
     knee: float | None = None
     ceilings: Mapping[str, CeilingUse] = field(default_factory=dict)
     throttled: float = 0.0
+    refused_here: float = 0.0
     server: Mapping[str, float] | None = None
     is_client_watched: bool = False
     uses: Mapping[str, float | None] = field(default_factory=dict)
     offered: float | None = None
     is_offer_met: bool | None = None
     idle: float | None = None
+    clients_max: int | None = None
+    in_flight: float | None = None
+    grows_slower: bool = False
+    met_below: LoadPoint | None = None
     tried: Sequence[Tried] = ()
 
     @property
     def is_overloaded(self) -> bool:
         """Whether an open load asked for more than was answered."""
         return self.offered is not None and self.is_offer_met is False
+
+    @property
+    def is_out_of_clients(self) -> bool:
+        """Whether an open load asked for more while all of its clients were in a request."""
+        return self.is_overloaded and (self.in_flight or 0.0) >= ALL_IN_FLIGHT
+
+    @property
+    def is_backed_up(self) -> bool | None:
+        """Whether requests of an open load waited for each other beyond the client.
+
+        None where all of its clients were in a request, and nothing tells a target that is full
+        from clients that are too few.
+        """
+        if not self.is_overloaded or not self.is_out_of_clients:
+            return self.is_overloaded
+        if self.grows_slower:
+            return True
+        met = self.met_below
+        if met is None or not met.time_s or not self.point.time_s:
+            return None
+        if self.point.time_s >= QUEUES * met.time_s:
+            return True
+        return False if self.point.time_s <= QUEUES_NOT * met.time_s else None
 
     @property
     def step_up(self) -> LoadStep | None:

@@ -11,6 +11,10 @@ from loadstone.analysis.instrument.watched_lines import Line, Lines
 from loadstone.analysis.judgements.finding import Evidence
 
 PREFIX = "prometheus:"
+BUSY_MAX = 0.8
+"""A device that has no work for a fifth of the time has room, however much it does at once."""
+PARALLEL = re.compile(r"(nvme|md|dm-|rbd|zd|bcache)")
+"""Devices that serve many requests at once: busy time says when they had any, not how many."""
 IDLE_MODES = ("idle", "iowait")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -20,19 +24,26 @@ def find_utilisation(lines: Lines) -> Mapping[str, float]:
 
     cpu: time of all cores that was not idle, or the share of periods in which a quota held a
     container back; core: the busiest single core; disk: time in which something waited for it, or
-    in which the busiest device had work; network: of the card's speed.
+    in which the busiest device had work; network: of the card's speed. A device that serves many
+    requests at once and always has some may be full or not: it is "device", not "disk".
     """
     series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
+    devices = [
+        (min(1.0, line.rate), line.rate < BUSY_MAX or not _is_parallel(line))
+        for line in series.get("node_disk_io_time_seconds_total", ())
+        if line.length_s > 0
+    ]
     used = {
         "cpu": max([*_cpu(series, by_core=False), *_quota(series)], default=None),
         "core": max(_cpu(series, by_core=True), default=None),
         "disk": max(
             [
                 *_rates(series, "node_pressure_io_waiting_seconds_total"),
-                *_rates(series, "node_disk_io_time_seconds_total"),
+                *(rate for rate, is_known in devices if is_known),
             ],
             default=None,
         ),
+        "device": max((rate for rate, is_known in devices if not is_known), default=None),
         "network": max(_network(series), default=None),
     }
     return {name: value for name, value in used.items() if value is not None}
@@ -109,6 +120,10 @@ def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
                     )
                 )
     return losses
+
+
+def _is_parallel(line: Line) -> bool:
+    return PARALLEL.match(_labels(line).get("device", "")) is not None
 
 
 def _labels(line: Line) -> Mapping[str, str]:

@@ -51,6 +51,14 @@ NEXT: Mapping[str, tuple[str, str]] = {
         "loadstone run CAMPAIGN --set 'probes={{prometheus: {{urls: http://HOST:9100/metrics,"
         ' metrics: ["node_*"]}}}}\'',
     ),
+    "device": (
+        "measure the device",
+        "loadstone run CAMPAIGN --set 'ceilings=[{{kind: device, options: {{filename: DEVICE}}}}]'",
+    ),
+    "clients": (
+        "allow more in flight",
+        "loadstone run CAMPAIGN --set load.clients_max={twice_clients:g}",
+    ),
     "client": ("measure the client's own ceiling", "loadstone calibrate"),
 }
 """The measurement that would decide, by what is missing: why, and the command. CAMPAIGN and HOST
@@ -159,7 +167,10 @@ def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[s
     # What a change shows stands by itself for the load and the hosts, which it changed alone.
     is_proof = limit in ("INSTRUMENT_HOSTS", "NOT_SATURATED")
     reason = next((fact.reason for fact in own if not fact.is_intervention), own[0].reason)
-    also = [other for other in others if other not in ("NOT_SATURATED", "LATENCY_BOUND")]
+    hints = {fact.limit for fact in supports if fact.rank == Rank.HINT}
+    hints -= {fact.limit for fact in supports if fact.rank != Rank.HINT}
+    unnamed = {"NOT_SATURATED", "LATENCY_BOUND", *hints}
+    also = [other for other in others if other not in unnamed]
     words = [
         f"also {next(fact.reason for fact in supports if fact.limit == other)}" for other in also
     ]
@@ -190,8 +201,11 @@ def _counters(facts: Sequence[Fact]) -> set[tuple[str, str]]:
 
 
 def _is_saturated(observed: Observed) -> bool:
+    if observed.is_overloaded:
+        return bool(observed.is_backed_up)
     step = observed.step
-    return observed.is_overloaded or (step is not None and step.is_saturated)
+    is_last = observed.step_up is None
+    return step is not None and (step.is_saturated or (is_last and step.is_bent))
 
 
 def _client_has_room(observed: Observed) -> bool:
@@ -221,6 +235,8 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
         more = f"{observed.offered:g}/s were asked for and {observed.point.rate:.4g}/s answered"
     else:
         more = "more in flight slow it down" if is_falling else "more in flight bring no more"
+        if step is not None and step.is_rise:
+            more = "requests wait for each other, so that more in flight can bring little more"
     is_halved = any(tried.point is not None for tried in observed.tried)
     limit, grade = "BEYOND_CLIENT", "B" if is_halved else "C"
     room = "the client has room"
@@ -231,7 +247,7 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
         limit, room = "TARGET", f"{room}, and so has the path"
         if is_falling:
             limit = "TARGET_CONTENTION"
-        elif observed.server:
+        elif observed.server and not _has_unknown_device(observed):
             names = ", ".join(observed.server)
             limit, grade = "TARGET_SOFTWARE", "B"
             room += f" and all that was watched of the target ({names})"
@@ -244,10 +260,26 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
             *_evidence_of_loads(observed),
         ),
         facts=facts,
-        next=_next(observed, "path" if limit == "BEYOND_CLIENT" else "target")
-        if limit != "TARGET_SOFTWARE"
-        else (),
+        next=_next(observed, _next_of(limit, observed)),
     )
+
+
+def _next_of(limit: str, observed: Observed) -> str:
+    """Return which measurement would narrow down what elimination has left."""
+    if limit == "TARGET_SOFTWARE":
+        return ""
+    if limit == "BEYOND_CLIENT":
+        return "path"
+    return "device" if _has_unknown_device(observed) else "target"
+
+
+def _has_unknown_device(observed: Observed) -> bool:
+    """Tell whether a device of the target always had work, and nothing says how much more it can.
+
+    The difference between it and the software is what a ceiling of the device would tell.
+    """
+    device = observed.ceilings.get("TARGET_DISK")
+    return "device" in (observed.server or {}) and (device is None or not device.has_room)
 
 
 def _undetermined(observed: Observed, facts: tuple[Fact, ...]) -> Verdict:
@@ -272,6 +304,11 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             "a smaller load reached as much as a larger one: this trial was slow by chance or by"
             " what ran before it"
         ), "repeat"
+    if observed.is_overloaded and observed.is_backed_up is None:
+        return (
+            "all clients of the open load were in a request: they are too few, or the target is"
+            " full"
+        ), "clients"
     if observed.is_overloaded:
         return "the rate was not achieved, and the client was not observed", "client"
     if observed.idle is not None:
@@ -298,10 +335,17 @@ def _doubt(observed: Observed) -> tuple[str, str]:
     return "the step from one load to the next lies within the noise", "repeat"
 
 
-def _next(observed: Observed, missing: str) -> tuple[str, str]:
+def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:
     load = observed.point.load
+    if not missing:
+        return ()
     why, command = NEXT[missing]
-    return why, command.format(half=max(1.0, load // 2), load=load, twice=2 * load)
+    return why, command.format(
+        half=max(1.0, load // 2),
+        load=load,
+        twice=2 * load,
+        twice_clients=2 * (observed.clients_max or 0),
+    )
 
 
 def _evidence_of_loads(observed: Observed) -> tuple[Evidence, ...]:

@@ -71,6 +71,31 @@ def is_by_answers(
     return _lasts_on(rows, window_ns, last_ns, median_ns)
 
 
+EARLY_MIN, EARLY_GROWTH = 50, 1.3
+QUICK_SHARE, QUICK_MIN, QUICK_GROWTH = 0.05, 400, 2.0
+"""How much longer requests must take later on: on the average, or the quickest of many."""
+
+
+def grows_slower(rows: Rows) -> bool:
+    """Tell whether requests of an open load took longer once a backlog was there.
+
+    At its begin few requests are in flight, and all clients at once only later: a target that makes
+    them wait for each other takes longer then. `rows` are those of all stages.
+    """
+    good = rows.where("outcome", "ok")
+    if not len(good):
+        return False
+    begin = min(good["second"].tolist())
+    early = merge(values_of(good.where("second", begin), "service"))
+    later = merge(values_of(good.unless("second", begin), "service"))
+    if early is None or later is None or min(early.count, later.count) < EARLY_MIN:
+        return False
+    if later.mean >= EARLY_GROWTH * early.mean:
+        return True
+    quickest = early.quantile(QUICK_SHARE), later.quantile(QUICK_SHARE)
+    return early.count >= QUICK_MIN and quickest[1] >= QUICK_GROWTH * quickest[0]
+
+
 def _by_second(rows: Rows) -> dict[int, int]:
     return rows.sums("second", "requests")
 
@@ -153,7 +178,8 @@ class Part:
     `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
     how much of its own ceiling the load generator used; where that is not known, `no_ceiling` says
-    why. `left_out` are trials that its result goes without.
+    why. `grows_slower` says of an open load that its requests took longer once many were in
+    flight. `left_out` are trials that its result goes without.
     """
 
     record: Record
@@ -174,6 +200,7 @@ class Part:
     rates: NDArray[np.float64]
     byte_rates: NDArray[np.float64]
     mix: Mix
+    grows_slower: bool = False
     instrument: CeilingShare | None = None
     no_ceiling: str = ""
     left_out: tuple[str, ...] = ()
@@ -218,6 +245,7 @@ class _Window:
     answered: Rows
     edges: Mapping[str, EdgeWork]
     mix: Mix
+    grows_slower: bool
 
 
 def _window(
@@ -235,7 +263,8 @@ def _window(
     mix = _mix(rows, histograms)
     edges = entry.get("edges") or {}
     answered = rows
-    if (record.trial.get("load") or {}).get("kind") == "open":
+    is_open = (record.trial.get("load") or {}).get("kind") == "open"
+    if is_open:
         by_answers = is_by_answers(rows, of_all_stages, (start_ns, end_ns), entry, mix.median_ns)
         if not by_answers:
             edges = {}
@@ -250,6 +279,7 @@ def _window(
         answered=answered,
         edges=edges,
         mix=replace(mix, answered=mix.answered + of_edges),
+        grows_slower=is_open and grows_slower(of_all_stages),
     )
 
 
@@ -315,6 +345,7 @@ def _part(
         rates=_per_second(answered, "requests", first, last),
         byte_rates=_per_second(answered, "bytes", first, last),
         mix=window.mix,
+        grows_slower=window.grows_slower,
     )
 
 
@@ -342,10 +373,12 @@ def _entry(record: Record, iteration: int) -> Iteration:
 
 
 def _mix(rows: Rows, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
-    failed = merge(values_of(rows.unless("outcome", "ok"), "service"))
+    # What was never sent took no time of anybody.
+    sent_rows = rows.unless("outcome", NOT_SENT)
+    failed = merge(values_of(sent_rows.unless("outcome", "ok"), "service"))
     times = combine([*(one["service"] for one in good), failed])
     responses = combine(one["response"] for one in good)
-    sent = rows.unless("outcome", NOT_SENT).sum("requests")
+    sent = sent_rows.sum("requests")
     return Mix(
         answered=sent,
         sent=sent,

@@ -1,0 +1,332 @@
+"""Families of scenarios, and what a seed draws from them.
+
+A combination is what scenarios have in common beside numbers: the family, the kind of load, what is
+watched, and whether others use the target. Half of the combinations are there to develop the rules
+with; the other half is measured only, and no rule was ever looked at with one of them.
+"""
+
+import itertools
+import random
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from tests.rig.scenario import Client, Kind, Resource, Scenario, Watched
+
+Purpose = Literal["develop", "measure"]
+
+SPLIT = "split of 2026"
+"""Which half of the combinations is for what follows from this word and their names alone."""
+
+SIZES = (1024, 4096, 16_384, 65_536, 1 << 20)
+HEADERS = 500
+"""Bytes of each request and answer that are no payload."""
+
+THREAD = ("client thread", "client memory", "client ports")
+TARGET_RESOURCES = ("processors", "core", "disk", "card", "software")
+ROOM = (1.3, 6.0)
+
+
+def scenarios(purpose: Purpose, seed: int, count: int) -> Iterator[Scenario]:
+    """Yield so many scenarios, the families in turns."""
+    names = list(FAMILIES)
+    for number in range(count):
+        name = names[number % len(names)]
+        for attempt in itertools.count():
+            chance = random.Random(f"{purpose} {seed} {number} {attempt}")
+            scenario = FAMILIES[name](chance, name)
+            if purpose_of(scenario.combination) == purpose:
+                yield scenario
+                break
+
+
+def purpose_of(combination: str) -> Purpose:
+    """Return what a combination is for."""
+    return "measure" if zlib.crc32(f"{SPLIT}: {combination}".encode()) % 2 else "develop"
+
+
+def _between(chance: random.Random, low: float, high: float) -> float:
+    """Draw a number of which every multiple is as likely."""
+    return float(low * (high / low) ** chance.random())
+
+
+def _draw(
+    chance: random.Random,
+    family: str,
+    *limits: str,
+    kinds: Mapping[Kind, int] | None = None,
+    others: bool = False,
+    changes: Callable[[Scenario, random.Random], Scenario] | None = None,
+    **fields: Any,
+) -> Scenario:
+    """Draw a scenario in which these resources are full first, all of the others having room."""
+    # A load thread that does fewer requests a second is none that anybody has seen.
+    full_at = _between(chance, 400 if any(name in THREAD for name in limits) else 60, 2500)
+    resources, cores = _resources(chance, full_at, limits, others=others)
+    scenario = Scenario(
+        family=family,
+        combination="",
+        kind=_drawn(chance, kinds or {"sweep": 11, "single": 2, "open": 4, "rates": 3}),
+        watched=_watched(chance),
+        client=_client_host(chance),
+        resources=resources,
+        target_cores=cores,
+        loads=(),
+        judged=0,
+        seed=chance.getrandbits(31),
+        delay_s=_between(chance, 5e-5, 2e-2),
+        operation=chance.choice(("get", "put")),
+        size=chance.choice(SIZES),
+        law=_drawn(chance, {"exponential": 4, "uniform": 2, "fixed": 1}),
+        arrivals=chance.choice(("poisson", "constant")),
+        # Long enough for some thousands of requests, as users have them, and no longer.
+        seconds=float(min(30, max(5, round(12_000 / full_at)))),
+        warm_up_s=chance.choice((0.0, 1.0, 2.0)),
+        noise=chance.choice((0.0, 0.005, 0.02)),
+        target_hosts=chance.choice((1, 1, 3)),
+        is_core_moving=chance.random() < 0.2,
+    )
+    scenario = replace(scenario, **fields)
+    if changes is not None:
+        scenario = changes(scenario, chance)
+    if not scenario.loads:
+        scenario = _loaded(scenario, chance)
+    words = (
+        [scenario.family, scenario.kind, scenario.watched.words]
+        + (["others on the target"] if any(one.others for one in resources) else [])
+        + (["client not watched"] if not scenario.client.is_watched else [])
+        + ([f"and {limits[1]}"] if len(limits) > 1 else [])
+    )
+    return replace(scenario, combination=", ".join(words))
+
+
+def _resources(
+    chance: random.Random, full_at: float, limits: Sequence[str], *, others: bool
+) -> tuple[Sequence[Resource], int]:
+    """Draw when each resource is full, and how many cores the target has."""
+    at = {name: full_at * (1 + 0.08 * chance.random() * bool(i)) for i, name in enumerate(limits)}
+    ours = {}
+    for name in ("client thread", "client card", "path", *TARGET_RESOURCES):
+        ours[name] = at.get(name) or full_at * _between(chance, *ROOM)
+    for name in limits:
+        ours.setdefault(name, at[name])
+    ours["client thread"] = at.get("client thread") or max(400.0, ours["client thread"])
+    has_others = others and chance.random() < 0.3
+    cores = chance.choice((2, 4, 8, 16))
+    servers = {
+        "processors": cores,
+        "disk": chance.choice((1, 1, 1, 1, 4, 16, 16, 64)),
+        "software": chance.choice((1, 1, 4, 16, 64)),
+    }
+    resources = tuple(
+        Resource(
+            name=name,
+            full_at_per_s=rate,
+            servers=servers.get(name, 1),
+            others=chance.choice((2, 8, 32)) if has_others and name == limits[0] else 0,
+        )
+        for name, rate in ours.items()
+    )
+    return resources, cores
+
+
+def _watched(chance: random.Random) -> Watched:
+    return Watched(
+        target=chance.random() < 0.5,
+        path=_drawn(chance, {"no": 10, "steady": 8, "credit": 2}),
+        device=chance.random() < 0.2,
+        own_benchmark=chance.random() < 0.2,
+    )
+
+
+def _client_host(chance: random.Random) -> Client:
+    return Client(
+        cores=chance.choice((2, 4, 8, 32)),
+        interrupts=chance.uniform(0.0, 0.2),
+        is_moving=chance.random() < 0.3,
+        others_busy=chance.choice((0.02, 0.02, 0.1, 0.9)),
+        card_speed=_drawn(chance, {"stated": 6, "absent": 3, "untrue": 1}),
+        card_untrue=_between(chance, *chance.choice(((0.05, 0.7), (1.5, 20)))),
+        is_watched=chance.random() >= 0.03,
+    )
+
+
+def _drawn(chance: random.Random, weights: Mapping[Any, int]) -> Any:
+    return chance.choices(list(weights), list(weights.values()))[0]
+
+
+def _loaded(scenario: Scenario, chance: random.Random) -> Scenario:
+    """Draw loads about the one that just fills the first resource."""
+    full_at = scenario.full_at_per_s
+    fitting = full_at * scenario.alone_s
+    if scenario.is_open:
+        # Most are asked of open loads that are too much; what is achieved is a family by itself.
+        shares = [_between(chance, 1.05, 1.6)]
+        if scenario.kind == "rates":
+            shares = [0.5, 0.8, *shares, 2.0][: chance.choice((3, 4))]
+        rates = tuple(float(f"{share * full_at:.3g}") for share in shares)
+        judged = chance.choice(rates) if scenario.kind == "rates" else rates[-1]
+        most = int(fitting * _between(chance, 3, 20)) + 8
+        return replace(scenario, loads=rates, judged=judged, clients_max=most)
+    if scenario.kind == "single":
+        clients = max(1, round(fitting * _between(chance, 1.2, 6)))
+        return replace(scenario, loads=(clients,), judged=clients)
+    first = max(1, round(fitting * _between(chance, 0.1, 1.5)))
+    factor = chance.choice((2, 2, 4))
+    loads = [first * factor**step for step in range(chance.choice((3, 4, 5)))]
+    most = max(64, 16 * fitting)
+    loads = [load for load in loads if load <= most] or loads[:1]
+    if len(loads) < 2:
+        loads.append(2 * loads[-1])
+    full = [load for load in loads if load >= 1.3 * fitting]
+    judged = chance.choice(full if full and chance.random() < 0.7 else loads)
+    return replace(scenario, loads=tuple(loads), judged=judged)
+
+
+def _client(**client: Any) -> Callable[[Scenario, random.Random], Scenario]:
+    """Return what changes the client's host."""
+
+    def change(scenario: Scenario, chance: random.Random) -> Scenario:
+        drawn = {key: value(chance) if callable(value) else value for key, value in client.items()}
+        return replace(scenario, client=replace(scenario.client, **drawn))
+
+    return change
+
+
+def _few(scenario: Scenario, chance: random.Random) -> Scenario:
+    """Draw loads that leave the first resource at less than half."""
+    fitting = scenario.full_at_per_s * scenario.alone_s
+    if fitting < 8:
+        # Far away, so that few requests a second take many clients.
+        longer = 8 / scenario.full_at_per_s
+        scenario = replace(scenario, delay_s=scenario.delay_s + longer)
+        fitting = scenario.full_at_per_s * scenario.alone_s
+    top = fitting * chance.uniform(0.2, 0.5)
+    loads = sorted({max(1, round(top / 2**step)) for step in range(3)})
+    if len(loads) < 2:
+        loads.append(2 * loads[-1])
+    return replace(scenario, loads=tuple(loads), judged=chance.choice(loads))
+
+
+def _met(scenario: Scenario, chance: random.Random) -> Scenario:
+    rate = float(f"{scenario.full_at_per_s * chance.uniform(0.3, 0.9):.3g}")
+    fitting = scenario.full_at_per_s * scenario.alone_s
+    return replace(scenario, loads=(rate,), judged=rate, clients_max=int(fitting * 20) + 32)
+
+
+def _few_in_flight(scenario: Scenario, chance: random.Random) -> Scenario:
+    """Draw an open load whose clients are too few for the rate that it asks for."""
+    if scenario.full_at_per_s * scenario.alone_s < 8:
+        scenario = replace(scenario, delay_s=scenario.delay_s + 8 / scenario.full_at_per_s)
+    fitting = scenario.full_at_per_s * scenario.alone_s
+    most = max(1, round(fitting * chance.uniform(0.2, 0.5)))
+    reached = most / scenario.alone_s
+    rate = float(f"{reached * chance.uniform(1.2, 1.6):.3g}")
+    rates = (rate,)
+    if scenario.kind == "rates":
+        rates = tuple(float(f"{reached * share:.3g}") for share in (0.4, 0.8)) + rates
+    return replace(scenario, loads=rates, judged=rate, clients_max=most)
+
+
+def _paced(scenario: Scenario, chance: random.Random) -> Scenario:
+    scenario = _loaded(scenario, chance)
+    most = max(scenario.loads)
+    able = min(scenario.full_at_per_s, most / scenario.alone_s)
+    rate = float(f"{able * chance.uniform(0.2, 0.6):.3g}")
+    return replace(scenario, loads=(most,), judged=most, paced_per_s=rate)
+
+
+def _pausing(scenario: Scenario, chance: random.Random) -> Scenario:
+    share, every_s = chance.uniform(0.2, 0.7), _between(chance, 0.3, 1.0)
+    # What is served when a pause begins is served in it: one request.
+    resources = [
+        replace(one, servers=1) if one.name == "software" else one for one in scenario.resources
+    ]
+    return replace(scenario, resources=resources, pause_share=share, pause_every_s=every_s)
+
+
+def _slow_first(scenario: Scenario, chance: random.Random) -> Scenario:
+    scenario = _loaded(scenario, chance)
+    later = scenario.loads[1:]
+    judged = chance.choice(later)
+    return replace(scenario, judged=judged, slow_first=_between(chance, 1.3, 4.0))
+
+
+def _refusing(scenario: Scenario, chance: random.Random) -> Scenario:
+    """Have refusals cost what requests do, and the load be too much in any case."""
+    scenario = replace(scenario, delay_s=max(scenario.delay_s, 2e-3))
+    fitting = scenario.full_at_per_s * scenario.alone_s
+    if scenario.is_open:
+        return _loaded(scenario, chance)
+    first = max(2, round(fitting * chance.uniform(1.3, 3)))
+    loads = (first,) if scenario.kind == "single" else (first, 2 * first, 4 * first)
+    return replace(scenario, loads=loads, judged=chance.choice(loads))
+
+
+def _refusing_client(scenario: Scenario, chance: random.Random) -> Scenario:
+    refusal = chance.choice(("no_ports", "no_descriptors"))
+    return _refusing(replace(scenario, refusal=refusal), chance)
+
+
+def _throttling(scenario: Scenario, chance: random.Random) -> Scenario:
+    return _refusing(replace(scenario, refusal="throttled"), chance)
+
+
+def _full_card(scenario: Scenario, chance: random.Random) -> Scenario:
+    others = chance.choice((0.0, 0.0, 0.2, 0.4))
+    client = replace(scenario.client, card_others=others)
+    return replace(scenario, client=client, size=max(scenario.size, 16_384))
+
+
+def _two(chance: random.Random, family: str) -> Scenario:
+    first, second = chance.sample(("client thread", "path", *TARGET_RESOURCES), 2)
+    return _draw(chance, family, first, second)
+
+
+CLOSED: Mapping[Kind, int] = {"sweep": 5, "single": 1}
+
+
+def _family(*limits: str, **fields: Any) -> Callable[[random.Random, str], Scenario]:
+    return lambda chance, family: _draw(chance, family, *limits, **fields)
+
+
+def _share(low: float, high: float) -> Callable[[random.Random], float]:
+    return lambda chance: chance.uniform(low, high)
+
+
+def _core(loss: str, low: float, high: float) -> Callable[[Scenario, random.Random], Scenario]:
+    return _client(loss=loss, lost=_share(low, high))
+
+
+FAMILIES: Mapping[str, Callable[[random.Random, str], Scenario]] = {
+    "client's load thread": _family("client thread"),
+    "client's quota": _family("client thread", changes=_core("quota", 0.3, 0.9)),
+    "client's core stolen": _family("client thread", changes=_core("stolen", 0.3, 0.7)),
+    "client's core shared": _family("client thread", changes=_core("neighbour", 0.3, 0.7)),
+    "client's memory": _family("client memory", changes=_core("memory", 0.5, 0.9), kinds=CLOSED),
+    "client's card": _family("client card", changes=_full_card),
+    "client's ports or descriptors": _family(
+        "client ports", kinds=CLOSED, changes=_refusing_client
+    ),
+    "path's rate": _family("path"),
+    "path's delay": _family("path", kinds={"sweep": 1}, changes=_few),
+    "target's processors": _family("processors", others=True),
+    "target's single core": _family("core", others=True),
+    "target's disk": _family("disk", others=True),
+    "target's card": _family("card", others=True),
+    "target's lock or pacing": _family("software", others=True),
+    "target's pauses": _family("software", changes=_pausing),
+    "target's throttle": _family("throttle", changes=_throttling),
+    "target slower with load": _family(
+        "software", kinds={"sweep": 1}, contention=0.1, changes=None
+    ),
+    "target slow at first": _family("processors", kinds={"sweep": 1}, changes=_slow_first),
+    "too few clients": _family("software", kinds={"sweep": 1}, changes=_few),
+    "a rate that is met": _family("software", kinds={"open": 1}, changes=_met),
+    "too few in flight for a rate": _family(
+        "processors", kinds={"open": 1, "rates": 1}, changes=_few_in_flight
+    ),
+    "a closed load that is paced": _family("software", kinds={"single": 1}, changes=_paced),
+    "two limits": _two,
+}
