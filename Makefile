@@ -236,22 +236,19 @@ servers: $(STAMPS)/venv ## install the real servers that test-real starts
 SUBJECTS_SINCE := 2026-11-22T19:00:00Z
 
 .PHONY: lint
-lint: $(STAMPS)/extension ## check formats, types, lints, layers and the subjects of commits
+lint: $(STAMPS)/extension check ## check formats, types, lints, layers and the subjects of commits
 	$(call quietly,rustfmt,cargo fmt --all --check)
-	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
-	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
-	$(call quietly,mypy,$(BIN)/python -m mypy)
 	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
-	$(call quietly,layers,$(BIN)/lint-imports)
 	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E -e '.{73}' -e '^[^ ]*( [^ ]*)?$$')
 
 # Clippy's own artefacts are those of lint, and mypy keeps its own: the second time takes seconds.
 .PHONY: check
-check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, mypy, layers
+check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, mypy, layers, names
 	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
 	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call quietly,mypy,$(BIN)/python -m mypy)
 	$(call quietly,layers,$(BIN)/lint-imports)
+	$(call quietly,names,$(BIN)/python -m tests.docs.names)
 
 .PHONY: format
 format: $(STAMPS)/packages ## put all sources into the one format

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.names import EMPTY_NAMES, bound
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "loadstone"
 
@@ -98,6 +100,23 @@ def test_only_the_command_line_prints_or_exits() -> None:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="sys"), attr="exit")):
                     found.append(f"{relative(path)}:{node.lineno}")
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("found = 1", ["found"]),
+        ("[one for one in trials]", ["one"]),
+        ("def f(said): ...", ["said"]),
+        ("for own, cell in pairs: ...", ["own"]),
+        ("f(found=cell.own)", []),
+    ],
+)
+def test_a_variable_that_tells_nothing_is_found_wherever_it_is_bound(
+    text: str, names: list[str]
+) -> None:
+    """What `make lint` refuses."""
+    assert [name for _, name in bound(ast.parse(text)) if name in EMPTY_NAMES] == names
 
 
 def test_links_between_documents_lead_somewhere() -> None:

@@ -175,8 +175,8 @@ def addresses_of(facts: Facts, settings: Mapping[str, Any]) -> list[str]:
 
 def calibrated_drivers() -> Drivers:
     """Return the drivers that can be calibrated."""
-    found = read_drivers()
-    return {name: one for name, one in found.items() if one.facts.calibration is not None}
+    drivers = read_drivers()
+    return {name: one for name, one in drivers.items() if one.facts.calibration is not None}
 
 
 @cache

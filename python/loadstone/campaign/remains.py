@@ -52,7 +52,7 @@ def remains(
     documents = list(plan)
     left: dict[tuple[str, str], TrialDocument] = {}
     kept: dict[tuple[str, str], list[LeftPlace]] = {}
-    for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
+    for document in sorted(documents, key=lambda document: began(begun.get(document["id"]))):
         summary = begun.get(document["id"])
         driver = drivers.get(document["target"]["driver"])
         if summary is None or driver is None or not lifecycle.can_clean_up(driver):

@@ -171,19 +171,21 @@ class FoundCapacity:
     is_doubted: bool = False
 
 
-def is_good(goal: Goal, seen: Observation) -> bool:
+def is_good(goal: Goal, observation: Observation) -> bool:
     """Tell whether a trial met the goal; a quantile that could not be read has not met it."""
     return (
-        seen.latency_ns is not None
-        and seen.latency_ns <= goal.latency_ns_max
-        and seen.errors <= goal.errors_max
-        and seen.achieved >= goal.achieved_min
+        observation.latency_ns is not None
+        and observation.latency_ns <= goal.latency_ns_max
+        and observation.errors <= goal.errors_max
+        and observation.achieved >= goal.achieved_min
     )
 
 
-def is_stalled(goal: Goal, seen: Observation) -> bool:
+def is_stalled(goal: Goal, observation: Observation) -> bool:
     """Tell whether a trial missed the goal and the client stood still for long enough to be why."""
-    return not is_good(goal, seen) and seen.stalled > STALLED_SHARE * (1 - goal.quantile)
+    return not is_good(goal, observation) and observation.stalled > STALLED_SHARE * (
+        1 - goal.quantile
+    )
 
 
 def are_counted(trials: Iterable[SearchTrial]) -> tuple[bool, ...]:
@@ -218,24 +220,24 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
     if reason is None:
         return step
     lower, upper = bounds(goal, told)
-    found = FoundCapacity(
+    capacity = FoundCapacity(
         lower=lower, upper=upper, is_confirmed=False, end="gave up", reason=reason,
         trials=len(trials),
     )  # fmt: skip
-    return _with_doubt(found, told)
+    return _with_doubt(capacity, told)
 
 
-def _with_doubt(found: FoundCapacity, trials: Iterable[SearchTrial]) -> FoundCapacity:
+def _with_doubt(capacity: FoundCapacity, trials: Iterable[SearchTrial]) -> FoundCapacity:
     """Doubt an upper bound that only spoiled trials missed: a client that stood still longer than
     was left out says nothing of what its target could do there.
     """
-    missed = [one for one in trials if one.load == found.upper and not one.is_good]
+    missed = [trial for trial in trials if trial.load == capacity.upper and not trial.is_good]
     if not missed or not all(one.is_stalled for one in missed):
-        return found
+        return capacity
     return replace(
-        found,
-        is_confirmed=found.is_confirmed and found.lower is not None,
-        reason=f"{found.reason}; {DOUBT}",
+        capacity,
+        is_confirmed=capacity.is_confirmed and capacity.lower is not None,
+        reason=f"{capacity.reason}; {DOUBT}",
         is_doubted=True,
     )
 

@@ -75,14 +75,16 @@ def step_document(search: TrialDocument, step: Measure, number: int) -> TrialDoc
     }
 
 
-def read_step(search: TrialDocument, document: TrialDocument, seen: Observation) -> SearchTrial:
+def read_step(
+    search: TrialDocument, document: TrialDocument, observation: Observation
+) -> SearchTrial:
     """Return a step that was run as the search knows it."""
     step, goal = document["search"], goal_of(search)
     return SearchTrial(
         load=step["load"],
         duration_s=step["duration_s"],
         stage=cast(Stage, step["stage"]),
-        is_good=is_good(goal, seen),
+        is_good=is_good(goal, observation),
         elapsed_s=((document["stop"]["duration_ns"] or 0) + document["warm_up_ns"]) / 1e9,
-        is_stalled=is_stalled(goal, seen),
+        is_stalled=is_stalled(goal, observation),
     )

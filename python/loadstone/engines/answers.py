@@ -67,15 +67,15 @@ def read_answer_file(path: Path) -> list[list[str]]:
     return rows[1:]
 
 
-def like(rows: Sequence[Sequence[str]], found: Answer) -> Answer:
+def like(rows: Sequence[Sequence[str]], answer: Answer) -> Answer:
     """Return the rows of a file with numbers where an engine's answer has them."""
     return [
-        [_cell(text, _column(found, number)) for number, text in enumerate(row)] for row in rows
+        [_cell(text, _column(answer, number)) for number, text in enumerate(row)] for row in rows
     ]
 
 
-def _column(found: Answer, number: int) -> Any:
-    values = (row[number] for row in found if number < len(row))
+def _column(answer: Answer, number: int) -> Any:
+    values = (row[number] for row in answer if number < len(row))
     return next((value for value in values if value is not None), None)
 
 
@@ -90,17 +90,17 @@ def _cell(text: str, model: Any) -> Any:
     return text.rstrip()
 
 
-def difference(found: Answer, expected: Answer) -> str | None:
+def difference(answer: Answer, expected: Answer) -> str | None:
     """Return where two answers differ first, in words; None if they agree."""
-    if len(found) != len(expected):
-        return f"{len(found)} rows, expected {len(expected)}"
-    if _first(found, expected) is None:
+    if len(answer) != len(expected):
+        return f"{len(answer)} rows, expected {len(expected)}"
+    if _first(answer, expected) is None:
         return None
-    return _first(sorted(found, key=_order), sorted(expected, key=_order))
+    return _first(sorted(answer, key=_order), sorted(expected, key=_order))
 
 
-def _first(found: Answer, expected: Answer) -> str | None:
-    for number, (own, other) in enumerate(zip(found, expected, strict=True), start=1):
+def _first(answer: Answer, expected: Answer) -> str | None:
+    for number, (own, other) in enumerate(zip(answer, expected, strict=True), start=1):
         if len(own) != len(other):
             return f"row {number} has {len(own)} columns, expected {len(other)}"
         for column, (one, two) in enumerate(zip(own, other, strict=True), start=1):

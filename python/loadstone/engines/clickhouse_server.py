@@ -226,7 +226,7 @@ class DatabasePlace(TablePlace):
             f"CREATE TABLE IF NOT EXISTS {self._table(_MARK_TABLE)} "
             "(number UInt64, mark String) ENGINE = MergeTree ORDER BY number",
         )
-        for name in {one.table for one in mark.files} & set(self._tables()):
+        for name in {file.table for file in mark.files} & set(self._tables()):
             self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
         self.complete(mark)
 
@@ -266,7 +266,7 @@ class DatabasePlace(TablePlace):
     def remove(self, mark: Mark) -> list[str]:
         """Drop the mark's tables, and the database if nothing else is in it."""
         there = self._tables()
-        for name in sorted({one.table for one in mark.files} & set(there)):
+        for name in sorted({file.table for file in mark.files} & set(there)):
             self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
         left = [name for name in self._tables() if name != _MARK_TABLE]
         if self._comment() != _MADE_BY_US:
@@ -344,7 +344,7 @@ class ClickHouse:
             split = f"PARTITION BY intHash32({key.partition(',')[0]}) % {tables.partitions}"
             if name in NEVER_SPLIT or tables.partitions == 1:
                 split = ""
-            paths = _glob([f"{source}/{one}" for one in files])
+            paths = _glob([f"{source}/{file}" for file in files])
             self._session.query(
                 f"CREATE TABLE {name} ENGINE = MergeTree {split} ORDER BY ({key}) "
                 # A key must not be nullable, and no column of these tables is.

@@ -193,9 +193,9 @@ class DirectoryPlace(TablePlace):
     def remove(self, mark: Mark) -> list[str]:
         """Delete the files of the mark and what an engine made of them."""
         shutil.rmtree(self._path / OWN_FORMAT, ignore_errors=True)
-        for one in mark.files:
-            (self._path / one.name).unlink(missing_ok=True)
-        for folder in {Path(one.name).parent for one in mark.files} - {Path()}:
+        for file in mark.files:
+            (self._path / file.name).unlink(missing_ok=True)
+        for folder in {Path(file.name).parent for file in mark.files} - {Path()}:
             with suppress(OSError):
                 (self._path / folder).rmdir()
         left = sorted(path.name for path in self._path.iterdir() if path.name != MARK)
@@ -349,7 +349,7 @@ class BucketPlace(TablePlace):
         """Delete the objects of the mark, and the bucket if nothing else is in it."""
         assert self.bucket is not None, "it is made with one"
         there = self._names() or []
-        ours = {one.name for one in mark.files}
+        ours = {file.name for file in mark.files}
         for name in sorted(ours & set(there)):
             self._asked(f"delete {name}", partial(self._files.delete_file, self._path(name)))
         left = sorted(set(self._names() or []) - {MARK})

@@ -241,15 +241,15 @@ def _ask_version(java: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(match[1]) if match else None
 
 
 def spark_home() -> Path:
     """Return the folder of the package, which is a whole Spark."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None, "looked for before"
-    return Path(str(found.origin)).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None, "looked for before"
+    return Path(str(spec.origin)).parent
 
 
 def hadoop_version() -> str:
@@ -262,13 +262,13 @@ def hadoop_version() -> str:
 def _jars(folder: str | None) -> list[Path]:
     if folder is None:
         return []
-    found = jars_in(folder)
-    if not found:
+    jars = jars_in(folder)
+    if not jars:
         raise InputError(
             f'"{folder}" has no .jar file',
             "spark.jars is a folder of this host with Java libraries",
         )
-    return found
+    return jars
 
 
 def jars_in(folder: str) -> list[Path]:
@@ -280,7 +280,7 @@ def _check_buckets(jars: list[Path], packages: Sequence[str]) -> None:
     own = [path.name for path in (*jars, *(spark_home() / "jars").glob("hadoop-aws-*.jar"))]
     given = [name.removesuffix(".jar").removeprefix("hadoop-aws-") for name in own
              if name.startswith("hadoop-aws-")]  # fmt: skip
-    given += [one.rpartition(":")[2] for one in packages if ":hadoop-aws:" in one]
+    given += [package.rpartition(":")[2] for package in packages if ":hadoop-aws:" in package]
     wanted = hadoop_version()
     hint = (
         f"packages: [org.apache.hadoop:hadoop-aws:{wanted}], or jars: a folder with it and the "
@@ -348,15 +348,15 @@ class Cluster:
             )
         self._processes.append(process)
         while time.monotonic() < deadline:
-            said = log.read_text(errors="replace")
-            found = re.search(sign, said)
-            if found:
-                return found[1]
+            text = log.read_text(errors="replace")
+            match = re.search(sign, text)
+            if match:
+                return match[1]
             if process.poll() is not None:
                 break
             time.sleep(0.05)
         self.close()
-        raise RuntimeError(f"Spark's {name} did not start: {said.strip()[-SAID_MAX:]}")
+        raise RuntimeError(f"Spark's {name} did not start: {text.strip()[-SAID_MAX:]}")
 
     def close(self) -> None:
         """End both."""

@@ -95,7 +95,7 @@ def read_mark(text: str, place: str) -> Mark:
             f'"{place}": its {MARK} cannot be read: {error}',
             "loadstone touches nothing there; move it away, or choose another path",
         ) from error
-    if any(not is_ours(one.name) for one in mark.files):
+    if any(not is_ours(file.name) for file in mark.files):
         raise TargetError(f'"{place}": its {MARK} names files outside of it')
     return mark
 
@@ -142,9 +142,9 @@ def generate(
     listing = folder / MARK
     if listing.exists():
         files = read_mark(listing.read_text(encoding="utf-8"), str(folder)).files
-        for one in files:
-            path = folder / one.name
-            if not path.is_file() or path.stat().st_size != one.size_bytes:
+        for file in files:
+            path = folder / file.name
+            if not path.is_file() or path.stat().st_size != file.size_bytes:
                 raise TargetError(
                     f'"{path}" is not the file that "{listing}" lists',
                     f'remove "{folder}"; the tables are made anew',

@@ -138,9 +138,9 @@ def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
     last = max((number for _, number in groups if number is not None), default=None)
     jobs = []
     for (name, number), members in groups.items():
-        done = [one for one in members if _directions(one)]
-        for one in members:
-            _refuse_error(one, name)
+        done = [member for member in members if _directions(member)]
+        for member in members:
+            _refuse_error(member, name)
         if not done:
             members[0].place.refuse(f'job "{name}" did nothing', "was it cut short?")
         # The time stamp is that of the report, written when the last group was over.
@@ -172,9 +172,9 @@ def _directions(entry: JsonNode) -> list[tuple[str, JsonNode]]:
     return found or [(UNIFIED, unified)] if unified and _has_done(unified) else found
 
 
-def _has_done(one: JsonNode) -> bool:
-    total = one.find("total_ios")
-    return bool(total.whole() if total is not None else one.at("io_bytes").whole())
+def _has_done(node: JsonNode) -> bool:
+    total = node.find("total_ios")
+    return bool(total.whole() if total is not None else node.at("io_bytes").whole())
 
 
 def _options(document: JsonNode, entry: JsonNode) -> JobOptions | None:
@@ -184,16 +184,16 @@ def _options(document: JsonNode, entry: JsonNode) -> JobOptions | None:
     sections: list[Mapping[str, Any]] = []
     if shared is not None and isinstance(shared.value, list):
         # Of several hosts each has its own (3.39).
-        for one in shared.items():
-            of_host = one.find("hostname")
+        for item in shared.items():
+            of_host = item.find("hostname")
             if host is None or of_host is None or of_host.value == host.value:
-                sections.append(one.mapping())
+                sections.append(item.mapping())
     elif shared is not None:
         sections.append(shared.mapping())
     sections += [own.mapping()] if own is not None else []
     if not any(sections):
         return None
-    merged = {_ALIASES.get(name, name): v for one in sections for name, v in one.items()}
+    merged = {_ALIASES.get(name, name): v for section in sections for name, v in section.items()}
     return JsonNode(entry.place, merged, (*entry.path, "job options")).read_as(_OPTIONS)
 
 
@@ -226,11 +226,11 @@ def _job(
         parameters={**trial.parameters, **load_parameters(hints.threads, None)},
     )
     counts = [jobs for _, jobs in parts]
-    count = sum(one for one in counts if one is not None) if None not in counts else None
+    count = sum(count for count in counts if count is not None) if None not in counts else None
     directions = dict.fromkeys(row.operation for row in trial.rows)
     return FioJob(
         trial=trial,
-        rates={one: _rates(one, entries, count) for one in directions},
+        rates={direction: _rates(direction, entries, count) for direction in directions},
         group=group,
         notes=tuple(notes),
     )
@@ -404,11 +404,11 @@ def _side_by_side(jobs: Sequence[FioJob]) -> Iterator[str]:
 
 def _size(text: str) -> int | None:
     """Return fio's own reading of a size, where k, m, g and t are powers of 1024."""
-    found = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text.strip(), re.IGNORECASE)
+    if match is None:
         # With an "i", and with kb_base, a unit is what an option says that may not be here.
         return None
-    size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
+    size = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
     return size if size <= LARGEST else None
 
 

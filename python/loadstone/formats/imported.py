@@ -130,14 +130,14 @@ def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    starts = [one.started_unix_ns for one in parts]
+    starts = [part.started_unix_ns for part in parts]
     known = [start for start in starts if start is not None]
     begin = min(known) if len(known) == len(parts) else None
     # Parts without a clock are taken to have begun together.
     shifts = [0 if begin is None or start is None else start - begin for start in starts]
     timed = _timed_operations(parts)
-    limits = [one.rate_limit_per_s for one in parts if one.rate_limit_per_s is not None]
-    clients = _sum_of([one.clients for one in parts])
+    limits = [part.rate_limit_per_s for part in parts if part.rate_limit_per_s is not None]
+    clients = _sum_of([part.clients for part in parts])
     return replace(
         first,
         clients=clients,
@@ -159,9 +159,9 @@ def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
             max(one.window_ns[1] + shift for one, shift in zip(parts, shifts, strict=True)),
         ),
         started_unix_ns=begin,
-        counts_failures=all(one.counts_failures for one in parts),
-        labels=tuple(dict.fromkeys(label for one in parts for label in one.labels)),
-        source={"parts": [one.source for one in parts]},
+        counts_failures=all(part.counts_failures for part in parts),
+        labels=tuple(dict.fromkeys(label for part in parts for label in part.labels)),
+        source={"parts": [part.source for part in parts]},
         stated=_stated_together(parts),
         rate_limit_per_s=sum(limits) if len(limits) == len(parts) else None,
     )
@@ -174,16 +174,16 @@ def _sum_of(counts: Sequence[int | None]) -> int | None:
 
 def _timed_operations(parts: Sequence[ImportedTrial]) -> set[str]:
     """Return the operations of which every part has a histogram of all good requests."""
-    good = [row for one in parts for row in one.rows if row.outcome == "ok"]
+    good = [row for part in parts for row in part.rows if row.outcome == "ok"]
     untimed = {row.operation for row in good if row.service is None}
     return {row.operation for row in good} - untimed
 
 
 def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
     found: dict[str, Stated] = {}
-    for operation in dict.fromkeys(name for one in parts for name in one.stated):
-        members = [one for one in parts if any(row.operation == operation for row in one.rows)]
-        stated = [one.stated[operation] for one in members if operation in one.stated]
+    for operation in dict.fromkeys(name for part in parts for name in part.stated):
+        members = [part for part in parts if any(row.operation == operation for row in part.rows)]
+        stated = [member.stated[operation] for member in members if operation in member.stated]
         count = sum(one.count for one in stated)
         least = [one.min_ns for one in stated if one.min_ns is not None]
         if len(stated) < len(members) or not count:
@@ -230,13 +230,13 @@ def settle(files: Sequence[Sequence[ImportedTrial]], hints: Hints) -> tuple[Impo
     return tuple(settled)
 
 
-def _are_parts(one: ImportedTrial, other: ImportedTrial, hints: Hints) -> bool:
+def _are_parts(imported_trial: ImportedTrial, other: ImportedTrial, hints: Hints) -> bool:
     def kind(trial: ImportedTrial) -> tuple[object, ...]:
         return trial.target, trial.phase, trial.size_bytes, trial.is_measured
 
-    if kind(one) != kind(other):
+    if kind(imported_trial) != kind(other):
         return False
-    spans = [_span_ns(trial) for trial in (one, other)]
+    spans = [_span_ns(trial) for trial in (imported_trial, other)]
     if hints.are_parts or None in spans:
         return hints.are_parts
     (begin, end), (other_begin, other_end) = (span for span in spans if span is not None)
@@ -283,7 +283,7 @@ def _without_count(stem: str, stems: Sequence[str]) -> str:
     name = re.sub(r"[-_ ]?\d+$", "", stem)
     if not name:
         return stem
-    alike = [re.fullmatch(rf"{re.escape(name)}[-_ ]?(\d+)", one) for one in stems]
+    alike = [re.fullmatch(rf"{re.escape(name)}[-_ ]?(\d+)", stem) for stem in stems]
     return name if _count_up([one[1] for one in alike if one is not None]) else stem
 
 

@@ -128,8 +128,8 @@ def read_documents(path: Path) -> list[JsonNode]:
     text = read_text(path)
     documents = []
     end = 0
-    while not text.lstrip().startswith("[") and (found := _OBJECT.search(text, end)) is not None:
-        document, end = _parse(FileLine(path), text, found.start(1))
+    while not text.lstrip().startswith("[") and (match := _OBJECT.search(text, end)) is not None:
+        document, end = _parse(FileLine(path), text, match.start(1))
         documents.append(document)
     return documents or [parse_document(FileLine(path), text)]
 
@@ -158,8 +158,8 @@ def _parse(begin: FileLine, text: str, at: int) -> tuple[JsonNode, int]:
         document, end = _DECODER.raw_decode(text, at)
     except _NumberError as error:
         token = str(error)
-        found = re.search(rf'(?<![\w"]){re.escape(token)}', text)
-        line = text.count("\n", 0, found.start()) + 1 + above if found else begin.line
+        match = re.search(rf'(?<![\w"]){re.escape(token)}', text)
+        line = text.count("\n", 0, match.start()) + 1 + above if match else begin.line
         FileLine(path, line).refuse(f"found {token}, expected a number", EDITED)
     except RecursionError:
         begin.refuse("no JSON of any tool: it is nested too deeply", WHOLE)

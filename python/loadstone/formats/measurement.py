@@ -84,8 +84,8 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
     for direction in dict.fromkeys(direction for job in jobs for direction in job.rates):
         members = [job for job in jobs if direction in job.rates]
         rates = [job.rates[direction] for job in members]
-        moved = [one.bw_bytes for one in rates if one.bw_bytes is not None]
-        done = [one.iops for one in rates if one.iops is not None]
+        moved = [rate.bw_bytes for rate in rates if rate.bw_bytes is not None]
+        done = [rate.iops for rate in rates if rate.iops is not None]
         if len(moved) < len(rates) or len(done) < len(rates):
             reading.FileLine(path).refuse(
                 f"a job does not say its rate: {direction} lacks bw_bytes or iops",
@@ -177,11 +177,11 @@ def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
 def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:
     """Return the sum of programs that ran side by side; what cannot be added is left out."""
     members = [one for found in single for one in found]
-    rates = [one.requests_per_s for one in members if one.requests_per_s is not None]
+    rates = [member.requests_per_s for member in members if member.requests_per_s is not None]
     return [
         PrintedMeasurement(
             bounds=members[0].bounds,
-            bytes_per_s=sum(one.bytes_per_s for one in members),
+            bytes_per_s=sum(member.bytes_per_s for member in members),
             requests_per_s=sum(rates) if len(rates) == len(members) else None,
             tool=members[0].tool,
             tool_version=members[0].tool_version,

@@ -99,15 +99,15 @@ def read_fio(text: str) -> FioProbe:
     )
 
 
-def _direction(one: JsonNode) -> DirectionRates | None:
-    if not one.at("total_ios").whole():
+def _direction(node: JsonNode) -> DirectionRates | None:
+    if not node.at("total_ios").whole():
         return None
-    times = one.find("clat_ns")
+    times = node.find("clat_ns")
     listed = times.find("percentile") if times is not None else None
     quantiles: Mapping[str, JsonNode] = dict(listed.entries()) if listed is not None else {}
     return {
-        "bytes_per_s": one.at("bw_bytes").number(),
-        "requests_per_s": one.at("iops").number(),
+        "bytes_per_s": node.at("bw_bytes").number(),
+        "requests_per_s": node.at("iops").number(),
         "latency_ns": {
             name: quantiles[key].whole() for name, key in QUANTILES.items() if key in quantiles
         },

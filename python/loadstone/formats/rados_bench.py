@@ -88,21 +88,21 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
     for number, line in enumerate(lines, start=1):
         place = FileLine(path, number)
         line = _CLOCK.sub("", line)
-        if found := _LOAD.match(line):
-            clients = reading.whole(place, "operations", found[1])
+        if match := _LOAD.match(line):
+            clients = reading.whole(place, "operations", match[1])
         elif _HEAD.match(line):
             has_head = True
-        elif found := _ROW.fullmatch(line):
+        elif match := _ROW.fullmatch(line):
             names = ("sec", "Cur ops", "finished")
             cells = [
-                reading.whole(place, name, found[column])
+                reading.whole(place, name, match[column])
                 for name, column in zip(names, (1, 2, 4), strict=True)
             ]
             seconds.append(Second(*cells))
             _check_order(place, seconds)
-        elif found := _SUMMARY.fullmatch(line):
-            name = found[1].strip()
-            totals[name] = (place, _printed(place, name, found[2]))
+        elif match := _SUMMARY.fullmatch(line):
+            name = match[1].strip()
+            totals[name] = (place, _printed(place, name, match[2]))
     if not has_head:
         FileLine(path, 1).refuse(
             "is not the output of rados bench", "it has a line of sec, Cur ops ..."
@@ -158,8 +158,8 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
     stated = document.find("concurrent_ios")
     clients = stated.whole() if stated is not None else None
     if clients is None:
-        found = _LOAD.search(reading.read_text(path))
-        clients = int(found[1]) if found is not None else None
+        match = _LOAD.search(reading.read_text(path))
+        clients = int(match[1]) if match is not None else None
     plain = {key: value for key, value in document.mapping().items() if key != "datas"}
     numbers = {
         # Of a write the longest latency is called "max_latency:".
@@ -186,7 +186,7 @@ def _trial(
     hints: Hints,
 ) -> ImportedTrial:
     # Between two lines there are as many in flight as there may be, but at the end.
-    in_flight = max((one.in_flight for one in seconds), default=None)
+    in_flight = max((second.in_flight for second in seconds), default=None)
     threads = totals.clients or hints.threads or in_flight or None
     operation = "get" if totals.is_read else "put"
     rows = tuple(_rows(FileLine(path), seconds, totals, operation))
@@ -214,10 +214,10 @@ def _rows(
     """Yield what finished between two lines; line n tells what was done until second n."""
     before, last = 0, 0
     made, size = totals.made, totals.size
-    for one in seconds:
-        if one.finished > before:
-            yield _row(operation, max(0, one.second - 1), one.finished - before, size)
-        before, last = one.finished, one.second
+    for second in seconds:
+        if second.finished > before:
+            yield _row(operation, max(0, second.second - 1), second.finished - before, size)
+        before, last = second.finished, second.second
     if made < before:
         place.refuse(
             f"{made} operations in all are fewer than the {before} of its last second",

@@ -160,11 +160,11 @@ Parts = dict[str, tuple[str, int]]
 # A machine may print anything: before the parts, between them, and in them.
 def read_parts(text: str, mark: str) -> Parts:
     """Return what each part said, and the exit code of its program; the first of each name."""
-    found: Parts = {}
+    parts: Parts = {}
     pattern = rf"^{re.escape(mark)} begin (\w+)\n(.*?)\n{re.escape(mark)} end \1 (\d+)$"
     for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
-        found.setdefault(match[1], (match[2], int(match[3])))
-    return found
+        parts.setdefault(match[1], (match[2], int(match[3])))
+    return parts
 
 
 def why(said: str, code: int) -> str:

@@ -237,7 +237,7 @@ def _mounts(text: str) -> Survey:
 
 def _packages(text: str) -> Survey:
     words = (line.split() for line in text.splitlines())
-    named = {clean(one[0]): clean(one[1]) for one in words if len(one) == 2}
+    named = {clean(word[0]): clean(word[1]) for word in words if len(word) == 2}
     kept = sorted(name for name in named if PACKAGES.match(name))[:ENTRIES_MAX]
     return {"packages": {name: named[name] for name in kept}}
 

@@ -53,8 +53,8 @@ class Published:
 
 
 PUBLISHED: Mapping[str, Published] = {
-    one.name: one
-    for one in (
+    report.name: report
+    for report in (
         Published(
             name="hummingbird",
             file=hummingbird.FILE,
@@ -114,14 +114,16 @@ PUBLISHED: Mapping[str, Published] = {
 
 def find_all(names: Sequence[str]) -> list[Published]:
     """Return several reports; all systems of one report, named together, are that report."""
-    found = list(dict.fromkeys(find(name).name for name in names))
+    chosen = list(dict.fromkeys(find(name).name for name in names))
     for whole in PUBLISHED.values():
-        systems = [one.name for one in PUBLISHED.values() if one.file == whole.name != one.name]
-        if systems and set(systems) <= set(found):
-            first = found.index(systems[0])
-            found[first:first] = [whole.name]
-            found = [name for name in found if name not in systems]
-    return [PUBLISHED[name] for name in found]
+        systems = [
+            report.name for report in PUBLISHED.values() if report.file == whole.name != report.name
+        ]
+        if systems and set(systems) <= set(chosen):
+            first = chosen.index(systems[0])
+            chosen[first:first] = [whole.name]
+            chosen = [name for name in chosen if name not in systems]
+    return [PUBLISHED[name] for name in chosen]
 
 
 def is_published(text: str) -> bool:

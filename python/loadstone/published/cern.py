@@ -137,10 +137,10 @@ def _measurements() -> Iterator[Measurement]:
 
 def _tables() -> Iterator[tuple[str, list[CernColumn]]]:
     for title in dict.fromkeys(column.table for column in _columns()):
-        own = [column for column in _columns() if column.table == title]
-        shared = [column for column in own if not column.only_on]
+        columns = [column for column in _columns() if column.table == title]
+        shared = [column for column in columns if not column.only_on]
         yield title, shared
-        extra = {column.threads: column for column in own if column.only_on}
+        extra = {column.threads: column for column in columns if column.only_on}
         if extra:
             yield title, [extra.get(column.threads, column) for column in shared]
 

@@ -75,13 +75,13 @@ def datasafe_data(run: Run, findings: Findings, options: Options) -> dict[str, A
             "the charts of datasafe are of users' actions, and this run has none",
             "run a campaign with a script, such as examples/datasafe.yaml",
         )
-    results = {_key(one): result_row(one, None, 1) for one in scripts.each.results}
+    results = {_key(result): result_row(result, None, 1) for result in scripts.each.results}
     for row in results.values():
         row["curve"] = []
     return {
         "counted": "action",
         "targets": [],
-        "load": load_axis([one.action.cell.parameters for one in points]) or "threads",
+        "load": load_axis([point.action.cell.parameters for point in points]) or "threads",
         "results": [],
         "rounds": [],
         "layout": [chart.data(results, findings) for chart in _charts(points)],
@@ -100,10 +100,10 @@ class _Chart:
     look: _Look
 
     def data(self, results: Mapping[tuple[object, ...], Any], findings: Findings) -> dict[str, Any]:
-        clients = {one.client for one in self.points}
-        cells = [replace(one.action.cell, operation=one.action.action) for one in self.points]
+        clients = {point.client for point in self.points}
+        cells = [replace(point.action.cell, operation=point.action.action) for point in self.points]
         keys = dict.fromkeys(_key(cell) for cell in cells)
-        modes = {one.mode for one in self.points}
+        modes = {point.mode for point in self.points}
         # Of several each line has its own; of one nothing else says it.
         encrypted = f" Encrypted with {modes.pop()}." if len(modes) == 1 and "" not in modes else ""
         return {
@@ -117,114 +117,114 @@ class _Chart:
 
 
 def _charts(points: Sequence[_Point]) -> Iterable[_Chart]:
-    first, *others = dict.fromkeys(one.target for one in points)
-    main = [one for one in points if one.target == first]
+    first, *others = dict.fromkeys(point.target for point in points)
+    main = [point for point in points if point.target == first]
     mode = main[0].mode
-    usual = [one for one in main if one.mode == mode]
-    fewest = min(one.buckets for one in usual)
-    single = [one for one in usual if one.buckets == fewest]
-    kinds = list(dict.fromkeys(one.kind for one in single))
+    usual = [point for point in main if point.mode == mode]
+    fewest = min(point.buckets for point in usual)
+    single = [point for point in usual if point.buckets == fewest]
+    kinds = list(dict.fromkeys(point.kind for point in single))
     for name in TABLED:
-        if own := [one for one in single if one.action.action == name]:
-            yield _Chart(name=name.lower(), title=name.capitalize(), points=own, look=OF_CLIENTS)
+        if chosen := [point for point in single if point.action.action == name]:
+            yield _Chart(name=name.lower(), title=name.capitalize(), points=chosen, look=OF_CLIENTS)
     for kind in kinds:
-        own = [one for one in single if one.kind == kind]
+        chosen = [point for point in single if point.kind == kind]
         words = f", {kind}" if kind else ""
         name = f"single-bucket-{kind}" if kind else "single-bucket"
-        yield _Chart(name=name, title=f"Single bucket{words}", points=own, look=OF_ALL)
-    for client in dict.fromkeys(one.client for one in usual):
-        own = [one for one in usual if one.client == client and one.buckets > fewest]
-        if own:
+        yield _Chart(name=name, title=f"Single bucket{words}", points=chosen, look=OF_ALL)
+    for client in dict.fromkeys(point.client for point in usual):
+        chosen = [point for point in usual if point.client == client and point.buckets > fewest]
+        if chosen:
             yield _Chart(
                 **_named("multi-bucket", "Several buckets", client, usual),
-                points=own,
+                points=chosen,
                 look=OF_BUCKETS,
             )
-    for client in dict.fromkeys(one.client for one in main):
-        own = [one for one in main if one.client == client and one.buckets == fewest]
-        own = [one for one in own if one.action.action in OF_MODES]
-        if len({one.mode for one in own}) > 1:
-            modes = " against ".join(dict.fromkeys(one.mode for one in own))
-            yield _Chart(**_named("modes", modes, client, main), points=own, look=OF_BOTH_MODES)
+    for client in dict.fromkeys(point.client for point in main):
+        chosen = [point for point in main if point.client == client and point.buckets == fewest]
+        chosen = [point for point in chosen if point.action.action in OF_MODES]
+        if len({point.mode for point in chosen}) > 1:
+            modes = " against ".join(dict.fromkeys(point.mode for point in chosen))
+            yield _Chart(**_named("modes", modes, client, main), points=chosen, look=OF_BOTH_MODES)
     for target in others:
-        own = [one for one in points if one.target == target and one.mode == mode]
-        for client in dict.fromkeys(one.client for one in own):
+        chosen = [point for point in points if point.target == target and point.mode == mode]
+        for client in dict.fromkeys(point.client for point in chosen):
             yield _Chart(
-                **_named(f"buckets-{target}", target, client, own),
-                points=[one for one in own if one.client == client],
+                **_named(f"buckets-{target}", target, client, chosen),
+                points=[point for point in chosen if point.client == client],
                 look=OF_TARGET,
             )
 
 
 def _named(name: str, title: str, client: str, among: Sequence[_Point]) -> dict[str, str]:
     """Return a chart's name and title, with the client where there are several."""
-    if len({one.client for one in among}) == 1:
+    if len({point.client for point in among}) == 1:
         return {"name": name, "title": title}
     return {"name": f"{name}-{client}", "title": f"{title}, {client}"}
 
 
-def _by_clients(one: _Point) -> tuple[tuple[int, ...], str]:
-    cores = f"{one.cores}-core" if one.cores else one.client
-    return (one.threads, one.cores), f"{cores}, {one.threads} thr"
+def _by_clients(point: _Point) -> tuple[tuple[int, ...], str]:
+    cores = f"{point.cores}-core" if point.cores else point.client
+    return (point.threads, point.cores), f"{cores}, {point.threads} thr"
 
 
-def _by_buckets(one: _Point) -> tuple[tuple[int, ...], str]:
-    return (one.threads, one.buckets), f"{one.threads} threads, {one.buckets} buckets"
+def _by_buckets(point: _Point) -> tuple[tuple[int, ...], str]:
+    return (point.threads, point.buckets), f"{point.threads} threads, {point.buckets} buckets"
 
 
-def _by_number_of_buckets(one: _Point) -> tuple[tuple[int, ...], str]:
-    words = describe_parameter(BUCKETS, one.buckets)
-    return (one.threads, one.buckets), f"{words}, {one.threads} thr"
+def _by_number_of_buckets(point: _Point) -> tuple[tuple[int, ...], str]:
+    words = describe_parameter(BUCKETS, point.buckets)
+    return (point.threads, point.buckets), f"{words}, {point.threads} thr"
 
 
-def _by_threads(one: _Point) -> tuple[tuple[int, ...], str]:
-    return (one.threads,), str(one.threads)
+def _by_threads(point: _Point) -> tuple[tuple[int, ...], str]:
+    return (point.threads,), str(point.threads)
 
 
 OF_CLIENTS = _Look(
     place=_by_clients,
-    series=lambda one: one.size_words,
-    dash=lambda one: one.kind,
+    series=lambda point: point.size_words,
+    dash=lambda point: point.kind,
     axis="cores, threads",
 )
 OF_ALL = _Look(
     place=_by_clients,
-    series=lambda one: one.action.action,
-    dash=lambda one: one.size_words,
+    series=lambda point: point.action.action,
+    dash=lambda point: point.size_words,
     axis="cores, threads",
 )
 OF_BUCKETS = _Look(
     place=_by_buckets,
-    series=lambda one: one.action.action,
-    dash=lambda one: one.size_words,
+    series=lambda point: point.action.action,
+    dash=lambda point: point.size_words,
     axis="threads, buckets",
 )
 OF_BOTH_MODES = _Look(
     place=_by_threads,
-    series=lambda one: f"{one.size_words}, {one.action.action}",
-    dash=lambda one: one.mode,
+    series=lambda point: f"{point.size_words}, {point.action.action}",
+    dash=lambda point: point.mode,
     axis="threads",
 )
 OF_TARGET = _Look(
     place=_by_number_of_buckets,
-    series=lambda one: one.action.action,
-    dash=lambda one: one.size_words,
+    series=lambda point: point.action.action,
+    dash=lambda point: point.size_words,
     axis="buckets, threads",
 )
 
 
 def _points(run: Run, findings: Findings, options: Options) -> list[_Point]:
     cores = _cores_of_clients(run, options)
-    shown = [one for one in findings.actions if one.action in TABLED and one.busy_per_s]
+    shown = [action for action in findings.actions if action.action in TABLED and action.busy_per_s]
     points = []
-    for one in shown:
-        parameters = one.cell.parameters
-        threads, size = load_of(one)
+    for point in shown:
+        parameters = point.cell.parameters
+        threads, size = load_of(point)
         client = str(parameters.get(CLIENT, run.client))
         points.append(
             _Point(
-                action=one,
-                rate=short(busy_rate(one, threads)),
+                action=point,
+                rate=short(busy_rate(point, threads)),
                 kind=_kind(client, options),
                 cores=cores.get(client, 0),
                 client=client or findings.client,
@@ -246,14 +246,14 @@ def _kind(client: str, options: Options) -> str:
 
 def _cores_of_clients(run: Run, options: Options) -> dict[str, int]:
     """Return the cores of each client that they tell from the others of its kind."""
-    found = {}
-    for one in run.members or (run,):
-        host = one.manifest.get("host") or HostFacts()
-        found[one.client] = (host.get("cpu") or {}).get("cores") or 0
-    places = Counter((_kind(client, options), cores) for client, cores in found.items())
+    cores_by_client = {}
+    for member in run.members or (run,):
+        host = member.manifest.get("host") or HostFacts()
+        cores_by_client[member.client] = (host.get("cpu") or {}).get("cores") or 0
+    places = Counter((_kind(client, options), cores) for client, cores in cores_by_client.items())
     return {
         client: cores if places[_kind(client, options), cores] == 1 else 0
-        for client, cores in found.items()
+        for client, cores in cores_by_client.items()
     }
 
 
@@ -264,20 +264,20 @@ def _count(value: object) -> int:
 def _lines(points: Sequence[_Point], look: _Look) -> dict[str, Any]:
     ordered = sorted(
         points,
-        key=lambda one: (TABLED.index(one.action.action), one.size, look.place(one)[0]),
+        key=lambda point: (TABLED.index(point.action.action), point.size, look.place(point)[0]),
     )
-    order = {look.place(one)[1]: look.place(one)[0] for one in ordered}
+    order = {look.place(point)[1]: look.place(point)[0] for point in ordered}
     return {
         "label": look.axis,
         "categories": sorted(order, key=lambda name: order[name]),
         "rows": [
             {
-                "series": look.series(one),
-                "variant": look.dash(one),
-                "x": look.place(one)[1],
-                "value": one.rate,
-                "is_void": bool(VOIDING & {*one.action.cell.labels}),
+                "series": look.series(point),
+                "variant": look.dash(point),
+                "x": look.place(point)[1],
+                "value": point.rate,
+                "is_void": bool(VOIDING & {*point.action.cell.labels}),
             }
-            for one in ordered
+            for point in ordered
         ],
     }

@@ -105,7 +105,8 @@ def render() -> str:
 def details() -> str:
     """Return the clients, and the Ceph cluster."""
     lines = [
-        f"{one.name} ({one.kind}): {one.cpus} CPUs, {one.memory_gb:g} GB" for one in facts().clients
+        f"{client.name} ({client.kind}): {client.cpus} CPUs, {client.memory_gb:g} GB"
+        for client in facts().clients
     ]
     lines += [f"{key}: {value}" for key, value in facts().campaign.items()]
     lines += [f"Ceph {key}: {value}" for key, value in facts().ceph.items()]
@@ -114,10 +115,10 @@ def details() -> str:
 
 def _logs() -> Iterator[ActionLog]:
     for threads, size_kib in dict.fromkeys((line.threads, line.size_kib) for line in _lines()):
-        own = [one for one in _lines() if (one.threads, one.size_kib) == (threads, size_kib)]
+        lines = [line for line in _lines() if (line.threads, line.size_kib) == (threads, size_kib)]
         yield ActionLog(
-            time=own[0].heading_time,
-            provider=own[0].provider,
+            time=lines[0].heading_time,
+            provider=lines[0].provider,
             threads=threads,
             size_kib=size_kib,
             actions=[
@@ -127,21 +128,21 @@ def _logs() -> Iterator[ActionLog]:
                     quantiles=line.quantiles,
                     rate_per_thread=line.rate_per_thread,
                 )
-                for line in own
+                for line in lines
             ],
         )
 
 
 def _rates_tables() -> str:
-    sizes = list(dict.fromkeys(one.size for one in _rates()))
+    sizes = list(dict.fromkeys(rate.size for rate in _rates()))
     tables = []
-    for operation in dict.fromkeys(one.operation for one in _rates()):
+    for operation in dict.fromkeys(rate.operation for rate in _rates()):
         lines: dict[int, list[str]] = {}
-        for one in _rates():
-            if one.operation == operation:
+        for rate in _rates():
+            if rate.operation == operation:
                 # One printed line ends in blanks; they belong to the layout, not to the number.
-                text = one.rate + " " * int(one.trailing_blanks or 0)
-                lines.setdefault(one.threads, []).append(text)
+                text = rate.rate + " " * int(rate.trailing_blanks or 0)
+                lines.setdefault(rate.threads, []).append(text)
         tables.append(rates_table(operation, sizes, lines))
     return "".join(tables)
 
@@ -165,14 +166,14 @@ def _log_measurements() -> Iterator[Measurement]:
 
 def _table_measurements() -> Iterator[Measurement]:
     provider = _lines()[0].provider
-    for one in _rates():
+    for rate in _rates():
         yield Measurement(
             target=provider,
             workload="random actions",
-            operation=one.operation.lower(),
-            parameters={"size": 1024 * SIZES_KIB[one.size], "threads": one.threads},
+            operation=rate.operation.lower(),
+            parameters={"size": 1024 * SIZES_KIB[rate.size], "threads": rate.threads},
             metric=RATE,
-            value=float(one.rate),
-            text=one.rate,
-            place=f"table of {one.operation}, {one.threads} threads, {one.size}",
+            value=float(rate.rate),
+            text=rate.rate,
+            place=f"table of {rate.operation}, {rate.threads} threads, {rate.size}",
         )

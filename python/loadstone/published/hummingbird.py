@@ -106,7 +106,10 @@ def render() -> str:
 
 def details() -> str:
     """Return the hardware of each laboratory."""
-    return "\n".join(f"# {one.name}\n\n{one.hardware}" for one in facts().laboratories.values())
+    return "\n".join(
+        f"# {laboratory.name}\n\n{laboratory.hardware}"
+        for laboratory in facts().laboratories.values()
+    )
 
 
 def _measurements() -> Iterator[Measurement]:

@@ -71,9 +71,9 @@ def account() -> Account:
     return Account(
         name=FILE,
         title=facts().title,
-        measurements=tuple(_measurement(one) for one in facts().rates),
-        hinted=tuple(_measurement(one) for one in facts().hinted),
-        ceilings=tuple(_known(one) for one in facts().ceilings),
+        measurements=tuple(_measurement(rate) for rate in facts().rates),
+        hinted=tuple(_measurement(hint) for hint in facts().hinted),
+        ceilings=tuple(_known(ceiling) for ceiling in facts().ceilings),
         disclosure=facts().disclosure,
         ratios=facts().ratios,
         loads=facts().loads,
@@ -95,9 +95,9 @@ def render() -> str:
         "",
     ]
     lines += ["| Figure | As printed | Tool |", "| ------ | ---------- | ---- |"]
-    for one in ceilings:
-        ends = f", min {one.low}, max {one.high}" if one.low is not None else ""
-        lines.append(f"| {one.name} | {one.text}{ends} | {one.tool} |")
+    for ceiling in ceilings:
+        ends = f", min {ceiling.low}, max {ceiling.high}" if ceiling.low is not None else ""
+        lines.append(f"| {ceiling.name} | {ceiling.text}{ends} | {ceiling.tool} |")
     for rate in (*facts().rates, *facts().hinted):
         lines.append(f"| {_load(rate)} | {rate.text} | {rate.tool} |")
     return "\n".join(lines) + "\n"
@@ -128,20 +128,20 @@ def _measurement(rate: SkyhookRate) -> Measurement:
     )
 
 
-def _known(one: SkyhookCeiling) -> KnownCeiling:
+def _known(ceiling: SkyhookCeiling) -> KnownCeiling:
     def bytes_per_s(text: str | None) -> float | None:
-        return printed_units.parse_rate_bytes(text, one.tool) if text else None
+        return printed_units.parse_rate_bytes(text, ceiling.tool) if text else None
 
     return KnownCeiling(
-        resource=one.resource,
-        name=one.name,
-        bytes_per_s=printed_units.parse_rate_bytes(one.value, one.tool),
-        low=bytes_per_s(one.low),
-        high=bytes_per_s(one.high),
-        count=one.count,
-        is_count_inferred=one.is_count_inferred,
-        bounds=one.bounds,
-        text=one.text,
-        tool=one.tool,
-        place=one.place,
+        resource=ceiling.resource,
+        name=ceiling.name,
+        bytes_per_s=printed_units.parse_rate_bytes(ceiling.value, ceiling.tool),
+        low=bytes_per_s(ceiling.low),
+        high=bytes_per_s(ceiling.high),
+        count=ceiling.count,
+        is_count_inferred=ceiling.is_count_inferred,
+        bounds=ceiling.bounds,
+        text=ceiling.text,
+        tool=ceiling.tool,
+        place=ceiling.place,
     )

@@ -190,14 +190,14 @@ def conditions_of(host: HostFacts) -> HostConditions:
 def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a target that decide what a request costs, with those not given."""
     facts = facts_of(driver)
-    found = {
+    costs = {
         name: usual if settings.get(name) is None else settings[name]
         for name, usual in usual_costs(driver).items()
     }
     if facts.is_served:
         addresses = addresses_of(facts, settings)
-        found["tls"] = any(address.startswith("https:") for address in addresses)
-    return found
+        costs["tls"] = any(address.startswith("https:") for address in addresses)
+    return costs
 
 
 def usual_costs(driver: str) -> dict[str, Any]:
@@ -206,12 +206,16 @@ def usual_costs(driver: str) -> dict[str, Any]:
     calibration = known.facts.calibration if known else None
     if known is None or calibration is None:
         return {}
-    return {one.name: one.usual for one in known.settings if one.name in calibration.costs}
+    return {
+        setting.name: setting.usual
+        for setting in known.settings
+        if setting.name in calibration.costs
+    }
 
 
 def calibrated_operations() -> tuple[str, ...]:
     """Return the operations that a target which does nothing can be asked for, of any driver."""
-    every = [one.facts.calibration for one in calibrated_drivers().values()]
+    every = [driver.facts.calibration for driver in calibrated_drivers().values()]
     return tuple(dict.fromkeys(name for one in every if one for name in one.can))
 
 

@@ -116,7 +116,7 @@ def _describe(document: Mapping[str, Any], error: ValidationError) -> str:
     place = _place(document, mistakes[0]["loc"])
     if mistakes[0]["type"] == "missing":
         return f'"{_dotted(place)}": lacks "{mistakes[0]["loc"][-1]}"'
-    same = [one for one in mistakes if _place(document, one["loc"]) == place]
+    same = [mistake for mistake in mistakes if _place(document, mistake["loc"]) == place]
     expected = " or ".join(dict.fromkeys(_WORDS.get(one["type"], one["msg"]) for one in same))
     shown = repr(same[0]["input"])
     shown = shown if len(shown) <= 40 else f"{shown[:37]}..."

@@ -119,7 +119,9 @@ class Record:
         iterations = self.summary.get("iterations") or ()
         began_ns = self.summary.get("started_unix_ns") or 0
         ended_ns = self.summary.get("ended_unix_ns") or began_ns
-        longest_ns = max(ended_ns - began_ns, *(one.get("end_ns") or 0 for one in iterations), 0)
+        longest_ns = max(
+            ended_ns - began_ns, *(iteration.get("end_ns") or 0 for iteration in iterations), 0
+        )
         hosts = max(1, len(self.summary.get("hosts") or ()))
         seconds = longest_ns // 1_000_000_000 + len(iterations) + _SPARE_S
         return seconds * hosts * rows_of_a_second

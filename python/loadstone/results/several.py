@@ -42,7 +42,7 @@ def merge_runs(runs: Sequence[tuple[str, Run]]) -> Run:
         manifest=_manifest(members, names),
         records=tuple(record for member in members for record in member.records),
         is_being_written=any(member.is_being_written for member in members),
-        ceilings=tuple(one for member in members for one in member.ceilings),
+        ceilings=tuple(ceiling for member in members for ceiling in member.ceilings),
         hooks=tuple(entry for member in members for entry in member.hooks),
         altered=tuple(file for member in members for file in member.altered),
         members=members,
@@ -102,9 +102,9 @@ def _of_client(run: Run, client: str) -> Run:
                 },
             },
         ),
-        records=tuple(_record(one, client) for one in run.records),
-        ceilings=tuple(_ceiling(one, client) for one in run.ceilings),
-        hooks=tuple(_entry(one, client) for one in run.hooks),
+        records=tuple(_record(record, client) for record in run.records),
+        ceilings=tuple(_ceiling(ceiling, client) for ceiling in run.ceilings),
+        hooks=tuple(_entry(hook, client) for hook in run.hooks),
         client=client,
     )
 
@@ -125,14 +125,19 @@ def _record(record: Record, client: str) -> Record:
     return replace(
         record,
         trial=_document(record.trial, client),
-        hooks=tuple(_entry(one, client) for one in record.hooks),
+        hooks=tuple(_entry(hook, client) for hook in record.hooks),
     )
 
 
-def _ceiling(one: CeilingRecord, client: str) -> CeilingRecord:
-    name = f"{one.ceiling.get('name', '')} ({client})"
+def _ceiling(record: CeilingRecord, client: str) -> CeilingRecord:
+    name = f"{record.ceiling.get('name', '')} ({client})"
     return replace(
-        one, ceiling={**one.ceiling, "id": f"{client}:{one.ceiling['id']}", "name": name}
+        record,
+        ceiling={
+            **record.ceiling,
+            "id": f"{client}:{record.ceiling['id']}",
+            "name": name,
+        },
     )
 
 
@@ -149,29 +154,33 @@ def _manifest(members: Sequence[Run], names: Sequence[str]) -> Manifest:
     merged |= {
         "campaign": manifests[0].get("campaign"),
         "name": manifests[0]["name"],
-        "run": "+".join(str(one.get("run") or "") for one in manifests),
+        "run": "+".join(str(manifest.get("run") or "") for manifest in manifests),
         "state": max((member.state for member in members), key=STATES.index),
-        "started": min(filter(None, (one.get("started") for one in manifests)), default=None),
-        "ended": max(filter(None, (one.get("ended") for one in manifests)), default=None),
-        "plan": [document for one in manifests for document in one["plan"]],
+        "started": min(
+            filter(None, (manifest.get("started") for manifest in manifests)), default=None
+        ),
+        "ended": max(filter(None, (manifest.get("ended") for manifest in manifests)), default=None),
+        "plan": [document for manifest in manifests for document in manifest["plan"]],
         "host": {**_common_host(manifests), "name": ", ".join(names)},
-        "failed_requests": sum(one.get("failed_requests") or 0 for one in manifests),
+        "failed_requests": sum(manifest.get("failed_requests") or 0 for manifest in manifests),
     }
     for key in BY_TRIAL:
         merged[key] = dict(
             pair
-            for one in manifests
-            for pair in cast(Mapping[str, Any], one.get(key) or {}).items()
+            for manifest in manifests
+            for pair in cast(Mapping[str, Any], manifest.get(key) or {}).items()
         )
     for key in LISTS:
-        merged[key] = [entry for one in manifests for entry in cast(list[Any], one.get(key) or [])]
+        merged[key] = [
+            entry for manifest in manifests for entry in cast(list[Any], manifest.get(key) or [])
+        ]
     return cast(Manifest, merged)
 
 
 def _is_common(key: str, documents: Iterable[Mapping[str, Any]]) -> bool:
-    return len({repr(one.get(key)) for one in documents}) == 1
+    return len({repr(document.get(key)) for document in documents}) == 1
 
 
 def _common_host(manifests: Sequence[Manifest]) -> dict[str, Any]:
-    hosts: list[Mapping[str, Any]] = [one.get("host") or {} for one in manifests]
+    hosts: list[Mapping[str, Any]] = [manifest.get("host") or {} for manifest in manifests]
     return {key: hosts[0][key] for key in hosts[0] if _is_common(key, hosts)}

@@ -141,10 +141,10 @@ def read_record(folder: Path, name: str) -> Record:
 
 def _logs_of_requests(folder: Path) -> Mapping[str, Path]:
     """Return the logs of single requests, by their trials."""
-    found: dict[str, Path] = {}
+    logs: dict[str, Path] = {}
     for path in sorted((folder / OPERATIONS).glob("*")):
-        found.setdefault(path.name.partition(".")[0], path)
-    return found
+        logs.setdefault(path.name.partition(".")[0], path)
+    return logs
 
 
 def _finished_records(folder: Path, logged: Mapping[str, Path]) -> Iterator[Record]:

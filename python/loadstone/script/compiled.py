@@ -253,8 +253,8 @@ def _write(
     )
     sha256 = _write_file(folder, ".arrow", schema, batches)
     counted = {
-        one["values"].as_py(): one["counts"].as_py()
-        for one in pc.value_counts(columns["operation"])
+        value_count["values"].as_py(): value_count["counts"].as_py()
+        for value_count in pc.value_counts(columns["operation"])
     }
     return Compiled(
         path=folder / f"{sha256}.arrow",

@@ -194,51 +194,51 @@ class _Expansion:
         self.doubtful: set[str] = set()
         self.doubtful_users: set[str] = set()
 
-    def add(self, one: Action) -> None:
-        kind = ACTIONS.get(one.action)
+    def add(self, action: Action) -> None:
+        kind = ACTIONS.get(action.action)
         if kind is None:
-            self.mistakes.add(one.row, "action", f'"{one.action}"', ", ".join(ACTIONS))
-            self._doubt(one)
+            self.mistakes.add(action.row, "action", f'"{action.action}"', ", ".join(ACTIONS))
+            self._doubt(action)
             return
-        if one.row in self.mistakes.rows or not self._is_whole(one, kind.needs):
-            self._doubt(one)
+        if action.row in self.mistakes.rows or not self._is_whole(action, kind.needs):
+            self._doubt(action)
             return
-        if not self._is_counted(one):
-            self._doubt(one)
+        if not self._is_counted(action):
+            self._doubt(action)
             return
-        session = self.sessions.setdefault(one.session, len(self.sessions))
+        session = self.sessions.setdefault(action.session, len(self.sessions))
         if session == len(self.kinds):
             self.kinds.append(0)
             self.due_ns.append(0)
-        self.kinds[session] |= {"CREATE_USER": 1, "AUDIT": 4}.get(one.action, 2)
-        self._check_time(one, session)
+        self.kinds[session] |= {"CREATE_USER": 1, "AUDIT": 4}.get(action.action, 2)
+        self._check_time(action, session)
         self.requests.action_count += 1
-        match one.action:
+        match action.action:
             case "CREATE_USER":
-                self._create_user(one, session)
+                self._create_user(action, session)
             case "SHARE":
-                self._share(one, session)
+                self._share(action, session)
             case _:
-                self._simple(one, session)
+                self._simple(action, session)
         self.requests.is_last[-1] = 1
 
-    def _is_counted(self, one: Action) -> bool:
+    def _is_counted(self, action: Action) -> bool:
         """Number the kind of an action, and note a user of two types; too many kinds is one."""
         is_right = True
-        if one.user is not None:
-            row, known = self.types.setdefault(one.user, (one.row, one.user_type))
-            if known != one.user_type:
-                found = "nothing" if one.user_type is None else f'"{one.user_type}"'
+        if action.user is not None:
+            row, known = self.types.setdefault(action.user, (action.row, action.user_type))
+            if known != action.user_type:
+                found = "nothing" if action.user_type is None else f'"{action.user_type}"'
                 allowed = "nothing" if known is None else f'"{known}"'
-                self.mistakes.add(one.row, "user_type", found, f"{allowed}, as row {row} has it")
+                self.mistakes.add(action.row, "user_type", found, f"{allowed}, as row {row} has it")
                 is_right = False
         # A plain tuple is cheaper to make than what names its parts.
-        kind = one.action, one.space, one.user_type
+        kind = action.action, action.space, action.user_type
         number = self.counted.get(kind)
         if number is None:
             if len(self.counted) == ACTION_KINDS_MAX:
                 self.mistakes.add(
-                    one.row, "user_type", f'"{one.user_type}"',
+                    action.row, "user_type", f'"{action.user_type}"',
                     f"at most {ACTION_KINDS_MAX} kinds of actions, by their names, spaces and "
                     "user types",
                 )  # fmt: skip
@@ -247,99 +247,103 @@ class _Expansion:
         self.kind = number
         return is_right
 
-    def _doubt(self, one: Action) -> None:
+    def _doubt(self, action: Action) -> None:
         """Note which objects a wrong row may have meant: what later rows expect is not known."""
-        self.doubtful.add(one.key)
-        self.doubtful.update(f"{who}/inbox/{one.object}" for who in one.recipients or ())
-        if one.action == "CREATE_USER" and one.user:
-            self.doubtful_users.add(one.user)
+        self.doubtful.add(action.key)
+        self.doubtful.update(f"{who}/inbox/{action.object}" for who in action.recipients or ())
+        if action.action == "CREATE_USER" and action.user:
+            self.doubtful_users.add(action.user)
 
-    def _is_whole(self, one: Action, needs: Sequence[str]) -> bool:
+    def _is_whole(self, action: Action, needs: Sequence[str]) -> bool:
         before = self.mistakes.count
         for name in needs:
-            value = getattr(one, name)
+            value = getattr(action, name)
             if value is None or value == "" or value == []:
                 allowed = "a recipient or more" if name == "recipients" else "a value"
-                self.mistakes.add(one.row, name, "nothing", f"{allowed}; {one.action} needs it")
-        if one.space is not None and one.space not in SPACES:
-            self.mistakes.add(one.row, "space", f'"{one.space}"', " or ".join(SPACES))
-        if one.space is not None and one.user is None:
-            self.mistakes.add(one.row, "user", "nothing", "the user whose space it is")
-        if one.user_type is not None and not one.user_type.isprintable():
+                self.mistakes.add(
+                    action.row, name, "nothing", f"{allowed}; {action.action} needs it"
+                )
+        if action.space is not None and action.space not in SPACES:
+            self.mistakes.add(action.row, "space", f'"{action.space}"', " or ".join(SPACES))
+        if action.space is not None and action.user is None:
+            self.mistakes.add(action.row, "user", "nothing", "the user whose space it is")
+        if action.user_type is not None and not action.user_type.isprintable():
             self.mistakes.add(
-                one.row, "user_type", f"{one.user_type!r}", "a name that can be printed"
+                action.row, "user_type", f"{action.user_type!r}", "a name that can be printed"
             )
-        if one.expect is not None and one.expect not in EXPECTATIONS:
-            self.mistakes.add(one.row, "expect", f'"{one.expect}"', ", ".join(EXPECTATIONS))
-        if one.place is not None and (one.space is not None or one.action in OF_USERS):
+        if action.expect is not None and action.expect not in EXPECTATIONS:
+            self.mistakes.add(action.row, "expect", f'"{action.expect}"', ", ".join(EXPECTATIONS))
+        if action.place is not None and (action.space is not None or action.action in OF_USERS):
             self.mistakes.add(
-                one.row, "place", str(one.place), "none: a user's place is the user's number"
+                action.row, "place", str(action.place), "none: a user's place is the user's number"
             )
-        for who in [one.user, *(one.recipients or ())]:
+        for who in [action.user, *(action.recipients or ())]:
             if who is not None and ("/" in who or ";" in who or not who.isprintable()):
-                column = "user" if who == one.user else "recipients"
-                self.mistakes.add(one.row, column, f'"{who}"', 'a name without "/" and ";"')
-        if one.recipients and len(set(one.recipients)) < len(one.recipients):
-            self.mistakes.add(one.row, "recipients", "one of them twice", "each once")
-        widest = max(["", *(one.recipients or ())], key=len)
-        size = len(one.key.encode()) + (len(widest.encode()) if one.action == "SHARE" else 0)
+                column = "user" if who == action.user else "recipients"
+                self.mistakes.add(action.row, column, f'"{who}"', 'a name without "/" and ";"')
+        if action.recipients and len(set(action.recipients)) < len(action.recipients):
+            self.mistakes.add(action.row, "recipients", "one of them twice", "each once")
+        widest = max(["", *(action.recipients or ())], key=len)
+        size = len(action.key.encode()) + (len(widest.encode()) if action.action == "SHARE" else 0)
         if size > KEY_BYTES_MAX:
             allowed = f"keys of at most {KEY_BYTES_MAX} bytes"
-            self.mistakes.add(one.row, "object", f"{size} bytes", allowed)
+            self.mistakes.add(action.row, "object", f"{size} bytes", allowed)
         return self.mistakes.count == before
 
-    def _check_time(self, one: Action, session: int) -> None:
-        has_time = one.due_ns is not None
+    def _check_time(self, action: Action, session: int) -> None:
+        has_time = action.due_ns is not None
         if self.has_times is None:
             self.has_times = has_time
         if has_time != self.has_times:
             found = "a time" if has_time else "nothing"
-            self.mistakes.add(one.row, "due_ns", found, "times in all rows, or in none")
-        if one.due_ns is not None:
-            if one.due_ns < self.due_ns[session]:
+            self.mistakes.add(action.row, "due_ns", found, "times in all rows, or in none")
+        if action.due_ns is not None:
+            if action.due_ns < self.due_ns[session]:
                 self.mistakes.add(
-                    one.row, "due_ns", str(one.due_ns),
+                    action.row, "due_ns", str(action.due_ns),
                     f"{self.due_ns[session]} or more: an earlier action of the session is due then",
                 )  # fmt: skip
-            self.due_ns[session] = one.due_ns
+            self.due_ns[session] = action.due_ns
 
-    def _create_user(self, one: Action, session: int) -> None:
-        assert one.user is not None, "checked"
-        if one.user in self.created:
-            row = self.created[one.user][0]
-            self.mistakes.add(one.row, "user", f'"{one.user}", whom row {row} makes', "users once")
-            self.doubtful.update(f"{one.user}/{name}" for name, _ in PROFILE)
-        self.created.setdefault(one.user, (one.row, session))
-        user = self.users.setdefault(one.user, len(self.users))
-        self._append(one, session, HEAD, user, f"{one.user}/{PROFILE[-1][0]}", expect=ABSENT)
+    def _create_user(self, action: Action, session: int) -> None:
+        assert action.user is not None, "checked"
+        if action.user in self.created:
+            row = self.created[action.user][0]
+            self.mistakes.add(
+                action.row, "user", f'"{action.user}", whom row {row} makes', "users once"
+            )
+            self.doubtful.update(f"{action.user}/{name}" for name, _ in PROFILE)
+        self.created.setdefault(action.user, (action.row, session))
+        user = self.users.setdefault(action.user, len(self.users))
+        self._append(action, session, HEAD, user, f"{action.user}/{PROFILE[-1][0]}", expect=ABSENT)
         for name, size in PROFILE:
-            self._append(one, session, PUT, user, f"{one.user}/{name}", size=size, wrap=OWN)
+            self._append(action, session, PUT, user, f"{action.user}/{name}", size=size, wrap=OWN)
 
-    def _share(self, one: Action, session: int) -> None:
-        for recipient in one.recipients or ():
-            user = self._user(one, session, recipient, "recipients")
+    def _share(self, action: Action, session: int) -> None:
+        for recipient in action.recipients or ():
+            user = self._user(action, session, recipient, "recipients")
             self._append(
-                one, session, PUT, user, f"{recipient}/inbox/{one.object}",
-                size=one.size or 0, wrap=INBOX,
+                action, session, PUT, user, f"{recipient}/inbox/{action.object}",
+                size=action.size or 0, wrap=INBOX,
             )  # fmt: skip
-        self._user(one, session, one.user or "", "user")
+        self._user(action, session, action.user or "", "user")
 
-    def _simple(self, one: Action, session: int) -> None:
-        operation = ONE_OPERATION[one.action]
-        user = 0 if one.user is None else self._user(one, session, one.user, "user")
-        if one.space is None:
+    def _simple(self, action: Action, session: int) -> None:
+        operation = ONE_OPERATION[action.action]
+        user = 0 if action.user is None else self._user(action, session, action.user, "user")
+        if action.space is None:
             self.has_plain_keys = True
-        place = user if one.space is not None else one.place or 0
-        wrap = {None: NO_WRAP, "private": OWN, "inbox": INBOX}[one.space]
+        place = user if action.space is not None else action.place or 0
+        wrap = {None: NO_WRAP, "private": OWN, "inbox": INBOX}[action.space]
         self._append(
-            one, session, operation, place, one.key,
-            size=NONE if one.size is None else one.size,
+            action, session, operation, place, action.key,
+            size=NONE if action.size is None else action.size,
             wrap=wrap if operation in (PUT, GET) else NO_WRAP,
-            expect=DERIVED if one.expect is None else EXPECTATIONS.index(one.expect),
+            expect=DERIVED if action.expect is None else EXPECTATIONS.index(action.expect),
         )  # fmt: skip
 
-    def _user(self, one: Action, session: int, name: str, column: str) -> int:
-        self.named.setdefault(name, {}).setdefault(session, (one.row, column))
+    def _user(self, action: Action, session: int, name: str, column: str) -> int:
+        self.named.setdefault(name, {}).setdefault(session, (action.row, column))
         return self.users.setdefault(name, len(self.users))
 
     def _check_users(self) -> None:
@@ -358,20 +362,20 @@ class _Expansion:
                     )  # fmt: skip
 
     def _append(
-        self, one: Action, session: int, operation: int, place: int, key: str, *,
+        self, action: Action, session: int, operation: int, place: int, key: str, *,
         size: int = NONE, wrap: int = NO_WRAP, expect: int = DERIVED,
     ) -> None:  # fmt: skip
         requests = self.requests
         requests.session.append(session)
-        requests.row.append(one.row)
+        requests.row.append(action.row)
         requests.action.append(self.kind)
         requests.is_last.append(0)
         requests.operation.append(operation)
         requests.size.append(size)
         requests.expect.append(expect)
         requests.wrap.append(wrap)
-        requests.due_ns.append(NONE if one.due_ns is None else one.due_ns)
-        requests.entries.append(NONE if one.entries is None else one.entries)
+        requests.due_ns.append(NONE if action.due_ns is None else action.due_ns)
+        requests.entries.append(NONE if action.entries is None else action.entries)
         self.keys.add(place, "p" if operation == LIST else "o", key)
 
     def finish(self) -> tuple[Requests, Subjects]:
@@ -410,8 +414,8 @@ def _wraps(requests: Requests, subjects: int) -> Words:
 def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Subjects]:
     """Return the requests of a script; note all that its rows lack by themselves."""
     expansion = _Expansion(mistakes)
-    for one in actions:
-        expansion.add(one)
+    for action in actions:
+        expansion.add(action)
     if not expansion.requests.action_count:
         mistakes.stop_if_any()
         mistakes.add(None, None, "no action", "one or more")

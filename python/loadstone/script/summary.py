@@ -47,13 +47,13 @@ class ScriptSummary:
         own = {name: getattr(self, name) for name in self.__slots__ if name != "actions"}
         kinds: dict[str, dict[str, int]] = {}
         types: dict[str, dict[str, int]] = {}
-        for one in self.actions:
-            sums = kinds.setdefault(one.action, {"actions": 0, "requests": 0, "bytes_put": 0})
-            sums["actions"] += one.actions
-            sums["requests"] += one.requests
-            sums["bytes_put"] += one.bytes_put
-            if one.user_type is not None:
-                types.setdefault(one.user_type, {})[one.action] = one.actions
+        for action in self.actions:
+            sums = kinds.setdefault(action.action, {"actions": 0, "requests": 0, "bytes_put": 0})
+            sums["actions"] += action.actions
+            sums["requests"] += action.requests
+            sums["bytes_put"] += action.bytes_put
+            if action.user_type is not None:
+                types.setdefault(action.user_type, {})[action.action] = action.actions
         return {"actions": kinds, "user_types": types, **own}
 
 

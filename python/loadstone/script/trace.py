@@ -173,23 +173,23 @@ def _gather(
     columns, clients, places = _Columns(), dict[str, int](), dict[str, int]()
     fresh: list[str] = []
     chunks: list[pa.Array] = []
-    for one in requests:
+    for request in requests:
         losses.read += 1
-        key = one.key if options.salt is None else _anonymous(one.key, options.salt)
+        key = request.key if options.salt is None else _anonymous(request.key, options.salt)
         if len(key.encode()) > KEY_BYTES_MAX:
             losses.drop("keys that are too long")
             continue
-        place = places.setdefault(one.place, len(places))
-        fresh.append(f"{'p' if one.action == 'LIST' else 'o'}{place}/{key}")
+        place = places.setdefault(request.place, len(places))
+        fresh.append(f"{'p' if request.action == 'LIST' else 'o'}{place}/{key}")
         if len(fresh) >= _CHUNK:
             chunks.append(pa.array(fresh, pa.large_utf8()))
             fresh = []
-        columns.line.append(one.line)
-        columns.start_ns.append(one.start_ns)
-        columns.kind.append(_KINDS.index(one.action))
-        columns.size.append(-1 if one.size is None else one.size)
-        columns.client.append(clients.setdefault(one.client, len(clients)))
-        columns.status.append(one.status or 0)
+        columns.line.append(request.line)
+        columns.start_ns.append(request.start_ns)
+        columns.kind.append(_KINDS.index(request.action))
+        columns.size.append(-1 if request.size is None else request.size)
+        columns.client.append(clients.setdefault(request.client, len(clients)))
+        columns.status.append(request.status or 0)
     chunks.append(pa.array(fresh, pa.large_utf8()))
     coded = pa.chunked_array(chunks).dictionary_encode()
     for chunk in coded.chunks:

@@ -111,7 +111,7 @@ class LiveRun:
             if not course.seconds:
                 continue
             begins.append(at)
-            rows += [{"at": at + one["second"], **one} for one in course.seconds]
+            rows += [{"at": at + second["second"], **second} for second in course.seconds]
             cpu += [
                 [at + second, host, share]
                 for host, shares in course.cpu.items()
@@ -179,7 +179,7 @@ class _LiveTrial:
                 self._take_probes(_rows_of(_ProbeRow, batch))
         for second in sorted(self._seconds)[:-SECONDS_SHOWN]:
             del self._seconds[second]
-        agents = sorted({agent for one in self._seconds.values() for agent in one.by_agent})
+        agents = sorted({agent for second in self._seconds.values() for agent in second.by_agent})
         load = self._document.get("load") or {}
         done = self._done_share()
         elapsed_ns = (max(self._seconds, default=-1) + 1) * 1_000_000_000

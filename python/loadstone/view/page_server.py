@@ -134,7 +134,7 @@ class _PageRequest(BaseHTTPRequestHandler):
 
     def _send(self, status: int, kind: str, body: bytes, scripts: tuple[str, ...] = ()) -> None:
         self.send_response(status)
-        allowed = " ".join(f"'{one}'" for one in scripts) or "'none'"
+        allowed = " ".join(f"'{script}'" for script in scripts) or "'none'"
         for name, value in {
             "Content-Type": f"{kind}; charset=utf-8",
             "Content-Length": str(len(body)),

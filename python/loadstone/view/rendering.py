@@ -152,8 +152,8 @@ def _answer(run: ListedRun) -> Mapping[str, object]:
     # Of a run without a usable result, the first says what it is about.
     shown = best or next(iter(results), None)
     said: dict[str, object] = {
-        "target": ", ".join(dict.fromkeys(one.target for one in results)),
-        "operation": ", ".join(dict.fromkeys(one.operation for one in results)),
+        "target": ", ".join(dict.fromkeys(result.target for result in results)),
+        "operation": ", ".join(dict.fromkeys(result.operation for result in results)),
     }
     if shown is None:
         return said
@@ -164,7 +164,7 @@ def _answer(run: ListedRun) -> Mapping[str, object]:
         "p99": quantile_words(times, "p99"),
         "p99_value": times.quantiles["p99"] if times is not None else None,
         "standing": shown.standing,
-        "of": shown.operation if len({one.operation for one in results}) > 1 else "",
+        "of": shown.operation if len({result.operation for result in results}) > 1 else "",
         "case": shown.name,
     }
 

@@ -52,9 +52,9 @@ class RunList:
         locked = _locked_inodes()
         runs = [self._listed(path, locked) for path in self._paths()]
         readable = sorted(
-            (one for one in runs if not one.problem), key=lambda one: one.started, reverse=True
+            (run for run in runs if not run.problem), key=lambda run: run.started, reverse=True
         )
-        return readable + [one for one in runs if one.problem]
+        return readable + [run for run in runs if run.problem]
 
     def find(self, identity: str) -> ListedRun | None:
         """Return the run of an identity. It is looked up among what was found, never joined."""
@@ -135,11 +135,11 @@ def _locked_inodes() -> set[int]:
         lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return set()
-    found = set()
+    locked_inodes = set()
     for line in lines:
         words = line.split()
         if "FLOCK" in words:
             place = next((word for word in words if word.count(":") == 2), "")
             if place.rpartition(":")[2].isdigit():
-                found.add(int(place.rpartition(":")[2]))
-    return found
+                locked_inodes.add(int(place.rpartition(":")[2]))
+    return locked_inodes

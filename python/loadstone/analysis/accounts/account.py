@@ -226,7 +226,7 @@ class Account:
     @cached_property
     def targets(self) -> tuple[str, ...]:
         """The targets in the order they first appear."""
-        return tuple(dict.fromkeys(one.target for one in self.measurements))
+        return tuple(dict.fromkeys(measurement.target for measurement in self.measurements))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -236,8 +236,8 @@ class Account:
     @cached_property
     def _by_metric(self) -> Mapping[str, list[Measurement]]:
         found: dict[str, list[Measurement]] = {}
-        for one in self.measurements:
-            found.setdefault(one.metric, []).append(one)
+        for measurement in self.measurements:
+            found.setdefault(measurement.metric, []).append(measurement)
         return found
 
     def of(self, metric: str, target: str | None = None) -> list[Measurement]:
@@ -260,8 +260,8 @@ class Account:
 
     def headline(self) -> str:
         """Return the metric that comparisons speak about first."""
-        actions = {one.workload for one in self.of(ACTION_RATE)}
-        if actions and actions.issuperset(one.workload for one in self.of(RATE)):
+        actions = {measurement.workload for measurement in self.of(ACTION_RATE)}
+        if actions and actions.issuperset(measurement.workload for measurement in self.of(RATE)):
             return ACTION_RATE
         for metric in (RATE, BYTE_RATE, SECONDS):
             if metric in self.metrics:
@@ -274,8 +274,8 @@ def grouped(
 ) -> dict[object, list[Measurement]]:
     """Return measurements by a key, both in the order they first appear."""
     groups: dict[object, list[Measurement]] = {}
-    for one in measurements:
-        groups.setdefault(key(one), []).append(one)
+    for measurement in measurements:
+        groups.setdefault(key(measurement), []).append(measurement)
     return groups
 
 

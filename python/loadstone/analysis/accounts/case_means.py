@@ -48,8 +48,8 @@ class CaseMean:
 
 def case_means(measurements: Iterable[Measurement]) -> list[CaseMean]:
     """Return the cases of measurements of one metric, in the order in which they appear."""
-    groups = grouped(measurements, lambda one: (one.target, one.case))
-    return [CaseMean(tuple(own)) for own in groups.values()]
+    groups = grouped(measurements, lambda measurement: (measurement.target, measurement.case))
+    return [CaseMean(tuple(group)) for group in groups.values()]
 
 
 def compare_times(account: Account) -> Iterable[tuple[str, str, Comparison]]:
@@ -59,5 +59,7 @@ def compare_times(account: Account) -> Iterable[tuple[str, str, Comparison]]:
     first, *others = account.targets
     for other in others:
         a, b = account.only(first), account.only(other)
-        if {one.case for one in a.of(SECONDS)} & {one.case for one in b.of(SECONDS)}:
+        if {measurement.case for measurement in a.of(SECONDS)} & {
+            measurement.case for measurement in b.of(SECONDS)
+        }:
             yield first, other, compare(a, b, metric=SECONDS, seed=SEED, controls=(account,))

@@ -14,54 +14,54 @@ from loadstone.analysis.statistics import ratios as statistics
 ACROSS = "one of them is a lower bound"
 
 
-def sentence(comparison: Comparison, one: CaseComparison) -> str:
+def sentence(comparison: Comparison, case: CaseComparison) -> str:
     """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
-    name = describe(one)
+    name = describe(case)
     unit = unit_of_metric(comparison.metric)
     head = (
-        f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
-        f" {comparison.b} {units.format_number(one.b)} {unit}."
+        f"{name}: {comparison.a} {units.format_number(case.a)} {unit},"
+        f" {comparison.b} {units.format_number(case.b)} {unit}."
     )
     verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
     tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
-    claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
-    if one.verdict == "void":
-        return f"{head} Void ({'; '.join(reasons([one]))}): no ratio is given."
-    if one.verdict == "single trial":
-        why = f"one trial of one of them gives no interval (point ratio {one.ratio.ratio:.2f})"
+    claim = f"{comparison.b} {verb} {case.ratio.ratio:.2f}×{tail} {comparison.a}"
+    if case.verdict == "void":
+        return f"{head} Void ({'; '.join(reasons([case]))}): no ratio is given."
+    if case.verdict == "single trial":
+        why = f"one trial of one of them gives no interval (point ratio {case.ratio.ratio:.2f})"
         return f"{head} No claim: {why}."
-    interval = f"95 % CI {one.ratio.low:.2f}-{one.ratio.high:.2f}; {_method(comparison, one)}"
-    match one.verdict:
+    interval = f"95 % CI {case.ratio.low:.2f}-{case.ratio.high:.2f}; {_method(comparison, case)}"
+    match case.verdict:
         case "too few trials":
-            count = min(one.ratio.n_a, one.ratio.n_b)
+            count = min(case.ratio.n_a, case.ratio.n_b)
             return f"{head} No claim: {count} trials, {TRIALS_MIN} are needed ({interval})."
         case "below noise floor":
-            floor = math.expm1(one.noise_floor or 0)
+            floor = math.expm1(case.noise_floor or 0)
             return f"{head} No claim: within the ±{floor:.1%} of A against A ({interval})."
         case "equivalent":
             return f"{head} Equivalent within ±{MARGIN:.0%} ({interval})."
         case "not resolved":
             return f"{head} Not resolved ({interval})."
         case _:
-            return f"{head} {claim} ({interval}).{_beside(one)}"
+            return f"{head} {claim} ({interval}).{_beside(case)}"
 
 
-def in_words(comparison: Comparison, one: CaseComparison) -> str:
+def in_words(comparison: Comparison, case: CaseComparison) -> str:
     """Return what is known as people say it: "1.4× faster, 1.05 to 2.0", or why nothing is."""
-    ratio = one.ratio
+    ratio = case.ratio
     between = f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
-    match one.verdict:
+    match case.verdict:
         case "faster" | "slower":
             # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
             values = (ratio.ratio, ratio.low or 0.0, ratio.high or math.inf)
             if ratio.ratio < 1:
                 values = (1 / values[0], 1 / values[2], 1 / values[1])
             middle, low, high = (f"{value:.3g}" for value in values)
-            return f"{middle}× {one.verdict}, {low} to {high}"
+            return f"{middle}× {case.verdict}, {low} to {high}"
         case "equivalent":
             return f"equal within ±{MARGIN:.0%}, {between}"
         case "below noise floor":
-            return f"within the noise, ±{math.expm1(one.noise_floor or 0):.1%}"
+            return f"within the noise, ±{math.expm1(case.noise_floor or 0):.1%}"
         case "void":
             return "void"
         case "single trial":
@@ -84,18 +84,18 @@ def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
     return tuple(words for words, _ in counts.most_common())
 
 
-def _reasons(one: CaseComparison) -> tuple[str, ...]:
-    if set(one.standings) == {"valid", "bound"}:
-        return (ACROSS, *map(reason_words, one.reasons))
-    return tuple(map(reason_words, one.reasons))
+def _reasons(case: CaseComparison) -> tuple[str, ...]:
+    if set(case.standings) == {"valid", "bound"}:
+        return (ACROSS, *map(reason_words, case.reasons))
+    return tuple(map(reason_words, case.reasons))
 
 
-def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
+def blocks_needed(case: CaseComparison, half_width: float = MARGIN) -> int | None:
     """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
 
     None where there are no pairs, or where days count and not blocks.
     """
-    ratio = one.ratio
+    ratio = case.ratio
     if ratio.low is None or ratio.high is None or not ratio.is_paired:
         return None
     if ratio.days > 1:
@@ -110,7 +110,7 @@ def undecided_words(comparison: Comparison) -> str:
     open_ones = [
         one for one in comparison.comparisons if one.verdict in ("not resolved", "too few trials")
     ]
-    needed = [blocks for one in open_ones if (blocks := blocks_needed(one)) is not None]
+    needed = [blocks for open_one in open_ones if (blocks := blocks_needed(open_one)) is not None]
     if not needed:
         return ""
     most = max(TRIALS_MIN, *needed)
@@ -120,14 +120,14 @@ def undecided_words(comparison: Comparison) -> str:
     )
 
 
-def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
+def describe(case: CaseComparison, leave_out: Collection[str] = ()) -> str:
     """Return a case in words, its target first where the targets are not the arms."""
     words = [
         str(value) if isinstance(value, str) else describe_parameter(key, value)
-        for key, value in _named(one)
+        for key, value in _named(case)
         if key not in leave_out
     ]
-    return ", ".join([one.target, *words] if one.target else words)
+    return ", ".join([case.target, *words] if case.target else words)
 
 
 def plural(unit: str) -> str:
@@ -162,7 +162,9 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "unit_of_replication": comparison.unit_of_replication,
         "noise_floor_known": comparison.has_control,
         "one_run": comparison.is_one_run,
-        "factors": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.factors],
+        "factors": [
+            {"field": factor.field, "a": factor.a, "b": factor.b} for factor in comparison.factors
+        ],
         "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
         "overridden": comparison.is_overridden,
         "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
@@ -173,32 +175,32 @@ def to_json(comparison: Comparison) -> dict[str, object]:
     }
 
 
-def _beside(one: CaseComparison) -> str:
+def _beside(case: CaseComparison) -> str:
     """Return what a claim must not be read without: the method's own noise, and labels."""
     words = ""
-    if one.noise_floor is not None:
-        words += f" A against A: ±{math.expm1(one.noise_floor):.1%}."
-    if one.labels:
-        words += f" Labels: {', '.join(one.labels)}."
+    if case.noise_floor is not None:
+        words += f" A against A: ±{math.expm1(case.noise_floor):.1%}."
+    if case.labels:
+        words += f" Labels: {', '.join(case.labels)}."
     return words
 
 
-def _method(comparison: Comparison, one: CaseComparison) -> str:
-    ratio = one.ratio
+def _method(comparison: Comparison, case: CaseComparison) -> str:
+    ratio = case.ratio
     n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
     unit = plural(comparison.unit_of_replication)
     freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
-    tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
-    tested += f", check {one.p_check:.2g}" if one.p_check is not None else ""
+    tested = f"; p = {case.p:.2g}, Holm {case.p_holm:.2g}" if case.p is not None else ""
+    tested += f", check {case.p_check:.2g}" if case.p_check is not None else ""
     days = f" of {ratio.days} days" if ratio.days > 1 else ""
     return f"{ratio.method_words}{freedom}, {n} {unit}{days}{tested}"
 
 
-def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
+def _named(case: CaseComparison) -> list[tuple[str, Parameter]]:
     """Return what sets a case apart in words: its round only from the second on."""
     return [
         (key, value)
-        for key, value in one.case.items()
+        for key, value in case.case.items()
         if value not in (None, "") and (key, value) != ("round", 1)
     ]
 
@@ -211,29 +213,32 @@ def unit_of_metric(metric: str) -> str:
     return known.get(metric, metric)
 
 
-def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]:
+def _case_json(comparison: Comparison, case: CaseComparison) -> dict[str, object]:
     return {
-        "case": {**({"target": one.target} if one.target else {}), **one.case},
-        "a": one.a,
-        "b": one.b,
-        **_ratio_json(one.ratio),
-        "n": min(one.ratio.n_a, one.ratio.n_b),
-        "n_a": one.ratio.n_a,
-        "n_b": one.ratio.n_b,
-        "days": one.ratio.days,
-        "method": one.method_words,
-        "method_id": one.ratio.method,
-        "p": one.p,
-        "p_holm": one.p_holm,
-        "p_check": one.p_check,
-        "a12": one.a12,
-        "noise_floor": one.noise_floor,
-        "verdict": one.verdict,
-        "standing_a": one.standings[0],
-        "standing_b": one.standings[1],
-        "reasons": list(one.reasons),
-        "labels": list(one.labels),
-        "sentence": sentence(comparison, one),
+        "case": {
+            **({"target": case.target} if case.target else {}),
+            **case.case,
+        },
+        "a": case.a,
+        "b": case.b,
+        **_ratio_json(case.ratio),
+        "n": min(case.ratio.n_a, case.ratio.n_b),
+        "n_a": case.ratio.n_a,
+        "n_b": case.ratio.n_b,
+        "days": case.ratio.days,
+        "method": case.method_words,
+        "method_id": case.ratio.method,
+        "p": case.p,
+        "p_holm": case.p_holm,
+        "p_check": case.p_check,
+        "a12": case.a12,
+        "noise_floor": case.noise_floor,
+        "verdict": case.verdict,
+        "standing_a": case.standings[0],
+        "standing_b": case.standings[1],
+        "reasons": list(case.reasons),
+        "labels": list(case.labels),
+        "sentence": sentence(comparison, case),
     }
 
 

@@ -104,7 +104,7 @@ def _facts(account: Account, target: str) -> Mapping[str, object]:
     A workload that has no name of its own is called as its campaign, which two runs seldom share.
     """
     facts = account.comparable.get(target, {})
-    workloads = {one.workload for one in account.measurements}
+    workloads = {measurement.workload for measurement in account.measurements}
     if len(workloads) != 1:
         return facts
     return {field.removeprefix(f"{next(iter(workloads))} "): one for field, one in facts.items()}
@@ -301,7 +301,7 @@ def _together(
         # Of one case there is one ratio, not another one that is made by other means.
         return next((one.ratio for one in judged if one.verdict != "void"), None)
     return statistics.geometric_mean_ratio(
-        [(one.a, one.b) for one in arms], seed=seed, trials_min=TRIALS_MIN
+        [(arm.a, arm.b) for arm in arms], seed=seed, trials_min=TRIALS_MIN
     )
 
 
@@ -354,11 +354,13 @@ def _split(
     of_cases = differing_cases(*sides)
     # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
     matters = not cells[0].keys() & cells[1].keys()
-    declared = [one for one in of_cases if one.field in factors]
-    differing = [one for one in of_cases if matters and one.field not in factors]
+    declared = [of_case for of_case in of_cases if of_case.field in factors]
+    differing = [of_case for of_case in of_cases if matters and of_case.field not in factors]
     # Targets of one campaign differ on purpose: the difference is what is measured.
-    for one in differences(a, b):
-        (declared if is_one_run or is_factor(one.field, factors) else differing).append(one)
+    for difference in differences(a, b):
+        (declared if is_one_run or is_factor(difference.field, factors) else differing).append(
+            difference
+        )
     return tuple(declared), tuple(differing)
 
 
@@ -404,10 +406,12 @@ def _compare_case(
     )
 
 
-def _standing_of(own: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
+def _standing_of(measurements: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
     """Return the standing of a case, which its trials carry, and what it follows from."""
-    worst = max(own, key=lambda one: WORST_LAST.index(one.standing))
-    reasons = (name for one in own if one.standing == worst.standing for name in one.reasons)
+    worst = max(measurements, key=lambda one: WORST_LAST.index(one.standing))
+    reasons = (
+        name for one in measurements if one.standing == worst.standing for name in one.reasons
+    )
     return worst.standing, tuple(dict.fromkeys(reasons))
 
 
@@ -422,14 +426,14 @@ def _least_p(pairs: int) -> float:
 
 
 def _with_verdicts(
-    found: Sequence[CaseComparison],
+    case_comparisons: Sequence[CaseComparison],
     values: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
     metric: str,
 ) -> list[CaseComparison]:
-    tested = [one for one in found if one.p is not None]
+    tested = [one for one in case_comparisons if one.p is not None]
     corrected = iter(significance.holm([one.p for one in tested if one.p is not None]))
     judged = []
-    for one, (a, b) in zip(found, values, strict=True):
+    for one, (a, b) in zip(case_comparisons, values, strict=True):
         p_holm = next(corrected) if one.p is not None else None
         with_p = replace(one, p_holm=p_holm)
         judged.append(replace(with_p, verdict=_verdict(with_p, a, b, metric)))
@@ -437,21 +441,21 @@ def _with_verdicts(
 
 
 def _verdict(
-    one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
+    case: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
 ) -> PairOutcome:
     if not _is_usable(a, b):
         return "void"
-    if one.ratio.low is None or one.ratio.high is None:
+    if case.ratio.low is None or case.ratio.high is None:
         return "single trial"
-    if min(one.ratio.n_a, one.ratio.n_b) < TRIALS_MIN:
+    if min(case.ratio.n_a, case.ratio.n_b) < TRIALS_MIN:
         return "too few trials"
-    if one.noise_floor is not None and abs(math.log(one.ratio.ratio)) < one.noise_floor:
+    if case.noise_floor is not None and abs(math.log(case.ratio.ratio)) < case.noise_floor:
         return "below noise floor"
-    is_clear = not one.ratio.low <= 1 <= one.ratio.high
-    if is_clear and one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
-        is_less = one.ratio.ratio < 1
+    is_clear = not case.ratio.low <= 1 <= case.ratio.high
+    if is_clear and case.p_holm is not None and case.p_holm < ALPHA and case.is_checked:
+        is_less = case.ratio.ratio < 1
         return "faster" if is_less == _is_lower_better(metric) else "slower"
-    arms = arms_of(a, b, is_one_run=one.ratio.is_paired)
+    arms = arms_of(a, b, is_one_run=case.ratio.is_paired)
     equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
     return "equivalent" if equal.is_equivalent else "not resolved"
 
@@ -465,9 +469,9 @@ Cells = dict[object, list[Measurement]]
 def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple[Cells, Cells]:
     are_arms = _are_arms(a, b)
 
-    def key(one: Measurement) -> object:
-        case = tuple(fact for fact in one.case_over_rounds if fact[0] not in factors)
-        return case if are_arms else (one.target, case)
+    def key(measurement: Measurement) -> object:
+        case = tuple(fact for fact in measurement.case_over_rounds if fact[0] not in factors)
+        return case if are_arms else (measurement.target, case)
 
     cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
     for account, own in zip((a, b), cells, strict=True):
@@ -482,7 +486,9 @@ def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> No
     """Refuse a factor that varies within one arm: its values are no trials of one case."""
     for members in cells.values():
         for name in factors:
-            values = {repr(fact): fact for one in members for fact in [dict(one.case).get(name)]}
+            values = {
+                repr(fact): fact for member in members for fact in [dict(member.case).get(name)]
+            }
             if len(values) > 1:
                 shown = ", ".join(map(str, values.values()))
                 one = next(iter(values.values()))
@@ -500,12 +506,16 @@ def _unit(a: Account, b: Account) -> str:
     stated = a.disclosure.replication_unit or b.disclosure.replication_unit
     if stated:
         return stated
-    is_blocked = a.run and a.run == b.run and all(one.block is not None for one in a.measurements)
+    is_blocked = (
+        a.run
+        and a.run == b.run
+        and all(measurement.block is not None for measurement in a.measurements)
+    )
     return "block" if is_blocked else "trial"
 
 
-def _case(one: Measurement) -> dict[str, Parameter]:
-    return dict(one.case_over_rounds)
+def _case(measurement: Measurement) -> dict[str, Parameter]:
+    return dict(measurement.case_over_rounds)
 
 
 def _is_lower_better(metric: str) -> bool:
@@ -529,6 +539,6 @@ def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float
     return floors
 
 
-def floor_of(floors: Mapping[object, float], one: Measurement) -> float | None:
+def floor_of(floors: Mapping[object, float], measurement: Measurement) -> float | None:
     """Return the floor of a measurement's case, else the largest of the run."""
-    return floors.get(one.case_over_rounds, floors.get(None))
+    return floors.get(measurement.case_over_rounds, floors.get(None))

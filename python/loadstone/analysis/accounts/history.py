@@ -147,9 +147,9 @@ def _place(
     ]
 
 
-def _case(one: Measurement) -> tuple[tuple[str, Parameter], ...]:
+def _case(measurement: Measurement) -> tuple[tuple[str, Parameter], ...]:
     """Return what stays the same from run to run; rounds of a run repeat a case."""
-    return (("target", one.target), *one.case_over_rounds)
+    return (("target", measurement.target), *measurement.case_over_rounds)
 
 
 def _trend(
@@ -182,17 +182,20 @@ def _trend(
 
 
 def _change(
-    entries: Sequence[Entry], places: Sequence[int], one: ChangePoint, metric: str
+    entries: Sequence[Entry], places: Sequence[int], change_point: ChangePoint, metric: str
 ) -> HistoryChange:
-    first, last_before = entries[places[one.index]], entries[places[one.index - 1]]
+    first, last_before = (
+        entries[places[change_point.index]],
+        entries[places[change_point.index - 1]],
+    )
     return HistoryChange(
         run=first.name,
         started=first.started,
-        runs_since=len(places) - one.index,
-        before=one.before,
-        after=one.after,
-        p=one.p,
-        is_worse=(one.after > one.before) == is_lower_better(metric),
+        runs_since=len(places) - change_point.index,
+        before=change_point.before,
+        after=change_point.after,
+        p=change_point.p,
+        is_worse=(change_point.after > change_point.before) == is_lower_better(metric),
         differing=differences(last_before.account, first.account),
     )
 

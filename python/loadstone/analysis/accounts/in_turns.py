@@ -33,7 +33,7 @@ def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[P
         return []
     common = [turn for turn in arms[0] if turn in arms[1]]
     begun = {
-        turn: [one.started_unix_ns for own in arms for one in own[turn].values()] for turn in common
+        turn: [one.started_unix_ns for arm in arms for one in arm[turn].values()] for turn in common
     }
     is_clocked = all(None not in starts for starts in begun.values())
     if len(common) < 2 or not (is_clocked or has_blocks):
@@ -61,10 +61,10 @@ Turns = Mapping[int, Mapping[int, Measurement]]
 """The trial of each round in each turn."""
 
 
-def _by_turn(own: Sequence[Measurement], *, has_blocks: bool) -> Turns:
+def _by_turn(measurements: Sequence[Measurement], *, has_blocks: bool) -> Turns:
     """Return the trials of an arm by turn and round; none where two are in one place."""
     found: dict[int, dict[int, Measurement]] = {}
-    for one in own:
+    for one in measurements:
         if one.block is None:
             return {}
         rounds = found.setdefault(one.block if has_blocks else one.round, {})
@@ -90,16 +90,16 @@ def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: b
     if days is not None:
         units = _by_day(units[0], days[0]), _by_day(units[1], days[1])
         count = min(map(len, units))
-    levels = [levels_of(own) for own in units]
+    levels = [levels_of(unit) for unit in units]
     return Arms(a=levels[0], b=levels[1], is_paired=bool(pairs), days=count)
 
 
 def _by_day(units: Units, days: Sequence[int]) -> Units:
     """Return the trials of each day, which are its unit."""
-    found: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
+    measurementses: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
     for day, unit in zip(days, units, strict=True):
-        found[day] += unit
-    return found
+        measurementses[day] += unit
+    return measurementses
 
 
 def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Ratio:

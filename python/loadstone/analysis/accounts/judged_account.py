@@ -25,13 +25,13 @@ def read_account(run: Run) -> Account:
 
     account = account_of(run, judgement.results, times=times)
 
-    def of(actions: Sequence[ActionCell], own: Iterable[Part]) -> list[Measurement]:
-        found = _by_trial(own)
+    def of(actions: Sequence[ActionCell], parts: Iterable[Part]) -> list[Measurement]:
+        found = _by_trial(parts)
         return sorted(
             (
-                one
+                measurement
                 for action in actions
-                for one in measurements_of_action(
+                for measurement in measurements_of_action(
                     action,
                     lambda _, trial, kind, action=action: _histogram(  # type: ignore[misc]
                         found[trial, _operation(action)], kind
@@ -41,7 +41,7 @@ def read_account(run: Run) -> Account:
             key=lambda one: account.targets.index(one.target),
         )
 
-    groups = [one for one in judgement.actions.groups if one.user_type]
+    groups = [group for group in judgement.actions.groups if group.user_type]
     return replace(
         account,
         measurements=(*account.measurements, *of(judgement.actions.cases, measured.actions)),

@@ -83,8 +83,8 @@ def account_of(
     order: dict[str, int] = {}
     for name, entry in named.items():
         order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
-    found = [one for result in results for one in _measurements(result, times)]
-    found += [one for action in actions for one in measurements_of_action(action)]
+    found = [measurement for result in results for measurement in _measurements(result, times)]
+    found += [measurement for action in actions for measurement in measurements_of_action(action)]
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
     for name, document in targets.items():
@@ -160,9 +160,9 @@ def _times(
 ) -> Iterator[Measurement]:
     """Yield a trial's part in each number that the result has of one kind of time."""
     for metric, value in _values_of_times(f"{name or kind}_ns", getattr(result, kind)):
-        own = read_level(metric, [histogram])
-        if own:
-            yield made(metric=metric, value=own, histogram=histogram)
+        level = read_level(metric, [histogram])
+        if level:
+            yield made(metric=metric, value=level, histogram=histogram)
         elif histogram is None and len(result.trials) == 1:
             # Another tool states its times, and keeps no histogram.
             yield made(metric=metric, value=value)
@@ -189,11 +189,11 @@ def measurements_of_action(
         yield from _times(made, result, "response", response, "action")
 
 
-def _values_of_times(name: str, found: Latency | None) -> Iterator[tuple[str, float]]:
-    if found is None:
+def _values_of_times(name: str, latency: Latency | None) -> Iterator[tuple[str, float]]:
+    if latency is None:
         return
-    yield f"{name}_mean", found.mean_ns
-    for quantile, value in found.quantiles.items():
+    yield f"{name}_mean", latency.mean_ns
+    for quantile, value in latency.quantiles.items():
         if value is not None:
             yield f"{name}_{quantile}", float(value)
 
@@ -280,7 +280,7 @@ def _instrument_ceiling(results: Sequence[Result]) -> str | None:
     shares = [cell.instrument for cell in results if cell.instrument is not None]
     if not shares or len(shares) != len(results):
         return None
-    most, age_s = max(one.share for one in shares), max(one.age_s for one in shares)
+    most, age_s = max(share.share for share in shares), max(share.age_s for share in shares)
     age = units.format_duration(round(age_s) * 10**9)
     return f"at most {most:.0%} of the load generator's own ceiling, calibrated {age} before"
 
@@ -294,7 +294,7 @@ def _order(run: Run) -> Literal["interleaved", "sequential"] | None:
         blocks.setdefault(doc["block"], set()).add(doc["case"]["target"])
     if len(names) < 2:
         return None
-    takes_turns = len(blocks) > 1 and all(found == names for found in blocks.values())
+    takes_turns = len(blocks) > 1 and all(block == names for block in blocks.values())
     return "interleaved" if takes_turns else "sequential"
 
 

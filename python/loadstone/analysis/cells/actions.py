@@ -123,10 +123,13 @@ def read_group_parts(record: Record) -> Iterable[ActionPart]:
     rows = Rows(record.actions, {"operation": "action"})
     names = [rows[name].tolist() for name in ("operation", "space", "user_type")]
     groups = [Group(*values) for values in zip(*names, strict=True)]
-    if len(set(groups)) > len({one.action for one in groups}) or any(g.user_type for g in groups):
+    if len(set(groups)) > len({group.action for group in groups}) or any(
+        g.user_type for g in groups
+    ):
         yield from _parts(record, rows.labelled("operation", _texts(groups)))
     together = [
-        Group(ALL, None, one.user_type) if one.action not in OUT_OF_LINE else None for one in groups
+        Group(ALL, None, group.user_type) if group.action not in OUT_OF_LINE else None
+        for group in groups
     ]
     if any(one is not None and one.user_type is not None for one in together):
         whole = rows.labelled("operation", _texts(together))
@@ -164,7 +167,7 @@ class Group(NamedTuple):
 
 def _texts(groups: Sequence[Group | None]) -> Column:
     texts = np.empty(len(groups), dtype=object)
-    texts[:] = ["" if one is None else one.text for one in groups]
+    texts[:] = ["" if group is None else group.text for group in groups]
     return texts
 
 

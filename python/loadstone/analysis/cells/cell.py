@@ -150,15 +150,15 @@ class Cell:
     @cached_property
     def rate(self) -> Mean:
         """Good requests per second: the mean of the trials."""
-        return self._mean([one.requests_per_s for one in self.trial_rates])
+        return self._mean([trial_rate.requests_per_s for trial_rate in self.trial_rates])
 
     @cached_property
     def byte_rate(self) -> Mean:
         """Payload bytes per second, likewise."""
-        return self._mean([one.bytes_per_s for one in self.trial_rates])
+        return self._mean([trial_rate.bytes_per_s for trial_rate in self.trial_rates])
 
     def _mean(self, values: list[float]) -> Mean:
-        return mean_of(values, [one.started_unix_ns for one in self.trial_rates])
+        return mean_of(values, [trial_rate.started_unix_ns for trial_rate in self.trial_rates])
 
     @property
     def requests_per_s(self) -> float:

@@ -179,10 +179,16 @@ def read_queries(run: Run, standings: Mapping[str, Standing] | None = None) -> Q
 
     `standings` are those of the results that each trial is of, by the trials' ids.
     """
-    records = [one for one in run.records if one.trial.get("kind") == QUERIES]
-    asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one, "query")]
-    beside = [one for one in records if one.trial["phase"] == STREAMS and _is_over(one, "streams")]
-    loads = tuple(_load(one) for one in records if "data" in one.summary)
+    records = [record for record in run.records if record.trial.get("kind") == QUERIES]
+    asked = [
+        record for record in records if record.trial["phase"] == QUERY and _is_over(record, "query")
+    ]
+    beside = [
+        record
+        for record in records
+        if record.trial["phase"] == STREAMS and _is_over(record, "streams")
+    ]
+    loads = tuple(_load(record) for record in records if "data" in record.summary)
     if not asked and not beside:
         return None
     groups: dict[Arm, dict[str, list[Record]]] = {}
@@ -210,19 +216,21 @@ def read_queries(run: Run, standings: Mapping[str, Standing] | None = None) -> Q
         )
         for arm, own in groups.items()
     ]
-    arms.sort(key=lambda one: (_place(order, dict(one.arm)["target"]), one.arm))
+    arms.sort(key=lambda arm: (_place(order, dict(arm.arm)["target"]), arm.arm))
     streams = [stream_runs(arm, of_arm) for (arm, _), of_arm in together.items()]
-    streams.sort(key=lambda one: (_place(order, dict(one.arm)["target"]), one.arm, one.streams))
+    streams.sort(
+        key=lambda stream: (_place(order, dict(stream.arm)["target"]), stream.arm, stream.streams)
+    )
     return QueryResults(arms=tuple(arms), names=tuple(names), streams=tuple(streams), loads=loads)
 
 
-def ratio_of(one: QueryArm, other: QueryArm) -> Ratio | None:
+def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
     """Return the geometric mean over the queries of other ÷ one, paired by query.
 
     The interval is Student's t on the logarithms of the queries' ratios: another choice of queries
     would have given another mean, which is what it stands for.
     """
-    own = {query.query: query.mean_s for query in one.queries}
+    own = {query.query: query.mean_s for query in query_arm.queries}
     pairs = [(own.get(query.query), query.mean_s) for query in other.queries if query.query in own]
     known = [(a, b) for a, b in pairs if a and b]
     if len(known) < 2:
@@ -261,7 +269,7 @@ def _times(
     failures: dict[str, int] = {}
     messages: list[str] = []
     compared: list[bool] = []
-    seen: list[QuerySummary] = []
+    query_summaries: list[QuerySummary] = []
     threads: int | None = None
     allowed: int | None = None
     for record in records:
@@ -280,7 +288,7 @@ def _times(
             cpu_s.append(cpu_ns / 1e9)
         read.append(_read(measured))
         rows.append(measured.get("rows", 0))
-        seen.append(measured)
+        query_summaries.append(measured)
         compared.append("compared_with" in measured)
     return QueryTimes(
         query=name,
@@ -295,23 +303,23 @@ def _times(
         messages=tuple(dict.fromkeys(messages)),
         threads=threads,
         bounds=bounds,
-        memory=_memory(seen, allowed),
+        memory=_memory(query_summaries, allowed),
     )
 
 
-def _memory(seen: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
+def _memory(query_summaries: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
     """Return what was seen of memory; records of earlier builds tell nothing of it."""
     stalled = [
         stall_ns / max(1, one["time_ns"])
-        for one in seen
+        for one in query_summaries
         if (stall_ns := one.get("memory_stall_ns")) is not None
     ]
     return QueryMemory(
         stalled=statistics.median(stalled) if stalled else None,
-        major_faults=_middle([one.get("major_faults") for one in seen]),
-        peak_bytes=_middle([one.get("memory_peak_bytes") for one in seen]),
-        spilled_bytes=_middle([one.get("spilled_bytes") for one in seen]),
-        reread_bytes=_middle([one.get("reread_bytes") for one in seen]),
+        major_faults=_middle([one.get("major_faults") for one in query_summaries]),
+        peak_bytes=_middle([one.get("memory_peak_bytes") for one in query_summaries]),
+        spilled_bytes=_middle([one.get("spilled_bytes") for one in query_summaries]),
+        reread_bytes=_middle([one.get("reread_bytes") for one in query_summaries]),
         allowed_bytes=allowed,
     )
 
@@ -355,7 +363,7 @@ def find_not_cold(seen: Seen) -> Iterator[Finding]:
     for arm in results.arms if results else ():
         if dict(arm.arm).get("cache") != "cold":
             continue
-        answered = [one for one in arm.queries if one.by_block]
+        answered = [query for query in arm.queries if query.by_block]
         unknown = [one.query for one in answered if one.read_bytes is None]
         for warm, what in (
             ([one.query for one in answered if one.read_bytes == 0], "read nothing from"),
@@ -397,7 +405,9 @@ def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
                     evidence=(Evidence(metric="runs", value=count, place=one.query),),
                     cases=(one.query,),
                 )
-        unchecked = [one.query for one in arm.queries if one.by_block and not one.is_compared]
+        unchecked = [
+            query.query for query in arm.queries if query.by_block and not query.is_compared
+        ]
         if unchecked:
             yield Finding(
                 rule="answer-not-checked",

@@ -232,8 +232,8 @@ def limit_of(use: QueryUse) -> tuple[str, str]:
 
 def _limit_of_path(use: QueryUse, busy: float, used: str) -> tuple[str, str]:
     rate = (use.read_bytes or 0) / (use.seconds or 1)
-    bounds = [one for one in use.bounds if rate <= EXCEEDED * one.bytes_per_s]
-    slowest = min(bounds, key=lambda one: one.bytes_per_s, default=None)
+    bounds = [bound for bound in use.bounds if rate <= EXCEEDED * bound.bytes_per_s]
+    slowest = min(bounds, key=lambda bound: bound.bytes_per_s, default=None)
     share = rate / slowest.bytes_per_s if slowest is not None else 0.0
     read = f"read {units.format_byte_rate(rate)}"
     if slowest is not None:
@@ -257,7 +257,7 @@ def _slower(bounds: Sequence[QueryBound]) -> tuple[str, str]:
     What a probe of the storage waits for includes the network's way to it and back, and its own
     queue. So the network is the greater part for certain where a ping takes half of that.
     """
-    known = {one.resource: one for one in bounds if one.latency_ns is not None}
+    known = {bound.resource: bound for bound in bounds if bound.latency_ns is not None}
     waits = "".join(
         f", {units.format_duration(one.latency_ns or 0)} a {_asked(one)} ({one.name})"
         for one in known.values()

@@ -56,7 +56,7 @@ class StreamRuns:
     @property
     def slowest(self) -> tuple[str, float] | None:
         """The query with the greatest mean time in the streams."""
-        return max(self.mean_s.items(), key=lambda one: one[1], default=None)
+        return max(self.mean_s.items(), key=lambda item: item[1], default=None)
 
 
 def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> StreamRuns:
@@ -73,18 +73,18 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         measured = record.summary["streams"]
         queries = measured["queries"]
         asked += len(queries)
-        good = [one for one in queries if one["outcome"] == "ok"]
+        good = [query for query in queries if query["outcome"] == "ok"]
         right += len(good)
         for one in good:
             times.setdefault(one["query"], []).append((one["end_ns"] - one["start_ns"]) / 1e9)
             compared.append("compared_with" in one)
-        for one in queries:
-            ends = of_stream.setdefault(one["stream"], {})
-            ends[number] = max(ends.get(number, 0), one["end_ns"] / 1e9)
-            if one["outcome"] != "ok":
-                key = (one["query"], one["outcome"])
+        for query in queries:
+            ends = of_stream.setdefault(query["stream"], {})
+            ends[number] = max(ends.get(number, 0), query["end_ns"] / 1e9)
+            if query["outcome"] != "ok":
+                key = (query["query"], query["outcome"])
                 failures[key] = failures.get(key, 0) + 1
-                messages.setdefault(key, str(one.get("message") or ""))
+                messages.setdefault(key, str(query.get("message") or ""))
         if len(good) == len(queries):
             elapsed[record.trial["block"]] = measured["time_ns"] / 1e9
             starts[record.trial["block"]] = record.summary.get("started_unix_ns")
@@ -110,8 +110,8 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
     )
 
 
-def _read(own: Iterable[StreamsSummary]) -> Iterator[float]:
-    for one in own:
+def _read(streams_summaries: Iterable[StreamsSummary]) -> Iterator[float]:
+    for one in streams_summaries:
         read, received = one.get("read_bytes"), one.get("received_bytes")
         if read is not None and received is not None:
             yield read + received

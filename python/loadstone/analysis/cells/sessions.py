@@ -150,7 +150,7 @@ def _owners(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    subjects = pa.array({one.subject for rows in wanted.values() for one in rows}, pa.uint32())
+    subjects = pa.array({row.subject for rows in wanted.values() for row in rows}, pa.uint32())
     touching: dict[int, set[int]] = {}
     _, end = _middle(script)
     for batch in _batches(script, first, end):
@@ -161,7 +161,9 @@ def _owners(
             pairs["session"].to_pylist(), pairs["subject"].to_pylist(), strict=True
         ):
             touching.setdefault(subject, set()).add(session)
-    shared = {one for sessions in touching.values() if len(sessions) > 1 for one in sessions}
+    shared = {
+        session for sessions in touching.values() if len(sessions) > 1 for session in sessions
+    }
     return {
         subject: session
         for subject, sessions in touching.items()
@@ -195,11 +197,11 @@ def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> lis
     Users are made before it, and audited behind it, on the same objects.
     """
 
-    def is_same(one: Done, row: _Wanted) -> bool:
-        return one[:2] == (row.operation, row.subject)
+    def is_same(done: Done, row: _Wanted) -> bool:
+        return done[:2] == (row.operation, row.subject)
 
     begin = next((at for at, one in enumerate(done) if is_same(one, rows[0])), len(done))
-    found = list[TimedAction]()
+    actions = list[TimedAction]()
     under_way = list[Done]()
     for row, one in zip(rows, done[begin:], strict=False):
         if not is_same(one, row):
@@ -207,7 +209,7 @@ def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> lis
         under_way.append(one)
         if row.is_last:
             failed = [each[2] for each in under_way if each[2] != "ok"]
-            found.append(
+            actions.append(
                 TimedAction(
                     session=session,
                     action=row.action,
@@ -217,4 +219,4 @@ def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> lis
                 )
             )
             under_way = []
-    return found
+    return actions

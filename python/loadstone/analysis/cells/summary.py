@@ -140,7 +140,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         operation=parts[0].operation,
         parameters=trial["case"]["parameters"],
         facts=trial["target"].get("facts") or {},
-        round=trial["round"] if len({one.round for one in rates}) == 1 else None,
+        round=trial["round"] if len({rate.round for rate in rates}) == 1 else None,
         iteration=iteration,
         iterations=len({part.iteration for part in parts}),
         load=trial.get("load") or LoadDocument(),
@@ -192,13 +192,13 @@ def times_of(parts: Sequence[Part]) -> Mapping[str, Latency | None]:
         timeout_ns=parts[0].record.trial.get("timeout_ns") or 0,
     )
     known: dict[tuple[bytes | None, ...], Latency | None] = {}
-    found = {}
+    times = {}
     for name in LATENCIES:
         encoded = tuple(part.histograms[name] for part in parts)
         if encoded not in known:
             known[encoded] = latency(merge(encoded), timeouts)
-        found[name] = known[encoded]
-    return found
+        times[name] = known[encoded]
+    return times
 
 
 def _stated(parts: list[Part]) -> Latency | None:
@@ -211,17 +211,17 @@ def _stated(parts: list[Part]) -> Latency | None:
     return stated_latency(found[0]) if len(found) == len(parts) == 1 else None
 
 
-def _trial_rate(name: str, own: list[Part]) -> TrialRate:
-    duration_s = sum(part.duration_s for part in own)
+def _trial_rate(name: str, parts: list[Part]) -> TrialRate:
+    duration_s = sum(part.duration_s for part in parts)
     return TrialRate(
         trial=name,
-        round=own[0].record.trial["round"],
-        block=own[0].record.trial["block"],
-        requests=sum(part.good + sum(part.errors.values()) for part in own),
-        requests_per_s=sum(part.work.requests for part in own) / duration_s,
-        bytes_per_s=sum(part.work.bytes for part in own) / duration_s,
+        round=parts[0].record.trial["round"],
+        block=parts[0].record.trial["block"],
+        requests=sum(part.good + sum(part.errors.values()) for part in parts),
+        requests_per_s=sum(part.work.requests for part in parts) / duration_s,
+        bytes_per_s=sum(part.work.bytes for part in parts) / duration_s,
         duration_s=duration_s,
-        started_unix_ns=own[0].record.summary.get("started_unix_ns"),
+        started_unix_ns=parts[0].record.summary.get("started_unix_ns"),
     )
 
 

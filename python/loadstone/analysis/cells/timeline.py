@@ -175,7 +175,7 @@ def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
         *(values_of(good, name) for name in ("response", "service") if name in good),
         strict=True,
     ):
-        value = next((one for one in times if one is not None), None)
+        value = next((time for time in times if time is not None), None)
         if value is not None:
             encoded.setdefault(second // step, []).append(value)
     stages = _stages(good, step)

@@ -26,7 +26,7 @@ def describe_fill(run: Run) -> str | None:
             if record.trial["measured"] and name in parameters:
                 words = describe_parameter(name, parameters[name])
                 levels.setdefault(words, []).extend(
-                    [found] if (found := fill_of(record)) is not None else []
+                    [fill] if (fill := fill_of(record)) is not None else []
                 )
     if not levels:
         return None

@@ -73,10 +73,10 @@ class Rows:
 
     def sums(self, by: str, name: str) -> dict[Any, int]:
         """Return the sums of a column of whole numbers, by the values of another, as they come."""
-        found: dict[Any, int] = {}
+        sums: dict[Any, int] = {}
         for key, number in zip(self[by].tolist(), self[name].tolist(), strict=True):
-            found[key] = found.get(key, 0) + number
-        return found
+            sums[key] = sums.get(key, 0) + number
+        return sums
 
 
 def _array(table: Table, name: str) -> Column:

@@ -44,17 +44,18 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
     of a parameter. Without a statement of the client's link, the finding is inferred.
     """
     groups = grouped(
-        _with_bytes(account), lambda one: (one.workload, one.operation, one.size_bytes)
+        _with_bytes(account),
+        lambda measurement: (measurement.workload, measurement.operation, measurement.size_bytes),
     )
     for cells in groups.values():
-        top = max(_bits(one) for one in cells)
+        top = max(_bits(cell) for cell in cells)
         varied = _varied(cells)
         width = TIE if varied == "target" else PLATEAU
-        crowd = [one for one in cells if _bits(one) >= (1 - width) * top]
-        found = _nearest_link(top, account.client_links)
-        if len(crowd) < 4 or found is None or not _is_independent(crowd):
+        crowd = [cell for cell in cells if _bits(cell) >= (1 - width) * top]
+        link_and_frame = _nearest_link(top, account.client_links)
+        if len(crowd) < 4 or link_and_frame is None or not _is_independent(crowd):
             continue
-        link, frame = found
+        link, frame = link_and_frame
         yield _link_finding(crowd, cells, link, frame, is_known=bool(account.client_links))
 
 
@@ -63,14 +64,15 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
     if account.disclosure.connections == "keep_alive":
         return
     for sweep in _sweeps(account):
-        top = max(sweep, key=lambda one: one.value)
+        top = max(sweep, key=lambda measurement: measurement.value)
         share = top.value / CONNECTIONS_PER_S
-        missing = [n for n in account.planned_threads if n > max(one.threads or 0 for one in sweep)]
-        flat = sum(one.value >= 0.95 * top.value for one in sweep) >= 3
+        most_threads = max(measurement.threads or 0 for measurement in sweep)
+        missing = [threads for threads in account.planned_threads if threads > most_threads]
+        flat = sum(measurement.value >= 0.95 * top.value for measurement in sweep) >= 3
         if not SOCKETS_SHARE <= share <= 1.05 or not (missing or flat):
             continue
         stops = (
-            f"; the sweep stops at {max(one.threads or 0 for one in sweep)} threads, and"
+            f"; the sweep stops at {most_threads} threads, and"
             f" {len(missing)} planned loads above it were not measured"
             if missing
             else ""
@@ -100,7 +102,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
 
 def stated_ceiling(account: Account) -> Iterator[Finding]:
     """Hold the best result against the ceilings that were measured apart, in one unit."""
-    if account.ceilings and all(one.bounds for one in account.ceilings):
+    if account.ceilings and all(ceiling.bounds for ceiling in account.ceilings):
         yield from bottlenecks(account)
         return
     measured = _with_bytes(account)
@@ -109,7 +111,7 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     top = max(measured, key=_bits)
     rate = _bits(top) / 8
     bounds = bounds_of(top.operation)
-    held = [one for one in account.ceilings if one.bounds in (None, bounds)]
+    held = [ceiling for ceiling in account.ceilings if ceiling.bounds in (None, bounds)]
     if not held:
         return
     lowest = min(held, key=lambda ceiling: ceiling.limit)
@@ -124,8 +126,10 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     others = ", ".join(
         f"{ceiling.name} {_megabytes(ceiling.limit)}" for ceiling in held if ceiling is not lowest
     )
-    apart = [one for one in account.ceilings if one not in held]
-    words = ", ".join(f"{one.name}, which bounds {one.bounds}s" for one in apart)
+    apart = [ceiling for ceiling in account.ceilings if ceiling not in held]
+    words = ", ".join(
+        f"{measurement.name}, which bounds {measurement.bounds}s" for measurement in apart
+    )
     left_out = f"; not held against {bounds}s: {words}" if apart else ""
     if reached:
         statement = (
@@ -151,8 +155,13 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
 def working_set(account: Account) -> Iterator[Finding]:
     """Find reads of so few bytes that a processor's cache holds all of them."""
     groups = grouped(
-        [one for one in account.measurements if _reads(one)],
-        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
+        [measurement for measurement in account.measurements if _reads(measurement)],
+        lambda measurement: (
+            measurement.target,
+            measurement.workload,
+            measurement.operation,
+            measurement.size_bytes,
+        ),
     )
     for cells in groups.values():
         size = _working_set_bytes(account, cells[0])
@@ -186,13 +195,13 @@ def _link_finding(
     *,
     is_known: bool,
 ) -> Finding:
-    rates = [_bits(one) for one in crowd]
+    rates = [_bits(measurement) for measurement in crowd]
     top, limit = max(rates), goodput_bits(link, frame)
-    targets = ", ".join(dict.fromkeys(one.target for one in crowd))
+    targets = ", ".join(dict.fromkeys(measurement.target for measurement in crowd))
     size = crowd[0].size_bytes
     what = [crowd[0].workload, f"{crowd[0].operation} {describe_size(size) if size else ''}"]
     operations = ", ".join(word.strip() for word in what)
-    is_tie = len({one.target for one in crowd}) > 1
+    is_tie = len({measurement.target for measurement in crowd}) > 1
     kind = "tie" if is_tie else "plateau"
     return Finding(
         rule="link-ceiling",
@@ -205,13 +214,13 @@ def _link_finding(
         evidence=tuple(
             Evidence(
                 metric="share of the link's goodput",
-                value=_bits(one) / limit,
+                value=_bits(measurement) / limit,
                 threshold=TOUCHES,
-                place=one.place,
+                place=measurement.place,
             )
-            for one in crowd
+            for measurement in crowd
         ),
-        cases=tuple(describe_case(one) for one in crowd),
+        cases=tuple(describe_case(measurement) for measurement in crowd),
         is_inferred=not is_known,
     )
 
@@ -233,34 +242,40 @@ def _with_bytes(account: Account) -> list[Measurement]:
     printed = account.of(BYTE_RATE)
     if printed:
         return printed
-    return [one for one in account.of(RATE) if one.size_bytes and one.operation != "delete"]
+    return [
+        measurement
+        for measurement in account.of(RATE)
+        if measurement.size_bytes and measurement.operation != "delete"
+    ]
 
 
-def _bits(one: Measurement) -> float:
-    scale = 1 if one.metric == BYTE_RATE else one.size_bytes or 0
-    return 8 * one.value * scale
+def _bits(measurement: Measurement) -> float:
+    scale = 1 if measurement.metric == BYTE_RATE else measurement.size_bytes or 0
+    return 8 * measurement.value * scale
 
 
 def _varied(cells: Sequence[Measurement]) -> str:
-    return "target" if len({one.target for one in cells}) > 1 else "parameters"
+    return "target" if len({cell.target for cell in cells}) > 1 else "parameters"
 
 
 def _varied_names(crowd: Sequence[Measurement]) -> str:
     names = {
-        name: {one.parameters.get(name) for one in crowd}
-        for one in crowd
-        for name in one.parameters
+        name: {measurement.parameters.get(name) for measurement in crowd}
+        for measurement in crowd
+        for name in measurement.parameters
     }
     varied = [name for name, values in names.items() if len(values) > 1]
-    varied += ["target"] if len({one.target for one in crowd}) > 1 else []
+    varied += ["target"] if len({measurement.target for measurement in crowd}) > 1 else []
     return " and ".join(varied)
 
 
 def _is_independent(crowd: Sequence[Measurement]) -> bool:
-    if len({one.target for one in crowd}) >= 2:
+    if len({measurement.target for measurement in crowd}) >= 2:
         return True
-    names = {name for one in crowd for name in one.parameters}
-    return any(len({one.parameters.get(name) for one in crowd}) >= 3 for name in names)
+    names = {name for measurement in crowd for name in measurement.parameters}
+    return any(
+        len({measurement.parameters.get(name) for measurement in crowd}) >= 3 for name in names
+    )
 
 
 def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float, int] | None:
@@ -275,42 +290,51 @@ def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float
 
 def _sweeps(account: Account) -> Iterator[list[Measurement]]:
     groups = grouped(
-        (one for one in account.of(RATE) if one.threads is not None),
-        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
+        (measurement for measurement in account.of(RATE) if measurement.threads is not None),
+        lambda measurement: (
+            measurement.target,
+            measurement.workload,
+            measurement.operation,
+            measurement.size_bytes,
+        ),
     )
     for cells in groups.values():
-        if len({one.threads for one in cells}) >= 3:
-            yield sorted(cells, key=lambda one: one.threads or 0)
+        if len({cell.threads for cell in cells}) >= 3:
+            yield sorted(cells, key=lambda cell: cell.threads or 0)
 
 
 def _megabytes(bytes_per_s: float | None) -> str:
     return f"{(bytes_per_s or 0) / 1e6:,.0f}·10⁶ B/s"
 
 
-def _working_set_bytes(account: Account, one: Measurement) -> int | None:
+def _working_set_bytes(account: Account, measurement: Measurement) -> int | None:
     objects = account.disclosure.dataset_objects
-    if objects is not None and one.size_bytes is not None:
-        return objects * one.size_bytes
+    if objects is not None and measurement.size_bytes is not None:
+        return objects * measurement.size_bytes
     # One figure for objects of several sizes is none of each.
     sizes = {other.size_bytes for other in account.measurements}
     return account.disclosure.dataset_bytes if len(sizes) == 1 else None
 
 
-def _reads(one: Measurement) -> bool:
-    word = one.operation.lower()
+def _reads(measurement: Measurement) -> bool:
+    word = measurement.operation.lower()
     return bounds_of(word) == "read" or word.startswith("download") or word.endswith("read")
 
 
 def bottlenecks(account: Account) -> Iterator[Finding]:
     """Hold the best result of each target in each direction against the ceilings it has."""
-    directed = [one for one in account.of(BYTE_RATE) if bounds_of(one.operation)]
-    groups = grouped(directed, lambda one: (one.target, bounds_of(one.operation)))
+    directed = [
+        measurement for measurement in account.of(BYTE_RATE) if bounds_of(measurement.operation)
+    ]
+    groups = grouped(
+        directed, lambda measurement: (measurement.target, bounds_of(measurement.operation))
+    )
     for members in groups.values():
         target, bounds = members[0].target, bounds_of(members[0].operation)
         ceilings = [
-            one
-            for one in account.ceilings
-            if one.bounds == bounds and (not one.targets or target in one.targets)
+            ceiling
+            for ceiling in account.ceilings
+            if ceiling.bounds == bounds and (not ceiling.targets or target in ceiling.targets)
         ]
         if ceilings:
             yield _finding(members, ceilings, str(bounds))
@@ -325,19 +349,22 @@ def _finding(
     members: Sequence[Measurement], ceilings: Sequence[KnownCeiling], bounds: str
 ) -> Finding:
     means = {
-        case: sum(one.value for one in own) / len(own)
-        for case, own in grouped(members, lambda one: one.case).items()
+        case: sum(measurement.value for measurement in trials) / len(trials)
+        for case, trials in grouped(members, lambda member: member.case).items()
     }
-    top = max(members, key=lambda one: means[one.case])
+    top = max(members, key=lambda member: means[member.case])
     best = means[top.case]
     case = describe_case(top, leave_out=() if top.threads is not None else ("threads",))
     # A result above a ceiling was not held up by it: its data came from somewhere else.
-    passed = [one for one in ceilings if best > CEILING_PASSED * one.limit]
-    left = sorted((one for one in ceilings if one not in passed), key=lambda ceiling: ceiling.limit)
+    passed = [ceiling for ceiling in ceilings if best > CEILING_PASSED * ceiling.limit]
+    left = sorted(
+        (ceiling for ceiling in ceilings if ceiling not in passed),
+        key=lambda ceiling: ceiling.limit,
+    )
     lowest = left[0] if left else None
     reached = lowest is not None and best >= CEILING_TOUCHED * lowest.limit
-    said = f"{case}: {in_mebibytes(best)}"
-    words = [_sentence(said, best, lowest, bounds, top.target, reached=reached)]
+    best_words = f"{case}: {in_mebibytes(best)}"
+    words = [_sentence(best_words, best, lowest, bounds, top.target, reached=reached)]
     words += _others(left[1:])
     words += [f"passed, and so no limit here: {_listed(passed)}"] if passed else []
     words += _plateau(members, means, top)
@@ -347,32 +374,38 @@ def _finding(
         statement="; ".join(words),
         evidence=tuple(
             Evidence(
-                metric=f"share of {one.name}",
-                value=best / one.limit,
+                metric=f"share of {measurement.name}",
+                value=best / measurement.limit,
                 threshold=CEILING_TOUCHED,
-                place=one.place,
+                place=measurement.place,
             )
-            for one in sorted(ceilings, key=lambda ceiling: ceiling.limit)
+            for measurement in sorted(ceilings, key=lambda ceiling: ceiling.limit)
         ),
         cases=(describe_case(top),),
     )
 
 
 def _sentence(
-    said: str, best: float, lowest: KnownCeiling | None, bounds: str, target: str, *, reached: bool
+    best_words: str,
+    best: float,
+    lowest: KnownCeiling | None,
+    bounds: str,
+    target: str,
+    *,
+    reached: bool,
 ) -> str:
     if lowest is None:
-        return f"no ceiling holds for {bounds}s of {target}: the best result is {said}"
+        return f"no ceiling holds for {bounds}s of {target}: the best result is {best_words}"
     share = best / lowest.limit
     limit = _shown(lowest)
     if not reached:
         return (
-            f"no ceiling is reached by {bounds}s of {target}: the best result, {said}, is"
+            f"no ceiling is reached by {bounds}s of {target}: the best result, {best_words}, is"
             f" {share:.0%} of the lowest, {limit}"
         )
     what = {"network": "the network", "device": "the device"}.get(lowest.resource, "the store")
     return (
-        f"{what} is the bottleneck for {bounds}s of {target}: the best result, {said}, is"
+        f"{what} is the bottleneck for {bounds}s of {target}: the best result, {best_words}, is"
         f" {share:.0%} of what was measured of {limit}"
     )
 
@@ -395,7 +428,7 @@ def _others(ceilings: Sequence[KnownCeiling]) -> list[str]:
 
 
 def _listed(ceilings: Sequence[KnownCeiling]) -> str:
-    return ", ".join(f"{one.name} {in_mebibytes(one.limit)}" for one in ceilings)
+    return ", ".join(f"{ceiling.name} {in_mebibytes(ceiling.limit)}" for ceiling in ceilings)
 
 
 def _plateau(
@@ -403,9 +436,9 @@ def _plateau(
 ) -> list[str]:
     """Say what the last step over threads has brought, in the sweep of the best result."""
     sweep = {
-        one.threads: means[one.case]
-        for one in members
-        if one.threads is not None and _rest(one) == _rest(top)
+        member.threads: means[member.case]
+        for member in members
+        if member.threads is not None and _rest(member) == _rest(top)
     }
     if len(sweep) < 2:
         return []
@@ -414,6 +447,11 @@ def _plateau(
     return [f"from {before} to {last} threads it changes by {change:+.0%}"]
 
 
-def _rest(one: Measurement) -> object:
-    rest = {name: value for name, value in one.parameters.items() if name != "threads"}
-    return (one.workload, one.operation, one.round, tuple(sorted(rest.items(), key=str)))
+def _rest(measurement: Measurement) -> object:
+    rest = {name: value for name, value in measurement.parameters.items() if name != "threads"}
+    return (
+        measurement.workload,
+        measurement.operation,
+        measurement.round,
+        tuple(sorted(rest.items(), key=str)),
+    )

@@ -27,56 +27,62 @@ def arms_differ(account: Account) -> Iterator[Finding]:
         a, b = account.only(first), account.only(second)
         if not _is_repeated(a) or not _is_repeated(b):
             continue
-        found = compare(a, b)
+        comparison = compare(a, b)
         if second in twins:
-            yield _control(found)
-        elif len(found.comparisons) > 1:
-            yield _finding(found, _without_first(a, b, found.metric))
+            yield _control(comparison)
+        elif len(comparison.comparisons) > 1:
+            yield _finding(comparison, _without_first(a, b, comparison.metric))
 
 
-def _control(found: Comparison) -> Finding:
+def _control(comparison: Comparison) -> Finding:
     bounds = [
-        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
-        for one in found.comparisons
-        if one.ratio.low and one.ratio.high
+        max(abs(math.log(comparison.ratio.low)), abs(math.log(comparison.ratio.high)))
+        for comparison in comparison.comparisons
+        if comparison.ratio.low and comparison.ratio.high
     ]
     floor = math.expm1(max(bounds, default=0.0))
-    falsely = [one for one in found.comparisons if one.verdict in ("faster", "slower")]
+    falsely = [
+        comparison
+        for comparison in comparison.comparisons
+        if comparison.verdict in ("faster", "slower")
+    ]
     wrong = f"; {len(falsely)} cases differ though nothing does" if falsely else ""
     return Finding(
         rule="noise-floor",
         weight="problem" if falsely else "note",
         statement=(
-            f"A against A ({found.a} and {found.b}, one target): differences up to {floor:.1%}"
+            f"A against A ({comparison.a} and {comparison.b}, one target): differences up to"
+            f" {floor:.1%}"
             f" cannot be distinguished from noise{wrong}"
         ),
         evidence=(Evidence(metric="noise floor of a ratio", value=floor),),
-        cases=tuple(_short(one.case) for one in falsely),
+        cases=tuple(_short(case.case) for case in falsely),
     )
 
 
-def _finding(found: Comparison, without_first: float | None) -> Finding:
-    tested = [one for one in found.comparisons if one.p is not None]
-    raw = [one for one in tested if one.p is not None and one.p < ALPHA]
-    kept = [one for one in tested if one.p_holm is not None and one.p_holm < ALPHA]
-    names = ", ".join(_short(one.case) for one in kept) or "none"
+def _finding(comparison: Comparison, without_first: float | None) -> Finding:
+    tested = [comparison for comparison in comparison.comparisons if comparison.p is not None]
+    raw = [case for case in tested if case.p is not None and case.p < ALPHA]
+    significant = [case for case in tested if case.p_holm is not None and case.p_holm < ALPHA]
+    names = ", ".join(_short(case.case) for case in significant) or "none"
     test = tested[0].test_words if tested else "no test"
     statement = (
-        f"{len(kept)} of {len(tested)} cases differ between {found.a} and {found.b} after Holm's"
+        f"{len(significant)} of {len(tested)} cases differ between {comparison.a} and"
+        f" {comparison.b} after Holm's"
         f" correction: {names} ({test}, p < {ALPHA}; {len(raw)} without the correction)"
     )
     evidence = [
         Evidence(
-            metric=f"p after Holm, {_short(one.case)}",
-            value=one.p_holm if one.p_holm is not None else 1.0,
+            metric=f"p after Holm, {_short(case.case)}",
+            value=case.p_holm if case.p_holm is not None else 1.0,
             threshold=ALPHA,
         )
-        for one in tested
+        for case in tested
     ]
-    together = found.geometric_mean
+    together = comparison.geometric_mean
     if together is not None and together.low is not None and together.high is not None:
         statement += (
-            f"; the {TOGETHER} {found.b} / {found.a} is {together.ratio:.3f}"
+            f"; the {TOGETHER} {comparison.b} / {comparison.a} is {together.ratio:.3f}"
             f" (95 % CI {together.low:.3f}-{together.high:.3f})"
         )
         evidence.append(Evidence(metric=TOGETHER, value=together.ratio))
@@ -89,25 +95,27 @@ def _finding(found: Comparison, without_first: float | None) -> Finding:
         rule="arms-differ",
         statement=statement,
         evidence=tuple(evidence),
-        cases=tuple(_short(one.case) for one in kept),
+        cases=tuple(_short(case.case) for case in significant),
     )
 
 
 def _without_first(a: Account, b: Account, metric: str) -> float | None:
-    if not all(any(one.repetition > 2 for one in side.measurements) for side in (a, b)):
+    if not all(
+        any(measurement.repetition > 2 for measurement in side.measurements) for side in (a, b)
+    ):
         return None
     return ratio_together(_later(a), _later(b), metric)
 
 
 def _later(account: Account) -> Account:
-    def is_later(one: Measurement) -> bool:
-        return one.repetition > 1
+    def is_later(measurement: Measurement) -> bool:
+        return measurement.repetition > 1
 
     return replace(account, measurements=tuple(filter(is_later, account.measurements)))
 
 
 def _is_repeated(account: Account) -> bool:
-    return any(one.repetition > 1 for one in account.of(account.headline()))
+    return any(measurement.repetition > 1 for measurement in account.of(account.headline()))
 
 
 def _short(case: Mapping[str, Parameter]) -> str:

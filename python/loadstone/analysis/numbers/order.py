@@ -17,11 +17,11 @@ def rounds_differ(account: Account) -> Iterator[Finding]:
     """Find cases whose rounds lie far apart: the system was not in the same state."""
     groups = grouped(
         account.of(RATE),
-        lambda one: (
-            one.target,
-            one.workload,
-            one.operation,
-            tuple(sorted(one.parameters.items())),
+        lambda measurement: (
+            measurement.target,
+            measurement.workload,
+            measurement.operation,
+            tuple(sorted(measurement.parameters.items())),
         ),
     )
     pairs = [_extremes(cells) for cells in groups.values() if len({c.round for c in cells}) > 1]
@@ -92,8 +92,8 @@ def rate_per_machine(account: Account) -> Iterator[Finding]:
         if not by_target:
             continue
         words = []
-        for target, found in by_target.items():
-            shares = [share for _, _, share in found]
+        for target, changes in by_target.items():
+            shares = [share for _, _, share in changes]
             several = f" ({min(shares):.2f} to {max(shares):.2f})" if len(shares) > 1 else ""
             words.append(f"{target} {median(shares):.2f}{several} in {len(shares)} cases")
         yield Finding(
@@ -108,11 +108,11 @@ def rate_per_machine(account: Account) -> Iterator[Finding]:
                     value=share,
                     place=f"{fewest.place}; {most.place}",
                 )
-                for found in by_target.values()
-                for fewest, most, share in found
+                for changes in by_target.values()
+                for fewest, most, share in changes
             ),
             cases=tuple(
-                describe_case(most) for found in by_target.values() for _, most, _ in found
+                describe_case(most) for changes in by_target.values() for _, most, _ in changes
             ),
         )
 
@@ -130,23 +130,27 @@ def _machines(measurement: Measurement, name: str) -> float:
 
 def _by_machines(account: Account, name: str) -> Iterator[list[Measurement]]:
     """Return the rates that differ in the number of machines alone, the fewest first."""
-    known = [one for one in account.of(RATE) if isinstance(one.parameters.get(name), int)]
+    known = [
+        measurement
+        for measurement in account.of(RATE)
+        if isinstance(measurement.parameters.get(name), int)
+    ]
     groups = grouped(
         known,
-        lambda one: (
-            one.target,
-            one.workload,
-            one.operation,
-            one.round,
-            tuple(sorted((k, v) for k, v in one.parameters.items() if k != name)),
+        lambda measurement: (
+            measurement.target,
+            measurement.workload,
+            measurement.operation,
+            measurement.round,
+            tuple(sorted((k, v) for k, v in measurement.parameters.items() if k != name)),
         ),
     )
     for cells in groups.values():
-        yield sorted(cells, key=lambda one: _machines(one, name))
+        yield sorted(cells, key=lambda cell: _machines(cell, name))
 
 
 def _extremes(cells: list[Measurement]) -> tuple[Measurement, Measurement]:
-    ordered = sorted(cells, key=lambda one: one.round)
+    ordered = sorted(cells, key=lambda cell: cell.round)
     return ordered[0], ordered[-1]
 
 

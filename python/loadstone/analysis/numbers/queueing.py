@@ -25,8 +25,8 @@ def saturation_point(account: Account) -> Iterator[Finding]:
     """State where a sweep saturates, and what the load beyond it cost in time by Little's law."""
     for sweep in _sweeps(account):
         points = [_point(cells) for cells in sweep]
-        found = scaling.saturation(points)
-        yield _saturation(sweep, points, found)
+        saturation = scaling.saturation(points)
+        yield _saturation(sweep, points, saturation)
 
 
 def scaling_model(account: Account) -> Iterator[Finding]:
@@ -66,31 +66,32 @@ def scaling_model(account: Account) -> Iterator[Finding]:
 def _saturation(
     sweep: Sequence[Sequence[Measurement]],
     points: Sequence[scaling.ScalingPoint],
-    found: scaling.Saturation,
+    saturation: scaling.Saturation,
 ) -> Finding:
     name = describe_case(sweep[0][0], ("threads",))
     first, last = points[0], points[-1]
     alone, waits = first.load / first.rate, last.load / last.rate
-    if found.is_reached:
-        knee = f", N* = {found.knee:.1f}" if found.knee else ""
-        sure = ", by the lower ends of their intervals" if found.is_certain else ""
+    if saturation.is_reached:
+        knee = f", N* = {saturation.knee:.1f}" if saturation.knee else ""
+        sure = ", by the lower ends of their intervals" if saturation.is_certain else ""
         statement = (
-            f"{name}: saturated from {found.load:g} threads on ({found.rate:.4g} of at most"
-            f" {found.rate_max:.4g}/s{sure}{knee}); at {last.load:g} threads a request takes"
+            f"{name}: saturated from {saturation.load:g} threads on ({saturation.rate:.4g}"
+            f" of at most"
+            f" {saturation.rate_max:.4g}/s{sure}{knee}); at {last.load:g} threads a request takes"
             f" {units.format_duration(1e9 * waits)} by Little's law (N/X), {waits / alone:.0f}× the"
             f" {units.format_duration(1e9 * alone)} with {first.load:g}: load beyond only queues"
         )
     else:
         statement = (
-            f"{name}: not saturated: the last step, to {found.load_of_max:g} threads, still"
+            f"{name}: not saturated: the last step, to {saturation.load_of_max:g} threads, still"
             f" brought {last.rate / points[-2].rate - 1:+.0%}"
         )
     return Finding(
         rule="saturation",
         statement=statement,
         evidence=(
-            Evidence(metric="saturation load", value=found.load, unit="threads"),
-            Evidence(metric="best rate", value=found.rate_max, unit="1/s"),
+            Evidence(metric="saturation load", value=saturation.load, unit="threads"),
+            Evidence(metric="best rate", value=saturation.rate_max, unit="1/s"),
             Evidence(metric="mean time at the largest load", value=waits, unit="s"),
         ),
         cases=(describe_case(sweep[0][0]), describe_case(sweep[-1][0])),
@@ -99,7 +100,7 @@ def _saturation(
 
 def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
     """Return one load with the mean of its trials, and the lower end of its interval."""
-    values = np.array([one.value for one in cells])
+    values = np.array([cell.value for cell in cells])
     mean = float(values.mean())
     low = None
     if values.size > 1:
@@ -113,16 +114,16 @@ def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
 def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
     """Return the trials of each sweep, by their number of threads from the fewest up."""
     groups = grouped(
-        (one for one in account.of(RATE) if one.threads is not None),
-        lambda one: (
-            one.target,
-            one.workload,
-            one.operation,
-            one.round,
-            tuple(item for item in one.case if item[0] not in ("threads", "round")),
+        (measurement for measurement in account.of(RATE) if measurement.threads is not None),
+        lambda measurement: (
+            measurement.target,
+            measurement.workload,
+            measurement.operation,
+            measurement.round,
+            tuple(item for item in measurement.case if item[0] not in ("threads", "round")),
         ),
     )
     for cells in groups.values():
-        loads = sorted({one.threads or 1 for one in cells})
+        loads = sorted({cell.threads or 1 for cell in cells})
         if len(loads) >= LOADS_MIN:
-            yield [[one for one in cells if one.threads == load] for load in loads]
+            yield [[cell for cell in cells if cell.threads == load] for load in loads]

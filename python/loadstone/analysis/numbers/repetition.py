@@ -49,7 +49,7 @@ def single_trials(account: Account) -> Iterator[Finding]:
 def unequal_repetitions(account: Account) -> Iterator[Finding]:
     """Say where cases were repeated a different number of times: some trials may be left out."""
     for target, cells in grouped(
-        (cell[0] for cell in _cells(account)), lambda one: one.target
+        (cell[0] for cell in _cells(account)), lambda measurement: measurement.target
     ).items():
         counts = {
             describe_case(cell[0]): len(cell)
@@ -105,38 +105,42 @@ def cold_first(account: Account) -> Iterator[Finding]:
 
 def _cells(account: Account) -> list[list[Measurement]]:
     """Return the trials of each number of the headline metric, in the order they ran."""
-    groups = grouped(account.of(account.headline()), lambda one: (one.target, one.case))
-    return [sorted(group, key=lambda one: one.repetition) for group in groups.values()]
+    groups = grouped(
+        account.of(account.headline()), lambda measurement: (measurement.target, measurement.case)
+    )
+    return [
+        sorted(group, key=lambda measurement: measurement.repetition) for group in groups.values()
+    ]
 
 
 def _is_worst_first(cell: Sequence[Measurement]) -> bool:
-    values = [one.value for one in cell]
+    values = [measurement.value for measurement in cell]
     if cell[0].metric in LOWER_IS_BETTER:
         return values[0] > max(values[1:])
     return values[0] < min(values[1:])
 
 
 def _slowdown(cell: Sequence[Measurement]) -> float:
-    rest = float(np.median([one.value for one in cell[1:]]))
+    rest = float(np.median([measurement.value for measurement in cell[1:]]))
     slower = cell[0].value / rest
     return slower if cell[0].metric in LOWER_IS_BETTER else 1 / slower
 
 
 def _is_outside(cell: Sequence[Measurement]) -> bool:
     """Tell whether the first value lies beyond the one-sided prediction interval of the others."""
-    logs = np.log([one.value for one in cell[1:]])
+    logs = np.log([measurement.value for measurement in cell[1:]])
     reach = student.quantile(COLD_CONFIDENCE, logs.size - 1) * float(logs.std(ddof=1))
     reach *= math.sqrt(1 + 1 / logs.size)
     distance = math.log(cell[0].value) - float(logs.mean())
     return distance > reach if cell[0].metric in LOWER_IS_BETTER else distance < -reach
 
 
-def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], seen: int) -> float:
+def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], worst_first: int) -> float:
     """Return how often so many cases would start with their worst: each does with chance 1/n."""
     counts = np.array([1.0])
     for cell in cells:
         counts = np.convolve(counts, [1 - 1 / len(cell), 1 / len(cell)])
-    return float(counts[seen:].sum())
+    return float(counts[worst_first:].sum())
 
 
 def _short(cell: Sequence[Measurement]) -> str:

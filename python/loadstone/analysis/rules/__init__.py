@@ -67,8 +67,8 @@ def view(kind: View) -> Mapping[str, Rule]:
 
 def find_rule(name: str) -> Rule:
     """Return a rule by its id; a label that another tool gave stands for itself."""
-    found = _BY_ID.get(name) or next((rule for rule in RULES if rule.id == name), None)
-    return found or replace(UNKNOWN, id=name)
+    known = _BY_ID.get(name) or next((rule for rule in RULES if rule.id == name), None)
+    return known or replace(UNKNOWN, id=name)
 
 
 def label_words(label: str) -> str:
@@ -87,8 +87,8 @@ def checks_of(rules: Iterable[Rule]) -> tuple[Check, ...]:
 def find_check(name: str) -> Callable[..., Any]:
     """Return a function of a row, imported when it is first asked."""
     module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+    rule: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return rule
 
 
 def limit_in_words(limit: str) -> str:

@@ -69,7 +69,9 @@ def _judged(rule: Rule, check: Check | str, account: Account) -> MistakeResult:
 )
 def _interval(account: Account) -> Checked:
     cells = _cells(account)
-    spreads = [one for one in account.measurements if one.spread is not None]
+    spreads = [
+        measurement for measurement in account.measurements if measurement.spread is not None
+    ]
     if spreads and account.disclosure.spread is None:
         return "fail", f"{len(spreads)} bare ±, whose meaning is not given"
     single = sum(len(cell) == 1 for cell in cells)
@@ -185,7 +187,13 @@ def _whole_suite(account: Account) -> Checked:
     if members is None:
         return "not applicable", "no suite is named"
     shown = {
-        target: len({one.case for one in account.measurements if one.target == target})
+        target: len(
+            {
+                measurement.case
+                for measurement in account.measurements
+                if measurement.target == target
+            }
+        )
         for target in account.targets
     }
     return _pass_if(
@@ -347,7 +355,7 @@ def _verification(account: Account) -> Checked:
     do="Correct by Holm.",
 )
 def _family(account: Account) -> Checked:
-    cases = len({one.case for one in account.measurements})
+    cases = len({measurement.case for measurement in account.measurements})
     if len(account.targets) < 2 or cases < 2:
         return "not applicable", "no family of comparisons"
     correction = account.disclosure.correction
@@ -422,9 +430,9 @@ def _cells(account: Account) -> list[Sequence[Measurement]]:
 
 
 def _quantiles(account: Account) -> list[tuple[Measurement, str]]:
-    found = []
-    for one in account.measurements:
-        name = one.metric.rpartition("_ns_")[2]
-        if "_ns_" in one.metric and name in RESULT_QUANTILES:
-            found.append((one, name))
-    return found
+    quantiles = []
+    for measurement in account.measurements:
+        name = measurement.metric.rpartition("_ns_")[2]
+        if "_ns_" in measurement.metric and name in RESULT_QUANTILES:
+            quantiles.append((measurement, name))
+    return quantiles

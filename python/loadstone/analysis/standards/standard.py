@@ -95,7 +95,7 @@ class Declared:
 def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
     """Return the rules with what this run makes of each."""
     is_imported = bool(run.manifest.get("imported"))
-    mistakes = {one.id: one for one in findings.mistakes}
+    mistakes = {mistake.id: mistake for mistake in findings.mistakes}
     declared = []
     for rule in (*RULES, *linter.RULES):
         if rule in RULES:
@@ -251,11 +251,11 @@ def _clock(run: Run, findings: Findings) -> Answer:
     do="State cache, fill and preconditions.",
 )
 def _preconditioned(run: Run, findings: Findings) -> Answer:
-    told = statements_of(run)
-    absent = [name for name in ("cache", "fill", "preconditions") if told[name] is None]
+    statements = statements_of(run)
+    absent = [name for name in ("cache", "fill", "preconditions") if statements[name] is None]
     if absent:
         return "unknown", f"not stated: {', '.join(absent)}"
-    return "met", f"cache: {told['cache']}; fill: {told['fill']}"
+    return "met", f"cache: {statements['cache']}; fill: {statements['fill']}"
 
 
 @_rule(
@@ -309,10 +309,10 @@ def _capacity(run: Run, findings: Findings) -> Answer:
     if not findings.searches:
         return "not applicable", "no capacity was searched"
     searches = findings.searches
-    open_ends = [one.name for one in searches if not one.is_confirmed or one.is_doubted]
+    open_ends = [search.name for search in searches if not search.is_confirmed or search.is_doubted]
     if open_ends:
         return "not met", f"not confirmed: {', '.join(open_ends)}"
-    unbounded = [one.name for one in searches if one.upper is None]
+    unbounded = [search.name for search in searches if search.upper is None]
     if unbounded:
         return "not met", f"no load that fails was found: {', '.join(unbounded)}"
     return "met", "both bounds, and fresh trials at the lower one"
@@ -325,7 +325,7 @@ def _capacity(run: Run, findings: Findings) -> Answer:
     do="Calibrate, and watch hosts.",
 )
 def _verdict(run: Run, findings: Findings) -> Answer:
-    limits = [one.verdict.limit for one in findings.results if one.verdict is not None]
+    limits = [result.verdict.limit for result in findings.results if result.verdict is not None]
     unclear = sum(limit == "UNDETERMINED" for limit in limits)
     if unclear or not limits:
         return "not met", f"{unclear} of {len(limits)} results have no known limit"
@@ -367,7 +367,7 @@ def _intervals_count_trials(run: Run, findings: Findings) -> Answer:
     crowded = [
         cell.name
         for cell in repeated
-        if len({one.block for one in cell.trial_rates}) < len(cell.trial_rates)
+        if len({trial_rate.block for trial_rate in cell.trial_rates}) < len(cell.trial_rates)
     ]
     if crowded:
         return (
@@ -425,9 +425,13 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
             "trials": len(run.plan),
             "blocks": len({doc["block"] for doc in measured}),
             "resumed": len(manifest.get("resumed") or ()),
-            "trials_not_run": [one.trial for one in findings.trials if one.state == "not run"],
+            "trials_not_run": [
+                trial.trial for trial in findings.trials if trial.state == "not run"
+            ],
             "trials_failed": dict(manifest.get("failed") or {}),
-            "trials_marked": {one.trial: list(one.labels) for one in findings.trials if one.labels},
+            "trials_marked": {
+                trial.trial: list(trial.labels) for trial in findings.trials if trial.labels
+            },
             "command": manifest.get("command"),
         },
         "workload": _workload(measured),
@@ -435,8 +439,8 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         "clients": _clients(manifest),
         "nodes": manifest.get("nodes"),
         "ceilings": [
-            {"name": one.name, "kind": one.kind, "bytes_per_s": one.bytes_per_s}
-            for one in findings.ceilings
+            {"name": ceiling.name, "kind": ceiling.kind, "bytes_per_s": ceiling.bytes_per_s}
+            for ceiling in findings.ceilings
         ],
         "calibration": _ceilings(findings),
         "verdicts": [
@@ -444,7 +448,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
             for cell in findings.results
             if (found := cell.verdict) is not None
         ],
-        "absent_sources": sorted({n for one in findings.trials for n in one.absent_probes}),
+        "absent_sources": sorted({n for trial in findings.trials for n in trial.absent_probes}),
         "standard": [
             {"rule": one.rule, "title": one.title, "status": one.status, "because": one.because}
             for one in declare(run, findings)

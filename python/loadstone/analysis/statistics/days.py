@@ -86,4 +86,4 @@ def shared_days(
     if len(known_a) < len(starts_a) or len(known_b) < len(starts_b):
         return None
     days = days_of(known_a), days_of(known_b)
-    return None if min(len(set(own)) for own in days) < 2 else days
+    return None if min(len(set(day)) for day in days) < 2 else days

@@ -49,19 +49,19 @@ def advise(
     """
     found = []
     by_trials: dict[tuple[str, str], list[Result]] = {}
-    for one in iterations:
-        for trial in one.trials:
-            by_trials.setdefault((trial, one.operation), []).append(one)
+    for iteration in iterations:
+        for trial in iteration.trials:
+            by_trials.setdefault((trial, iteration.operation), []).append(iteration)
     for cell in rounds:
         rates = _rates(cell, by_trials)
         if len(rates) < 2 or any(rate <= 0 for own in rates for rate in own):
             continue
-        logs = [np.log(own) for own in rates]
+        logs = [np.log(rate) for rate in rates]
         measured_s = cell.duration_s / sum(map(len, rates))
         spent_s = [overhead_s[name] for name in cell.trials if name in overhead_s]
         cost = sum(spent_s) / len(spent_s) / measured_s if spent_s and measured_s else 0.0
         within, between, best = _levels(logs, cost)
-        reached = mean_interval([float(np.exp(own.mean())) for own in logs])
+        reached = mean_interval([float(np.exp(log.mean())) for log in logs])
         assert reached.high is not None, "two trials have an interval"
         found.append(
             Advice(
@@ -93,19 +93,19 @@ def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
     )
 
 
-def describe(one: Advice, *, of: int) -> str:
+def describe(advice: Advice, *, of: int) -> str:
     """Return advice as a sentence."""
-    subject = f"{one.cell.name}" if of == 1 else f"the widest of {of}, {one.cell.name},"
-    known = f"known within ±{one.half_width:.1%}"
-    known = known if one.half_width < 1 else "not even known within ±100%"
-    reached = f"{subject} is {known} after {len(one.cell.trials)} blocks"
-    if one.half_width <= HALF_WIDTH:
+    subject = f"{advice.cell.name}" if of == 1 else f"the widest of {of}, {advice.cell.name},"
+    known = f"known within ±{advice.half_width:.1%}"
+    known = known if advice.half_width < 1 else "not even known within ±100%"
+    reached = f"{subject} is {known} after {len(advice.cell.trials)} blocks"
+    if advice.half_width <= HALF_WIDTH:
         return f"{reached}: enough for ±{HALF_WIDTH:.0%}"
     inside = ""
-    if one.iterations is not None and one.iterations != one.cell.iterations:
-        plural = "s" if one.iterations > 1 else ""
-        inside = f" with {one.iterations} iteration{plural} each"
-    return f"{reached}; for ±{HALF_WIDTH:.0%} run about {one.blocks:,} blocks{inside}"
+    if advice.iterations is not None and advice.iterations != advice.cell.iterations:
+        plural = "s" if advice.iterations > 1 else ""
+        inside = f" with {advice.iterations} iteration{plural} each"
+    return f"{reached}; for ±{HALF_WIDTH:.0%} run about {advice.blocks:,} blocks{inside}"
 
 
 def _rates(
@@ -129,12 +129,12 @@ def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int 
 
     `cost` is that of one more trial over that of one more iteration.
     """
-    means = np.array([own.mean() for own in logs])
+    means = np.array([log.mean() for log in logs])
     of_means = float(means.var(ddof=1))
-    counts = [own.size for own in logs]
+    counts = [log.size for log in logs]
     if min(counts) < 2:
         return 0.0, of_means, None
-    within = float(np.mean([own.var(ddof=1) for own in logs]))
+    within = float(np.mean([log.var(ddof=1) for log in logs]))
     between = max(0.0, of_means - within / float(np.mean(counts)))
     if between == 0.0:
         return within, between, ITERATIONS_MAX if cost > 0 else max(counts)

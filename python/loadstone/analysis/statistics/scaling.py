@@ -169,8 +169,8 @@ def _nearest(n: Numbers, x: Numbers, parameters: Numbers) -> tuple[float, Number
     columns = np.stack([n - 1, n * (n - 1)])
 
     def residuals(p: Numbers) -> Numbers:
-        found: Numbers = p[0] + np.log(n) - np.log(1 + p[1:] @ columns) - np.log(x)
-        return found
+        numbers: Numbers = p[0] + np.log(n) - np.log(1 + p[1:] @ columns) - np.log(x)
+        return numbers
 
     damping, least = 1e-3, residuals(parameters)
     for _ in range(500):

@@ -394,14 +394,14 @@ def _wrong_parts(
 
 
 def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Iterator[KeyMistake]:
-    found = places(cases, campaign.name, _ANY_RUN)
+    prefixes = places(cases, campaign.name, _ANY_RUN)
     sources = {
         dataset_key(case, phase, number, campaign.name, _ANY_RUN): case
         for case in cases
         for phase in case.workload.phases
         for number in range(1, case.workload.rounds + 1)
     }
-    for key, prefix in found.items():
+    for key, prefix in prefixes.items():
         buckets = buckets_of(key, prefix)
         driver = drivers.get(campaign.targets[key.target].driver)
         allowed = buckets.mistake(driver.facts.bucket_names) if driver else None
@@ -420,16 +420,17 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
     # What goes early is gone before the next target's turn, as in a comparison of two interfaces.
     stays = campaign.keep_data or campaign.clean_up == "late"
     stores = {} if is_theirs else stores_of(targets, across_drivers=stays)
-    shared = shared_bucket(found) or shared_bucket(found, stores)
+    shared = shared_bucket(prefixes) or shared_bucket(prefixes, stores)
     if shared is not None:
-        one, other, name = shared
+        first, other, name = shared
         where, hint = "two datasets", 'end the prefix with a dash, as in "bench-{round}-"'
-        if one.target != other.target:
-            where = f'targets "{one.target}" and "{other.target}", which may be the same store'
+        if first.target != other.target:
+            where = f'targets "{first.target}" and "{other.target}", which may be the same store'
             hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
         yield KeyMistake(
             path=sources[other].source.path(("dataset", "prefix")),
-            found=f'bucket "{name}" in {where}: prefixes "{found[one]}" and "{found[other]}"',
+            found=f'bucket "{name}" in {where}: prefixes "{prefixes[first]}" and'
+            f' "{prefixes[other]}"',
             allowed="prefixes that keep datasets apart",
             hint=hint,
         )
@@ -458,7 +459,7 @@ def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
         names = ceiling_targets(ceiling, campaign)
         others = [name for name in names if not is_pool(campaign.targets[name].driver)]
         if others or not names:
-            pools = listed(name for name, one in drivers.items() if one.facts.is_ceph_pool)
+            pools = listed(name for name, driver in drivers.items() if driver.facts.is_ceph_pool)
             yield KeyMistake(
                 path=(*place, "targets"),
                 found=f"no target with driver {pools}{f', but {listed(others)}' if others else ''}",
@@ -526,8 +527,8 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
                 found=shown(target.driver),
                 allowed=f"one that can hold tables: {', '.join(holding)}",
             )
-    for number, one in enumerate(queries.engine):
-        for name in one.policies:
+    for number, engine in enumerate(queries.engine):
+        for name in engine.policies:
             if name not in campaign.targets:
                 yield KeyMistake(
                     path=("queries", "engine", number, "clickhouse", "policies", name),

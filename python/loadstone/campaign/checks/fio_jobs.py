@@ -64,5 +64,5 @@ def writes_of_job_file(path: Path) -> list[str]:
                 f'job file "{path}": option "{name}" of job "{job}" is refused: {reason}',
                 "leave it out",
             )
-    found = [name for job in reader.sections() for name in writes_of_options(reader[job])]
-    return list(dict.fromkeys(found))
+    writes = [name for job in reader.sections() for name in writes_of_options(reader[job])]
+    return list(dict.fromkeys(writes))

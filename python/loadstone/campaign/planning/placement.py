@@ -196,14 +196,14 @@ def stores_of(
     return stores
 
 
-def _may_be_one(one: DriverSettings, other: DriverSettings) -> bool:
-    (driver, settings), (other_driver, other_settings) = one, other
+def _may_be_one(driver_settings: DriverSettings, other: DriverSettings) -> bool:
+    (driver, settings), (other_driver, other_settings) = driver_settings, other
     facts = facts_of(driver)
     if not facts.keeps:
         return False
     if driver != other_driver:
         # Some servers speak S3 and Swift at one port, over the same buckets.
-        return bool(_servers(one) & _servers(other))
+        return bool(_servers(driver_settings) & _servers(other))
     keys = [key for key in facts.address.settings if settings.get(key) and other_settings.get(key)]
     # Without an address in common that both name, it is not known.
     return not keys or any(

@@ -94,7 +94,7 @@ def make_plan(
         cases, _ = cases_of(campaign)
         planner = _Planner(campaign, table, cases, run, reused or {}, scripts, stores or {})
     later = Later(planner, suites(campaign.schedule))
-    is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
+    is_lazy = starts is not None and all(ceiling.when != "blocks" for ceiling in campaign.ceilings)
     for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
         later.plan_next()
     return Plan(
@@ -317,9 +317,9 @@ class _Planner:
         prefix = placement.numbered(self._places[key], "f", self._fills_made)
         held = lifecycle.dataset_of(document)["buckets"]
         content = json.dumps({"buckets": held, "fill": prefix})
-        own = DatasetKey(case.target, f"{prefix}/fill", content, held)
-        self._emitted[own] = prefix
-        buckets = placement.buckets_of(own, prefix)
+        dataset_key = DatasetKey(case.target, f"{prefix}/fill", content, held)
+        self._emitted[dataset_key] = prefix
+        buckets = placement.buckets_of(dataset_key, prefix)
         allowed = buckets.mistake(self._targets[case.target].driver.facts.bucket_names)
         if allowed is not None:
             self._refuse_name(_Held(document, 1, prefix), f'"{buckets.last()}"', allowed)
@@ -341,26 +341,26 @@ class _Planner:
         return held
 
     def _take_over(self, held: _Held, reused: Reused) -> None:
-        found = reused.dataset_for(held.document)
-        if isinstance(found, KeyMistake):
-            raise CampaignError([self._campaign.source.place(found)])
-        held.kept, held.prefix, held.version = found, found["bucket_prefix"], found["version"]
+        dataset = reused.dataset_for(held.document)
+        if isinstance(dataset, KeyMistake):
+            raise CampaignError([self._campaign.source.place(dataset)])
+        held.kept, held.prefix, held.version = dataset, dataset["bucket_prefix"], dataset["version"]
         held.state = State.FULL
 
     def _demand_reuse(self, document: TrialDocument) -> None:
-        found = self._reused[document["case"]["target"]].dataset_for(document)
-        if isinstance(found, KeyMistake):
-            raise CampaignError([self._campaign.source.place(found)])
+        dataset = self._reused[document["case"]["target"]].dataset_for(document)
+        if isinstance(dataset, KeyMistake):
+            raise CampaignError([self._campaign.source.place(dataset)])
 
     def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
         if held.kept is not None:
             # The campaign deleted them itself, in a phase or a block before this one.
-            found = KeyMistake(
+            mistake = KeyMistake(
                 path=("targets", key.target, "reuse"),
                 found=f"{held.document['phase']} of objects that an earlier phase deletes",
                 allowed="phases that find what the other run kept",
             )
-            raise CampaignError([self._campaign.source.place(found)])
+            raise CampaignError([self._campaign.source.place(mistake)])
         if need is not Need.FULL and held.state is not State.ABSENT:
             held = self._remove(held, key)
         if self._campaign.prepare == "never":
@@ -396,13 +396,13 @@ class _Planner:
             for one in self._cases
             if (one.target, one.workload.name) == (case["target"], case["workload"])
         )
-        found = KeyMistake(
+        mistake = KeyMistake(
             path=source.path(("dataset", "prefix")),
             found=f"{name} as the name of a bucket, for objects that are written anew",
             allowed=allowed,
             hint="or clean_up: early, which needs no new names",
         )
-        raise CampaignError([self._campaign.source.place(found)])
+        raise CampaignError([self._campaign.source.place(mistake)])
 
     def _is_early(self) -> bool:
         return self._campaign.clean_up == "early" and not self._campaign.keep_data

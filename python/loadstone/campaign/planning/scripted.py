@@ -122,26 +122,26 @@ def wanted_by(case: Case, phase: Phase, seed: int) -> WantedScript:
 
 
 def mistake(
-    found: PlannedScript, case: Case, phase: Phase, document: TrialDocument
+    script: PlannedScript, case: Case, phase: Phase, document: TrialDocument
 ) -> KeyMistake | None:
     """Return where a script and the rest of its campaign contradict each other."""
     path, buckets = case.source.path, case.dataset(phase).buckets
-    if buckets > 1 and buckets < found.places and not found.can_share_buckets:
+    if buckets > 1 and buckets < script.places and not script.can_share_buckets:
         return KeyMistake(
             path=path(("dataset", "buckets")),
-            found=f"{buckets} buckets for the {found.places} places of the script",
-            allowed=f"{found.places} or more, so that its listings see what is theirs; or 1",
+            found=f"{buckets} buckets for the {script.places} places of the script",
+            allowed=f"{script.places} or more, so that its listings see what is theirs; or 1",
         )
     index = case.workload.phases.index(phase)
-    if phase.script is not None and phase.script.speed is not None and not found.span_ns:
+    if phase.script is not None and phase.script.speed is not None and not script.span_ns:
         return KeyMistake(
             path=path(("phases", index, "script", "speed")),
             found="it with a script without times",
             allowed="it with a script whose actions have due_ns",
         )
-    if found.sealed is not None:
+    if script.sealed is not None:
         limits = facts_of(document["target"]["driver"]).limits
-        wrong = found.sealed.mistake(dataset_of(document)["object_prefix"], limits)
+        wrong = script.sealed.mistake(dataset_of(document)["object_prefix"], limits)
         if wrong is not None:
             return KeyMistake(path=path(("dataset", "path_encryption")), found=wrong[0],
                               allowed=wrong[1])  # fmt: skip
@@ -149,50 +149,53 @@ def mistake(
 
 
 def with_script(
-    document: TrialDocument, found: PlannedScript, speed: float | None
+    document: TrialDocument, script: PlannedScript, speed: float | None
 ) -> TrialDocument:
     """Return a measured document that follows a script."""
-    measured = found.measured
+    measured = script.measured
     load: LoadDocument = document["load"]
     if speed is not None:
-        assert found.span_ns, "mistake() refused it"
-        rate = measured.requests / (found.span_ns / speed / 1e9)
+        assert script.span_ns, "mistake() refused it"
+        rate = measured.requests / (script.span_ns / speed / 1e9)
         clients = load["clients"]
         load = {"kind": "open", "rate_per_s": rate, "arrivals": "constant", "clients_max": clients}
     return {
         **document,
         "dataset": {
             **dataset_of(document),
-            "objects": found.objects,
-            "size": {"kind": "fixed", "bytes": found.largest_bytes},
+            "objects": script.objects,
+            "size": {"kind": "fixed", "bytes": script.largest_bytes},
         },
         "load": load,
         "stop": {**document["stop"], "requests": measured.requests},
-        **_following(found, measured, speed),
+        **_following(script, measured, speed),
     }
 
 
 def prepare_of(
-    document: TrialDocument, found: PlannedScript, prepare: TrialDocument
+    document: TrialDocument, script: PlannedScript, prepare: TrialDocument
 ) -> TrialDocument:
     """Return an unmeasured trial that puts what must be there before a script begins."""
-    assert found.prepare is not None, "the caller has looked"
-    stop: Stop = {"requests": found.prepare.requests, "duration_ns": None}
-    clients = min(document["load"].get("clients", 64), max(1, found.prepare.sessions))
+    assert script.prepare is not None, "the caller has looked"
+    stop: Stop = {"requests": script.prepare.requests, "duration_ns": None}
+    clients = min(document["load"].get("clients", 64), max(1, script.prepare.sessions))
     return {
         **prepare,
         "phase": PREPARE,
         "load": {"kind": "closed", "clients": clients},
         "stop": stop,
-        **_following(found, found.prepare, None),
+        **_following(script, script.prepare, None),
     }
 
 
-def _following(found: PlannedScript, file: ScriptFile, speed: float | None) -> TrialDocument:
+def _following(script: PlannedScript, file: ScriptFile, speed: float | None) -> TrialDocument:
     return {
         "mix": [{"operation": name, "weight": float(n)} for name, n in file.shares.items()],
         "script": {
-            "subjects": {"path": found.subjects_path, "sha256": found.subjects_sha256},
+            "subjects": {
+                "path": script.subjects_path,
+                "sha256": script.subjects_sha256,
+            },
             "requests": file.named(),
             "speed": speed,
             "actions": file.actions,

@@ -147,11 +147,11 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
     return found
 
 
-def _with_hints(data: Mapping[str, Any], found: Sequence[KeyMistake]) -> list[KeyMistake]:
+def _with_hints(data: Mapping[str, Any], key_mistakes: Sequence[KeyMistake]) -> list[KeyMistake]:
     """Say what was probably meant, where a value of the right kind stands at the wrong place."""
     return [
         replace(mistake, hint=_hint_of(data, mistake.path)) if mistake.hint is None else mistake
-        for mistake in found
+        for mistake in key_mistakes
     ]
 
 

@@ -89,7 +89,7 @@ def add_settings(target: JsonSchema, definitions: dict[str, JsonSchema], drivers
 
 
 def _settings_of(driver: Driver, common: list[str]) -> JsonSchema:
-    settings = {one.name: _setting(one) for one in driver.settings}
+    settings = {setting.name: _setting(setting) for setting in driver.settings}
     if "endpoints" in settings:
         settings["endpoint"] = settings["endpoints"]
     names: JsonSchema = {"enum": [*common, *settings]}

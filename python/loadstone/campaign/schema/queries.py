@@ -329,7 +329,7 @@ class Queries(BaseModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        mistakes = [one.below(("engine",)) for one in distinct_names(self.engine)]
+        mistakes = [name.below(("engine",)) for name in distinct_names(self.engine)]
         mistakes += [
             KeyMistake(
                 path=("streams", index), found=shown(value), allowed=f"at most {STREAMS_MAX}"

@@ -111,10 +111,10 @@ def _meanwhile(work: Callable[[socket.socket], None]) -> Iterator[None]:
 
 
 def _look_on(
-    look: Callable[[], Totals], seen: Totals, every_s: float, is_over: socket.socket
+    look: Callable[[], Totals], totals: Totals, every_s: float, is_over: socket.socket
 ) -> None:
     while not select.select([is_over], [], [], every_s)[0]:
-        seen.update(look())
+        totals.update(look())
 
 
 class _Ends:
@@ -165,7 +165,7 @@ def _let_through(kernel: socket.socket, ports: Sequence[int]) -> None:
     for number, port in enumerate(ports):
         steps.append((_JUMP_IF_EQUAL, len(ports) - number, 0, port))
     steps += [(_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFFFFFF)]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in steps))
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     described = struct.pack("@HP", len(steps), ctypes.addressof(program))
     kernel.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
 
@@ -189,7 +189,7 @@ def _mapped(four: bytes) -> bytes:
 
 
 def _of_process() -> Totals:
-    found = {}
+    of_process = {}
     for descriptor in os.listdir("/proc/self/fd"):
         with suppress(OSError, ValueError):
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -200,19 +200,23 @@ def _of_process() -> Totals:
                 cookie = one.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
             if len(told) >= _RECEIVED_AT + 8:
                 received = told[_RECEIVED_AT : _RECEIVED_AT + 8]
-                found[cookie] = int.from_bytes(received, sys.byteorder)
-    return found
+                of_process[cookie] = int.from_bytes(received, sys.byteorder)
+    return of_process
 
 
 def _of_session() -> Totals:
     connections = list(_connections(set(_inodes())))
-    ends = {one.own for one in connections}
-    return {one.cookie: one.received for one in connections if one.other not in ends}
+    ends = {connection.own for connection in connections}
+    return {
+        connection.cookie: connection.received
+        for connection in connections
+        if connection.other not in ends
+    }
 
 
 def _of_server(number: int) -> Totals:
     ours = set(_inodes_of(str(number)))
-    return {one.cookie: one.received for one in _connections(ours)}
+    return {connection.cookie: connection.received for connection in _connections(ours)}
 
 
 def _inodes() -> Iterator[int]:

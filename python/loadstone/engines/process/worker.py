@@ -134,7 +134,7 @@ def _run_streams(
             except Exception as error:
                 said = _words(error)
             ended = time.monotonic_ns()
-            told = StreamAnswer(
+            answer = StreamAnswer(
                 stream=number,
                 query=query.name,
                 started_ns=started,
@@ -144,7 +144,7 @@ def _run_streams(
                 error=said,
             )
             with one_at_a_time:
-                say(told)
+                say(answer)
 
     def run_all() -> None:
         threads = [threading.Thread(target=run, args=(number,)) for number in range(len(beside))]

@@ -57,9 +57,9 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
     _check_room(room)
 
 
-def cache_of(own: QueryDocument) -> Path:
+def cache_of(query: QueryDocument) -> Path:
     """Return where the tables of a trial are made, and kept."""
-    return Path(own["data"]) if own["data"] else cache_folder()
+    return Path(query["data"]) if query["data"] else cache_folder()
 
 
 def _check_engine(document: TrialDocument, *, is_here: bool) -> None:
@@ -143,17 +143,17 @@ class AnswerCheck:
     wrong: str | None = None
 
 
-def check_answer(own: QueryDocument, folder: Path, query: str, found: Answer) -> AnswerCheck:
+def check_answer(own: QueryDocument, folder: Path, query: str, answer: Answer) -> AnswerCheck:
     """Compare an answer with what is expected in a run's folder, or by the user."""
     if files := own.get("answer_files"):
         file = answer_file(Path(files), query)
-        wrong = difference(found, like(read_answer_file(file), found))
+        wrong = difference(answer, like(read_answer_file(file), answer))
         return AnswerCheck(compared_with=file.name, wrong=wrong)
     path = _path(folder, query)
     if own["answers"] is None or not path.exists():
         return AnswerCheck()
     expected = _read(path)
-    return AnswerCheck(compared_with=expected.engine, wrong=difference(found, expected.rows))
+    return AnswerCheck(compared_with=expected.engine, wrong=difference(answer, expected.rows))
 
 
 def keep_answer(folder: Path, answer: ExpectedAnswer) -> None:

@@ -68,19 +68,19 @@ class QueryStreams:
     def _is_asked_for(self, number: int, name: str) -> bool:
         return 0 <= number < len(self._left) and name in self._left[number]
 
-    def _take(self, told: StreamAnswer) -> None:
-        self._left[told.stream].remove(told.query)
-        self._since_ns[told.stream] = told.ended_ns
+    def _take(self, answer: StreamAnswer) -> None:
+        self._left[answer.stream].remove(answer.query)
+        self._since_ns[answer.stream] = answer.ended_ns
         self.ended.append(
             EndedQuery(
-                stream=told.stream + 1,
-                query=told.query,
-                outcome="ok" if told.error is None else outcome_of(told.error),
-                message=told.error,
-                started_ns=told.started_ns,
-                ended_ns=told.ended_ns,
-                rows=told.rows,
-                answer=told.answer,
+                stream=answer.stream + 1,
+                query=answer.query,
+                outcome="ok" if answer.error is None else outcome_of(answer.error),
+                message=answer.error,
+                started_ns=answer.started_ns,
+                ended_ns=answer.ended_ns,
+                rows=answer.rows,
+                answer=answer.answer,
             )
         )
 

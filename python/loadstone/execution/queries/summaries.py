@@ -10,7 +10,9 @@ from loadstone.engines.tables import Mark, TableFile
 from loadstone.results.record import INTERVAL_SCHEMA
 
 
-def tables_summary(mark: Mark, kept: Sequence[TableFile], *, was_there: bool) -> TablesSummary:
+def tables_summary(
+    mark: Mark, table_files: Sequence[TableFile], *, was_there: bool
+) -> TablesSummary:
     """Return the summary of tables; `kept` are files that an earlier attempt of the run wrote."""
     return {
         "benchmark": mark.benchmark,
@@ -18,11 +20,11 @@ def tables_summary(mark: Mark, kept: Sequence[TableFile], *, was_there: bool) ->
         "format": mark.format,
         "partitions": mark.partitions,
         "files": len(mark.files),
-        "bytes": sum(one.size_bytes for one in mark.files),
-        "sha256": hashlib.sha256("".join(one.sha256 for one in mark.files).encode()).hexdigest(),
+        "bytes": sum(file.size_bytes for file in mark.files),
+        "sha256": hashlib.sha256("".join(file.sha256 for file in mark.files).encode()).hexdigest(),
         "was_there": was_there,
-        "files_kept": len(kept),
-        "bytes_kept": sum(one.size_bytes for one in kept),
+        "files_kept": len(table_files),
+        "bytes_kept": sum(one.size_bytes for one in table_files),
     }
 
 

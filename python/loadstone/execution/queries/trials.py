@@ -174,19 +174,19 @@ class _Trial:
         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
         rows = SecondRows("load")
         if own["storage"] in ("parquet", ON_SERVER):
-            for one in files:
-                if one in kept:
+            for file in files:
+                if file in kept:
                     continue
                 if not self.tick():
                     break
-                if hash_of(folder / one.name) != one.sha256:
+                if hash_of(folder / file.name) != file.sha256:
                     raise TargetError(
-                        f'"{folder / one.name}" is damaged: its hash is another',
+                        f'"{folder / file.name}" is damaged: its hash is another',
                         f'remove "{folder}"; the tables are made anew',
                     )
                 before = time.monotonic_ns()
-                self._place.write(one.name, folder / one.name)
-                self._note(rows, before, one.size_bytes)
+                self._place.write(file.name, folder / file.name)
+                self._note(rows, before, file.size_bytes)
         else:
             self._load_own_format(rows, folder, mark)
         if not self._is_stopped:
@@ -197,7 +197,7 @@ class _Trial:
 
     def _kept(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
         """Return the files that the run had written before it was cut off."""
-        return [one for one in files if self.tick() and self._place.holds(one)]
+        return [file for file in files if self.tick() and self._place.holds(file)]
 
     def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
         with EngineProcess(self.tick, self._hidden) as process:
@@ -212,7 +212,7 @@ class _Trial:
                 process.ask(task, TablesWritten, self._timeout_ns)
             except EngineError as error:
                 raise TargetError(f"loading the tables: {error}") from error
-            self._note(rows, before, sum(one.size_bytes for one in mark.files))
+            self._note(rows, before, sum(file.size_bytes for file in mark.files))
 
     def _note(self, rows: SecondRows, before_ns: int, size_bytes: int) -> None:
         now = time.monotonic_ns()
@@ -228,39 +228,39 @@ class _Trial:
         rows = SecondRows("query")
         name = own["query"] or ""
         asked = RunQuery(query=text_of(name, own["scale"]), is_kept=True)
-        told: QuerySummary = {
+        query_summary: QuerySummary = {
             "query": own["query"], "engine": own["engine"], "cache": own["cache"],
             "threads": own["threads"],
         }  # fmt: skip
         outcome, message, measured_ns = "ok", None, None
         try:
-            with self._opened(tables) as (process, told["version"]):
+            with self._opened(tables) as (process, query_summary["version"]):
                 if own["cache"] == "warm":
                     process.ask(replace(asked, is_kept=False), QueryAnswer, self._timeout_ns)
                 self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
                 answer = process.ask(asked, QueryAnswer, self._timeout_ns)
-                told["time_ns"] = measured_ns = answer.time_ns
-                told["rows"] = answer.rows
-                told.update(use_of_query(answer.use))
+                query_summary["time_ns"] = measured_ns = answer.time_ns
+                query_summary["rows"] = answer.rows
+                query_summary.update(use_of_query(answer.use))
                 found = self._compare(name, answer.answer or [])
                 if found.compared_with is not None:
-                    told["compared_with"] = found.compared_with
+                    query_summary["compared_with"] = found.compared_with
                 if found.wrong is not None:
                     outcome, message = "wrong_answer", found.wrong
         except EngineError as error:
             if error.outcome == "stopped":
                 summary = self._summary(rows, state="interrupted")
-                summary["query"] = told
+                summary["query"] = query_summary
                 return summary
             outcome, message = error.outcome, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
-        told["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
+        query_summary["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
         # Nothing tells what a cluster on other hosts read.
-        moved = (told.get("read_bytes") or 0) + (told.get("received_bytes") or 0)
+        moved = (query_summary.get("read_bytes") or 0) + (query_summary.get("received_bytes") or 0)
         rows.add(0, outcome, time_ns, moved)
         self._done = 1
         summary = self._summary(rows, message=message, measured_ns=time_ns)
-        summary["query"] = told
+        summary["query"] = query_summary
         return summary
 
     @contextmanager
@@ -317,16 +317,16 @@ class _Trial:
             for one in sorted(streams.ended, key=lambda one: one.ended_ns)
         ]
         self._done = len(queries)
-        measured_ns = max((one["end_ns"] for one in queries), default=1)
+        measured_ns = max((query["end_ns"] for query in queries), default=1)
         state = "interrupted" if is_stopped else None
         summary = self._summary(rows, state=state, measured_ns=measured_ns)
-        told: StreamsSummary = {
+        streams_summary: StreamsSummary = {
             "engine": own["engine"], "cache": own["cache"], "threads": own["threads"],
             "version": version or "", **added(used), "time_ns": measured_ns, "queries": queries,
         }  # fmt: skip
         if version is None:
-            del told["version"]
-        summary["streams"] = told
+            del streams_summary["version"]
+        summary["streams"] = streams_summary
         if messages:
             summary["error_examples"] = {STREAMS: messages}
         return summary
@@ -335,26 +335,26 @@ class _Trial:
         self, ended: EndedQuery, rows: SecondRows, messages: dict[str, str]
     ) -> StreamQuery:
         outcome, message = ended.outcome, ended.message
-        found = AnswerCheck()
+        check = AnswerCheck()
         if ended.answer is not None:
-            found = self._compare(ended.query, ended.answer)
-        if found.wrong is not None:
-            outcome, message = "wrong_answer", found.wrong
+            check = self._compare(ended.query, ended.answer)
+        if check.wrong is not None:
+            outcome, message = "wrong_answer", check.wrong
         start_ns, end_ns = ended.started_ns - self._started, ended.ended_ns - self._started
         rows.add(max(0, end_ns) // _SECOND_NS, outcome, end_ns - start_ns, 0)
         if message is not None:
             message = secrets.hide(message, self._hidden)
             messages.setdefault(outcome, f"{ended.query}: {message}")
-        told: StreamQuery = {
+        stream_query: StreamQuery = {
             "stream": ended.stream, "query": ended.query, "rows": ended.rows or 0,
-            "outcome": outcome, "message": message, "compared_with": found.compared_with or "",
+            "outcome": outcome, "message": message, "compared_with": check.compared_with or "",
             "start_ns": start_ns, "end_ns": end_ns,
         }  # fmt: skip
         if ended.rows is None:
-            del told["rows"]
-        if found.compared_with is None:
-            del told["compared_with"]
-        return told
+            del stream_query["rows"]
+        if check.compared_with is None:
+            del stream_query["compared_with"]
+        return stream_query
 
     @property
     def _timeout_ns(self) -> int:
@@ -405,13 +405,13 @@ class _Trial:
             database=self._place.database,
         )
 
-    def _compare(self, query: str, found: Answer) -> AnswerCheck:
+    def _compare(self, query: str, answer: Answer) -> AnswerCheck:
         """Return what is wrong with an answer; that of the trusted engine is kept."""
         own, folder = self._own, self._output.folder
-        check = check_answer(own, folder, query, found)
+        check = check_answer(own, folder, query, answer)
         if self._document["phase"] == CHECK and check.compared_with is None:
             engine = own["engine"] or ""
-            keep_answer(folder, ExpectedAnswer(query=query, engine=engine, rows=found))
+            keep_answer(folder, ExpectedAnswer(query=query, engine=engine, rows=answer))
         return check
 
     # ---- the end ------------------------------------------------------------------------------

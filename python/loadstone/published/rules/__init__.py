@@ -126,5 +126,5 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def judge(account: Account) -> tuple[Finding, ...]:
     """Return what the rules on numbers find, those on printed ones included, problems first."""
     printed = (finding for check in checks_of(RULES) for finding in check(account))
-    found = [replace(finding, row=_BY_ID[finding.rule]) for finding in printed]
-    return by_severity([*numbers.judge(account), *found])
+    findings = [replace(finding, row=_BY_ID[finding.rule]) for finding in printed]
+    return by_severity([*numbers.judge(account), *findings])

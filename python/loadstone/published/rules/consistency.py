@@ -83,18 +83,18 @@ def contradicting_spread(account: Account) -> Iterator[Finding]:
             evidence=tuple(
                 Evidence(
                     metric="relative ± of MB/s / of requests",
-                    value=_relative(size) / _relative(one),
+                    value=_relative(size) / _relative(measurement),
                     threshold=1,
-                    place=one.place,
+                    place=measurement.place,
                 )
-                for one, size in odd
+                for measurement, size in odd
             ),
-            cases=tuple(describe_case(one) for one, _ in odd),
+            cases=tuple(describe_case(measurement) for measurement, _ in odd),
         )
 
 
-def _relative(one: Measurement) -> float:
-    return (one.spread or 0.0) / one.value
+def _relative(measurement: Measurement) -> float:
+    return (measurement.spread or 0.0) / measurement.value
 
 
 def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
@@ -102,12 +102,15 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
     if not (rate.spread and printed.spread and rate.value > 0 and printed.value > 0):
         return False
     spans = []
-    for one in (rate, printed):
-        digit = _last_digit(f"{one.spread:g}")
-        low, high = _rounded_span(one, slack=0.0)
-        least = max(0.0, (one.spread or 0.0) - 1.5 * digit)
+    for measurement in (rate, printed):
+        digit = _last_digit(f"{measurement.spread:g}")
+        low, high = _rounded_span(measurement, slack=0.0)
+        least = max(0.0, (measurement.spread or 0.0) - 1.5 * digit)
         spans.append(
-            (least / high, ((one.spread or 0.0) + 1.5 * digit) / low if low > 0 else math.inf)
+            (
+                least / high,
+                ((measurement.spread or 0.0) + 1.5 * digit) / low if low > 0 else math.inf,
+            )
         )
     (low, high), (other_low, other_high) = spans
     return high < other_low or other_high < low
@@ -184,9 +187,9 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
 
 def mixed_units(account: Account) -> Iterator[Finding]:
     """Find results and ceilings that look alike as printed, but count different megabytes."""
-    for one in account.of(BYTE_RATE):
-        base = printed_units.MEGABYTE_OF_TOOL.get(one.tool)
-        shown = _printed_megabytes(one.text)
+    for measurement in account.of(BYTE_RATE):
+        base = printed_units.MEGABYTE_OF_TOOL.get(measurement.tool)
+        shown = _printed_megabytes(measurement.text)
         if base != 2**20 or shown is None:
             continue
         for ceiling in account.ceilings:
@@ -198,29 +201,40 @@ def mixed_units(account: Account) -> Iterator[Finding]:
                 yield Finding(
                     rule="mixed-units",
                     statement=(
-                        f"{one.text} of {one.tool} and {other:.0f} MB/s of the {ceiling.name} look"
-                        f" equal and are not: {one.tool} counts 2^20 bytes to a MB, so it is"
-                        f" {one.value / 1e6:.0f}·10⁶ B/s,"
-                        f" {one.value / ceiling.bytes_per_s - 1:+.1%}"
+                        f"{measurement.text} of {measurement.tool} and {other:.0f} MB/s of"
+                        f" the {ceiling.name} look"
+                        f" equal and are not: {measurement.tool} counts 2^20 bytes to a MB,"
+                        f" so it is"
+                        f" {measurement.value / 1e6:.0f}·10⁶ B/s,"
+                        f" {measurement.value / ceiling.bytes_per_s - 1:+.1%}"
                     ),
                     evidence=(
                         Evidence(
                             metric="bytes per second",
-                            value=one.value,
+                            value=measurement.value,
                             threshold=ceiling.bytes_per_s,
                             unit="B/s",
-                            place=one.place,
+                            place=measurement.place,
                         ),
                     ),
-                    cases=(describe_case(one),),
+                    cases=(describe_case(measurement),),
                 )
 
 
 def _pairs(account: Account, least: int = 4) -> Iterator[list[tuple[Measurement, Measurement]]]:
-    printed = {(one.target, one.case): one for one in account.of(MEGABYTE_RATE)}
-    rates = [one for one in account.of(RATE) if (one.target, one.case) in printed]
-    for cells in grouped(rates, lambda one: (one.target, one.workload, one.size_bytes)).values():
-        pairs = [(one, printed[one.target, one.case]) for one in cells]
+    printed = {
+        (measurement.target, measurement.case): measurement
+        for measurement in account.of(MEGABYTE_RATE)
+    }
+    rates = [
+        measurement
+        for measurement in account.of(RATE)
+        if (measurement.target, measurement.case) in printed
+    ]
+    for cells in grouped(
+        rates, lambda rate: (rate.target, rate.workload, rate.size_bytes)
+    ).values():
+        pairs = [(cell, printed[cell.target, cell.case]) for cell in cells]
         if len(pairs) >= least:
             yield pairs
 
@@ -250,10 +264,10 @@ def _fits(rate: Measurement, printed: Measurement, factor: float, *, slack: floa
     return high_rate * factor >= low and low_rate * factor <= high
 
 
-def _rounded_span(one: Measurement, *, slack: float) -> tuple[float, float]:
+def _rounded_span(measurement: Measurement, *, slack: float) -> tuple[float, float]:
     """Return what prints as this number when it is rounded or cut, and `slack` last digits more."""
-    digit = _last_digit(one.text or f"{one.value:g}")
-    return one.value - (0.5 + slack) * digit, one.value + (1.0 + slack) * digit
+    digit = _last_digit(measurement.text or f"{measurement.value:g}")
+    return measurement.value - (0.5 + slack) * digit, measurement.value + (1.0 + slack) * digit
 
 
 def _decimal_reading(size: int) -> int:

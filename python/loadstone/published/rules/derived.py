@@ -24,22 +24,27 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
     were added up. Such a rate leaves out all time between requests, and everything else the threads
     did meanwhile.
     """
-    per_thread = {(one.target, one.case): one for one in account.of(THREAD_RATE)}
+    per_thread = {
+        (measurement.target, measurement.case): measurement
+        for measurement in account.of(THREAD_RATE)
+    }
     cells = [
-        (one, per_thread[one.target, one.case])
-        for one in account.of(RATE)
-        if one.threads and (one.target, one.case) in per_thread
+        (measurement, per_thread[measurement.target, measurement.case])
+        for measurement in account.of(RATE)
+        if measurement.threads and (measurement.target, measurement.case) in per_thread
     ]
     # What one thread does by itself has one rate, however many threads wait meanwhile.
-    cells = [(one, single) for one, single in cells if one.value != single.value]
+    cells = [
+        (measurement, single) for measurement, single in cells if measurement.value != single.value
+    ]
     exact = [pair for pair in cells if _is_multiple(*pair)]
-    quotients = {id(one): _quotient(one) for one in per_thread.values()}
-    telling = [found for found in quotients.values() if found is not None]
+    quotients = {id(measurement): _quotient(measurement) for measurement in per_thread.values()}
+    telling = [quotient for quotient in quotients.values() if quotient is not None]
     if len(cells) < 3 or len(exact) < len(cells):
         return
     chance = 1.0
-    for found in telling:
-        chance *= found[1]
+    for fraction_and_chance in telling:
+        chance *= fraction_and_chance[1]
     statement = (
         f"all {len(exact)} rates are exactly threads × rate of one thread"
         f" ({exact[0][0].text} = {exact[0][0].threads} × {exact[0][1].text})"
@@ -61,37 +66,37 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
         evidence=tuple(
             Evidence(
                 metric="rate / (threads × rate of one thread)",
-                value=one.value / ((one.threads or 1) * single.value),
+                value=measurement.value / ((measurement.threads or 1) * single.value),
                 threshold=1,
-                place=one.place,
+                place=measurement.place,
             )
-            for one, single in exact
+            for measurement, single in exact
         ),
-        cases=tuple(describe_case(one) for one, _ in exact),
+        cases=tuple(describe_case(measurement) for measurement, _ in exact),
         chance=chance if telling else None,
     )
 
 
-def _is_multiple(one: Measurement, single: Measurement) -> bool:
-    expected = (one.threads or 1) * single.value
-    return abs(one.value / expected - 1) < 1e-12
+def _is_multiple(measurement: Measurement, single: Measurement) -> bool:
+    expected = (measurement.threads or 1) * single.value
+    return abs(measurement.value / expected - 1) < 1e-12
 
 
-def _quotient(one: Measurement) -> tuple[Fraction, float] | None:
+def _quotient(measurement: Measurement) -> tuple[Fraction, float] | None:
     """Return rate/1000 as a quotient of small whole numbers, and the chance of one so small.
 
     A number with d digits behind the point lies within half a last digit of a quotient with a
     denominator up to q with a chance of about q² · 10^-d: there are about q²/2 of them per unit.
     """
-    text = one.text or ""
+    text = measurement.text or ""
     digits = len(text.partition(".")[2])
     if digits < 9:
         return None
     exact = Fraction(text) / 1000
     tolerance = Fraction(1, 2 * 10**12) * exact
     for limit in (100, 1_000, 10_000, 100_000, DENOMINATOR_MAX):
-        found = exact.limit_denominator(limit)
-        if abs(found - exact) <= tolerance:
-            chance = min(1.0, float(found.denominator**2 * 2 * tolerance))
-            return (found, chance) if chance < 0.01 else None
+        quotient = exact.limit_denominator(limit)
+        if abs(quotient - exact) <= tolerance:
+            chance = min(1.0, float(quotient.denominator**2 * 2 * tolerance))
+            return (quotient, chance) if chance < 0.01 else None
     return None

@@ -20,18 +20,24 @@ def whole_seconds(account: Account) -> Iterator[Finding]:
     out. Rounded and cut quotients both count.
     """
     known = [
-        one for one in account.of(RATE) if one.work and one.text is not None and one.text.isdigit()
+        measurement
+        for measurement in account.of(RATE)
+        if measurement.work and measurement.text is not None and measurement.text.isdigit()
     ]
-    groups = grouped(known, lambda one: (one.operation, one.size_bytes))
+    groups = grouped(known, lambda measurement: (measurement.operation, measurement.size_bytes))
     for cells in groups.values():
-        telling = [(one, _chance(one)) for one in cells]
-        telling = [(one, chance) for one, chance in telling if chance <= TELLING]
-        hits = [(one, chance) for one, chance in telling if _seconds(one) is not None]
+        telling = [(cell, _chance(cell)) for cell in cells]
+        telling = [(measurement, chance) for measurement, chance in telling if chance <= TELLING]
+        hits = [
+            (measurement, chance)
+            for measurement, chance in telling
+            if _seconds(measurement) is not None
+        ]
         if not telling or len(hits) < len(telling):
             continue
         chance = math.prod(chance for _, chance in telling)
         if chance < CHANCE_MAX:
-            yield _finding(cells, [one for one, _ in telling], chance)
+            yield _finding(cells, [measurement for measurement, _ in telling], chance)
 
 
 def _finding(
@@ -39,8 +45,10 @@ def _finding(
 ) -> Finding:
     first = telling[0]
     coarsest = max(telling, key=_resolution)
-    examples = sorted(telling, key=lambda one: -one.value)[:4]
-    shown = ", ".join(f"{one.text} = {one.work:,}/{_seconds(one)} s" for one in examples)
+    examples = sorted(telling, key=lambda measurement: -measurement.value)[:4]
+    shown = ", ".join(
+        f"{example.text} = {example.work:,}/{_seconds(example)} s" for example in examples
+    )
     what = f"{first.operation.upper()}"
     if first.size_bytes is not None:
         what += f" of {describe_size(first.size_bytes)}"
@@ -56,47 +64,48 @@ def _finding(
         evidence=tuple(
             Evidence(
                 metric="seconds",
-                value=float(_seconds(one) or 0),
-                threshold=one.text,
+                value=float(_seconds(measurement) or 0),
+                threshold=measurement.text,
                 unit="s",
-                place=one.place,
+                place=measurement.place,
             )
-            for one in telling
+            for measurement in telling
         ),
-        cases=tuple(describe_case(one) for one in telling),
+        cases=tuple(describe_case(measurement) for measurement in telling),
         chance=chance,
     )
 
 
-def _seconds(one: Measurement) -> int | None:
+def _seconds(measurement: Measurement) -> int | None:
     """Return the whole number of seconds that gives this rate, rounded or cut, if there is one."""
-    assert one.work is not None, "asked of rates with known work only"
-    value = round(one.value)
+    assert measurement.work is not None, "asked of rates with known work only"
+    value = round(measurement.value)
     for seconds in range(
-        max(1, math.floor(one.work / (value + 1))), math.ceil(one.work / max(value - 0.5, 0.5)) + 1
+        max(1, math.floor(measurement.work / (value + 1))),
+        math.ceil(measurement.work / max(value - 0.5, 0.5)) + 1,
     ):
-        if value in (one.work // seconds, round(one.work / seconds)):
+        if value in (measurement.work // seconds, round(measurement.work / seconds)):
             return seconds
     return None
 
 
-def _chance(one: Measurement) -> float:
+def _chance(measurement: Measurement) -> float:
     """Return the share of whole numbers near a rate that some whole number of seconds gives."""
-    assert one.work is not None, "asked of rates with known work only"
-    reach = max(3, int(one.value * NEIGHBOURHOOD))
-    low, high = max(1, int(one.value) - reach), int(one.value) + reach
-    first = max(1, one.work // (high + 1))
-    last = math.ceil(one.work / max(low - 0.5, 0.5))
+    assert measurement.work is not None, "asked of rates with known work only"
+    reach = max(3, int(measurement.value * NEIGHBOURHOOD))
+    low, high = max(1, int(measurement.value) - reach), int(measurement.value) + reach
+    first = max(1, measurement.work // (high + 1))
+    last = math.ceil(measurement.work / max(low - 0.5, 0.5))
     if last - first > 2 * (high - low + 1):
         return 1.0
     reachable = set()
     for seconds in range(first, last + 1):
-        for value in (one.work // seconds, round(one.work / seconds)):
+        for value in (measurement.work // seconds, round(measurement.work / seconds)):
             if low <= value <= high:
                 reachable.add(value)
     return len(reachable) / (high - low + 1)
 
 
-def _resolution(one: Measurement) -> float:
-    seconds = _seconds(one)
+def _resolution(measurement: Measurement) -> float:
+    seconds = _seconds(measurement)
     return 1 / seconds if seconds else 0.0

@@ -32,18 +32,18 @@ _RISES = r"\b(?:increas|ris|rose|grow|grew|gain|improv|up)\w*"
 _FALLS = r"\b(?:decreas|drop|fall|fell|reduc|cut|declin|shr[iau]nk|los|down)\w*"
 
 
-def _number(found: re.Match[str]) -> float:
+def _number(match: re.Match[str]) -> float:
     """Return a number with a point or a comma; a comma before three digits parts thousands."""
-    text = re.sub(r",(?=\d{3}(?!\d))", "", found["number"])
+    text = re.sub(r",(?=\d{3}(?!\d))", "", match["number"])
     return float(text.replace(",", "."))
 
 
-def _counted(found: re.Match[str]) -> float:
-    return _COUNTS[found["word"]]
+def _counted(match: re.Match[str]) -> float:
+    return _COUNTS[match["word"]]
 
 
-def _part(found: re.Match[str]) -> float:
-    return _OF_PARTS[found["parts"]] * _PARTS[found["part"]]
+def _part(match: re.Match[str]) -> float:
+    return _OF_PARTS[match["parts"]] * _PARTS[match["part"]]
 
 
 _RANGE = re.compile(r"\d\s*(?:-|\u2013|to|or)\s*\d+(?:[.,]\d+)?\s*(?:×|x\b|times|-?fold|%)")
@@ -53,22 +53,22 @@ _RANGE = re.compile(r"\d\s*(?:-|\u2013|to|or)\s*\d+(?:[.,]\d+)?\s*(?:×|x\b|time
 MULTIPLES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = tuple(
     (re.compile(pattern), value)
     for pattern, value in (
-        (rf"(?P<word>{_COUNT}) and a half(?: times|-?fold)", lambda one: _counted(one) + 0.5),
+        (rf"(?P<word>{_COUNT}) and a half(?: times|-?fold)", lambda match: _counted(match) + 0.5),
         (r"\bone and a half\b|\bhalf again\b|\bhalf as \w+ again\b", lambda _: 1.5),
         (rf"{_NUMBER}\s*(?:×|x\b|times\b|-?fold\b)", _number),
         (rf"factor(?: of)? {_NUMBER}", _number),
         (rf"factor(?: of)? (?P<word>{_COUNT})\b", _counted),
-        (rf"{_NUMBER}{_PERCENT} (?:{_MORE})", lambda one: 1 + _number(one) / 100),
-        (rf"{_NUMBER}{_PERCENT} (?:{_LESS})", lambda one: 1 - _number(one) / 100),
-        (rf"{_RISES} by \D*{_NUMBER}{_PERCENT}", lambda one: 1 + _number(one) / 100),
-        (rf"{_FALLS} by \D*{_NUMBER}{_PERCENT}", lambda one: 1 - _number(one) / 100),
-        (rf"{_NUMBER}{_PERCENT} of\b", lambda one: _number(one) / 100),
+        (rf"{_NUMBER}{_PERCENT} (?:{_MORE})", lambda match: 1 + _number(match) / 100),
+        (rf"{_NUMBER}{_PERCENT} (?:{_LESS})", lambda match: 1 - _number(match) / 100),
+        (rf"{_RISES} by \D*{_NUMBER}{_PERCENT}", lambda match: 1 + _number(match) / 100),
+        (rf"{_FALLS} by \D*{_NUMBER}{_PERCENT}", lambda match: 1 - _number(match) / 100),
+        (rf"{_NUMBER}{_PERCENT} of\b", lambda match: _number(match) / 100),
         (rf"\b(?P<word>{_COUNT})(?: times|-?fold)\b", _counted),
         (r"\btwice\b|\bdoubl", lambda _: 2.0),
         (r"\bthrice\b|\btripl|\btrebl", lambda _: 3.0),
         (r"\bquadrupl", lambda _: 4.0),
-        (rf"{_RISES} by {_PART}", lambda one: 1 + _part(one)),
-        (rf"{_FALLS} by {_PART}", lambda one: 1 - _part(one)),
+        (rf"{_RISES} by {_PART}", lambda match: 1 + _part(match)),
+        (rf"{_FALLS} by {_PART}", lambda match: 1 - _part(match)),
         (rf"\b{_PART}(?! (?:{_MORE}|{_LESS}))", _part),
         (r"\bhalf\b|\bhalv", lambda _: 0.5),
     )
@@ -84,24 +84,27 @@ def multiple_in(words: str) -> float | None:
     if _RANGE.search(text):
         return None
     for pattern, value in MULTIPLES:
-        found = pattern.search(text)
-        if found is not None:
-            return value(found)
+        match = pattern.search(text)
+        if match is not None:
+            return value(match)
     return None
 
 
-def misses(words: str, said: float, ratio: float) -> bool:
+def misses(words: str, stated_ratio: float, ratio: float) -> bool:
     """Tell whether a ratio is not what words say; "more than twice" is no less than twice.
 
     "Five times slower" is said of a fifth of a rate, and of five times the time.
     """
     text = words.lower()
     either_way = _WITH_A_WAY.search(text) is not None
-    return all(_misses(text, said, one) for one in ([ratio, 1 / ratio] if either_way else [ratio]))
+    return all(
+        _misses(text, stated_ratio, match)
+        for match in ([ratio, 1 / ratio] if either_way else [ratio])
+    )
 
 
-def _misses(text: str, said: float, ratio: float) -> bool:
-    difference = ratio / said - 1
+def _misses(text: str, stated_ratio: float, ratio: float) -> bool:
+    difference = ratio / stated_ratio - 1
     if _AT_LEAST.search(text) and not _AT_MOST.search(text):
         return difference < -APART / 2
     if _AT_MOST.search(text):
@@ -117,11 +120,11 @@ APART = 0.10
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
     """Find limits stated "per bucket" and the like that more of them do not multiply."""
     groups: dict[tuple[str, str, str], list[Statement]] = {}
-    for one in account.statements:
-        _, unit = in_common(one.value, one.unit)
-        groups.setdefault((one.quantity, unit, one.per), []).append(one)
+    for statement in account.statements:
+        _, unit = in_common(statement.value, statement.unit)
+        groups.setdefault((statement.quantity, unit, statement.per), []).append(statement)
     for (quantity, _, per), entries in groups.items():
-        ordered = sorted(entries, key=lambda one: one.count)
+        ordered = sorted(entries, key=lambda entry: entry.count)
         first, last = ordered[0], ordered[-1]
         if not per or first.count <= 0 or last.count <= first.count or first.value <= 0:
             continue
@@ -150,38 +153,38 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
 
 def faster_than_beneath(account: Account) -> Iterator[Finding]:
     """Find layers stated to be faster than what they stand on: a cache, or several of it."""
-    for one in account.statements:
+    for statement in account.statements:
         below = [
             other
             for other in account.statements
-            if one.carried_by and other.quantity == one.carried_by
+            if statement.carried_by and other.quantity == statement.carried_by
         ]
-        passed = [other for other in below if (_over(one, other) or 0.0) > ABOVE]
+        passed = [other for other in below if (_over(statement, other) or 0.0) > ABOVE]
         if not passed:
             continue
-        told = " and ".join(f"{other.value:g} {other.unit} ({other.place})" for other in passed)
+        beneath = " and ".join(f"{other.value:g} {other.unit} ({other.place})" for other in passed)
         yield Finding(
             rule="faster-than-beneath",
             statement=(
-                f"{one.quantity}, {one.value:g} {one.unit}, is above the {one.carried_by} beneath"
-                f" it, {told}: that takes several of them at once or a cache, and is no figure of"
-                " the layer itself"
+                f"{statement.quantity}, {statement.value:g} {statement.unit}, is above the"
+                f" {statement.carried_by} beneath it, {beneath}: that takes several of them at once"
+                " or a cache, and is no figure of the layer itself"
             ),
             evidence=tuple(
                 Evidence(
-                    metric=f"{one.quantity} / {one.carried_by}",
-                    value=_over(one, other) or 0.0,
+                    metric=f"{statement.quantity} / {statement.carried_by}",
+                    value=_over(statement, other) or 0.0,
                     threshold=ABOVE,
-                    place=f"{one.place}; {other.place}",
+                    place=f"{statement.place}; {other.place}",
                 )
                 for other in passed
             ),
         )
 
 
-def _over(one: Statement, other: Statement) -> float | None:
+def _over(statement: Statement, other: Statement) -> float | None:
     """Return how often one quantity holds another; None where their units differ in kind."""
-    (value, unit), (beneath, of) = (in_common(each.value, each.unit) for each in (one, other))
+    (value, unit), (beneath, of) = (in_common(each.value, each.unit) for each in (statement, other))
     return value / beneath if unit == of and beneath > 0 else None
 
 
@@ -191,9 +194,9 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         # A run measures one ceiling several ways; what is stated of one thing is one number.
         return
     groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for one in account.ceilings:
-        key = (one.name, one.bounds or "")
-        groups.setdefault(key, []).append((one.bytes_per_s, one.text or one.place))
+    for ceiling in account.ceilings:
+        key = (ceiling.name, ceiling.bounds or "")
+        groups.setdefault(key, []).append((ceiling.bytes_per_s, ceiling.text or ceiling.place))
     for stated in account.statements:
         value, unit = in_common(stated.value, stated.unit)
         keys = [key for key in groups if key[0] == stated.quantity]
@@ -201,37 +204,42 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         if unit == "B/s" and len(keys) == 1 and not stated.per:
             text = f"{stated.value:g} {stated.unit} ({stated.place})"
             groups[keys[0]].append((value, text))
-    for (name, _), found in groups.items():
-        values = [value for value, _ in found]
-        if len(found) < 2 or max(values) <= (1 + APART) * min(values):
+    for (name, _), speeds in groups.items():
+        values = [value for value, _ in speeds]
+        if len(speeds) < 2 or max(values) <= (1 + APART) * min(values):
             continue
         yield Finding(
             rule="contradicting-statements",
             statement=(
-                f"{name} has several speeds: {' and '.join(text for _, text in found)},"
+                f"{name} has several speeds: {' and '.join(text for _, text in speeds)},"
                 f" {max(values) / min(values):.1f}× apart"
             ),
             evidence=tuple(
-                Evidence(metric=name, value=value, unit="B/s", place=text) for value, text in found
+                Evidence(metric=name, value=value, unit="B/s", place=text) for value, text in speeds
             ),
         )
 
 
 def ratios_in_words(account: Account) -> Iterator[Finding]:
     """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
-    for one in account.ratios:
-        said, ratio = multiple_in(one.words), one.value / one.base if one.base else 0.0
-        if not said or not ratio or not misses(one.words, said, ratio):
+    for claim in account.ratios:
+        ratio = claim.value / claim.base if claim.base else 0.0
+        stated = multiple_in(claim.words)
+        if not stated or not ratio or not misses(claim.words, stated, ratio):
             continue
         yield Finding(
             rule="ratio-in-words",
             statement=(
-                f'"{one.words}" ({one.place}) is {ratio:.2f}×, {ratio / said - 1:+.0%} from the'
-                f" {said:g} that the words say ({one.value:g} over {one.base:g} {one.unit})"
+                f'"{claim.words}" ({claim.place}) is {ratio:.2f}×, {ratio / stated - 1:+.0%} from'
+                f" the {stated:g} that the words say ({claim.value:g} over {claim.base:g}"
+                f" {claim.unit})"
             ),
             evidence=(
                 Evidence(
-                    metric="ratio of the numbers", value=ratio, threshold=said, place=one.place
+                    metric="ratio of the numbers",
+                    value=ratio,
+                    threshold=stated,
+                    place=claim.place,
                 ),
             ),
         )
@@ -239,24 +247,24 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
 
 def threads_and_cores(account: Account) -> Iterator[Finding]:
     """Find labels such as "all threads available" on loads that cannot all be all of them."""
-    all_of_them = sorted({one.threads for one in account.loads if one.share == "all"})
+    all_of_them = sorted({load.threads for load in account.loads if load.share == "all"})
     wrong = [
-        f"{one.threads} threads are said to be fewer than available ({one.place}), and"
+        f"{load.threads} threads are said to be fewer than available ({load.place}), and"
         f" {all_of_them[0]} to be all"
-        for one in account.loads
-        if one.share == "fewer" and all_of_them and one.threads >= all_of_them[0]
+        for load in account.loads
+        if load.share == "fewer" and all_of_them and load.threads >= all_of_them[0]
     ]
     wrong += [
         f"{few} and {many} threads are both said to be all" for few, many in pairwise(all_of_them)
     ]
-    known = {one.available for one in account.loads if one.available is not None}
+    known = {load.available for load in account.loads if load.available is not None}
     wrong += [
-        f"{one.threads} threads are said to be {one.share} of {one.available} ({one.place})"
-        for one in account.loads
-        if one.available is not None
+        f"{load.threads} threads are said to be {load.share} of {load.available} ({load.place})"
+        for load in account.loads
+        if load.available is not None
         and (
-            (one.share == "all" and one.threads not in known)
-            or (one.share == "fewer" and one.threads >= one.available)
+            (load.share == "all" and load.threads not in known)
+            or (load.share == "fewer" and load.threads >= load.available)
         )
     ]
     if wrong:
@@ -264,16 +272,18 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
             rule="threads-and-cores",
             statement=f"labels of threads contradict each other or the cores: {'; '.join(wrong)}",
             evidence=tuple(
-                Evidence(metric="threads", value=float(one.threads), threshold=one.share,
-                         place=one.place)
-                for one in account.loads
+                Evidence(metric="threads", value=float(load.threads), threshold=load.share,
+                         place=load.place)
+                for load in account.loads
             ),
         )  # fmt: skip
 
 
 def unnamed_spread(account: Account) -> Iterator[Finding]:
     """Say where a ± stands whose meaning is not given: no interval can be made of it."""
-    spreads = [one for one in account.measurements if one.spread is not None]
+    spreads = [
+        measurement for measurement in account.measurements if measurement.spread is not None
+    ]
     if spreads and account.disclosure.spread is None:
         yield Finding(
             rule="unnamed-spread",

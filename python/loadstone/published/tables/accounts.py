@@ -12,7 +12,9 @@ def account_table(account: Account) -> str:
     """Return an account's table; its trials are averaged where a cell has several."""
     if SECONDS in account.metrics:
         return _queries(account)
-    if not any(one.threads or one.size_bytes for one in account.measurements):
+    if not any(
+        measurement.threads or measurement.size_bytes for measurement in account.measurements
+    ):
         return _plain(account)
     return _rates(account)
 
@@ -24,51 +26,70 @@ def is_markdown(account: Account) -> bool:
 
 def _queries(account: Account) -> str:
     systems: dict[str, dict[str, list[float]]] = {}
-    groups = grouped(account.of(SECONDS), lambda one: (one.target, one.parameters["query"]))
-    for own in groups.values():
-        query = str(own[0].parameters["query"])
-        systems.setdefault(own[0].target, {})[query] = [member.value for member in own]
+    groups = grouped(
+        account.of(SECONDS),
+        lambda measurement: (measurement.target, measurement.parameters["query"]),
+    )
+    for group in groups.values():
+        query = str(group[0].parameters["query"])
+        systems.setdefault(group[0].target, {})[query] = [member.value for member in group]
     return queries_table(systems)
 
 
 def _rates(account: Account) -> str:
     """Return a table of each action; other parameters than size and threads stand in its head."""
     rates = account.of(RATE)
-    sizes = list(dict.fromkeys(one.size_bytes or 0 for one in rates))
+    sizes = list(dict.fromkeys(rate.size_bytes or 0 for rate in rates))
     heads = [_size_head(size) for size in sizes]
     has_targets = len(account.targets) > 1
     parts = []
-    for own in grouped(rates, lambda one: _head(one, has_target=has_targets)).values():
-        by_threads = grouped(own, lambda one: one.threads or 0)
+    for group in grouped(rates, lambda rate: _head(rate, has_target=has_targets)).values():
+        by_threads = grouped(group, lambda measurement: measurement.threads or 0)
         lines: Mapping[int, Sequence[str]] = {
             int(str(threads)): [
-                _cell([one for one in members if (one.size_bytes or 0) == size]) for size in sizes
+                _cell([member for member in members if (member.size_bytes or 0) == size])
+                for size in sizes
             ]
             for threads, members in by_threads.items()
         }
-        parts.append(rates_table(_head(own[0], has_target=has_targets), heads, lines))
+        parts.append(rates_table(_head(group[0], has_target=has_targets), heads, lines))
     return "".join(parts)
 
 
 def _plain(account: Account) -> str:
     """Return a line for each metric of each case, where neither threads nor sizes are known."""
-    names = list(dict.fromkeys(name for one in account.measurements for name in one.parameters))
+    names = list(
+        dict.fromkeys(
+            name for measurement in account.measurements for name in measurement.parameters
+        )
+    )
     lines = ["\t".join(("Operation", *names, "Trials", "Mean", "Of"))]
     groups = grouped(
-        account.measurements, lambda one: (one.operation, one.metric, str(one.parameters))
+        account.measurements,
+        lambda measurement: (
+            measurement.operation,
+            measurement.metric,
+            str(measurement.parameters),
+        ),
     )
     for members in groups.values():
         first = members[0]
-        mean = sum(one.value for one in members) / len(members)
+        mean = sum(member.value for member in members) / len(members)
         cells = [first.operation, *(str(first.parameters.get(name, "")) for name in names)]
         cells += [str(len(members)), metric_value(mean, first.metric), metric_words(first.metric)]
         lines.append("\t".join(cells))
     return "\n".join(lines) + "\n"
 
 
-def _head(one: Measurement, *, has_target: bool) -> str:
-    rest = {name: v for name, v in one.parameters.items() if name not in ("size", "threads")}
-    words = [one.operation.upper(), one.target if has_target else "", describe_parameters(rest)]
+def _head(measurement: Measurement, *, has_target: bool) -> str:
+    rest = {
+        name: v for name, v in measurement.parameters.items() if name not in ("size", "threads")
+    }
+    words = [
+        measurement.operation.upper(),
+        measurement.target if has_target else "",
+        describe_parameters(rest),
+    ]
     return ", ".join(word for word in words if word)
 
 

@@ -70,11 +70,11 @@ def datasafe_table(findings: Findings, options: Options) -> str:
         parts += [f"# {title}\n"] if title else []
         parts.append(_log(actions, loads, ended, options))
         parts += [
-            _rates(name, loads) for name in TABLED if any(name in own for own in loads.values())
+            _rates(name, loads) for name in TABLED if any(name in load for load in loads.values())
         ]
         parts.append(_boxes(loads))
         parts.append(_both_rates(loads))
-        notes = standing_notes([one.cell for one in actions])
+        notes = standing_notes([action.cell for action in actions])
         parts += [f"{note}\n" for note in notes]
     return "\n".join(parts)
 
@@ -85,43 +85,43 @@ _Loads = Mapping[_Load, Mapping[str, ActionCell]]
 
 def _groups(actions: Sequence[ActionCell]) -> dict[str, list[ActionCell]]:
     """Return the actions of each log, by what tells it from the others in words."""
-    targets = len({one.cell.target for one in actions}) > 1
-    workloads = len({(one.cell.workload, one.cell.phase) for one in actions}) > 1
-    rounds = len({one.cell.round for one in actions}) > 1
+    targets = len({action.cell.target for action in actions}) > 1
+    workloads = len({(action.cell.workload, action.cell.phase) for action in actions}) > 1
+    rounds = len({action.cell.round for action in actions}) > 1
     groups: dict[str, list[ActionCell]] = {}
-    for one in actions:
-        cell = one.cell
+    for action in actions:
+        cell = action.cell
         others = {name: value for name, value in cell.parameters.items() if name not in OF_LOAD}
         words = [cell.target] if targets else []
         words += [f"{cell.workload} {cell.phase}"] if workloads else []
         words += [describe_parameters(others)] + ([f"round {cell.round}"] if rounds else [])
-        groups.setdefault(", ".join(word for word in words if word), []).append(one)
+        groups.setdefault(", ".join(word for word in words if word), []).append(action)
     return groups
 
 
 def _loads(actions: Sequence[ActionCell]) -> _Loads:
     loads: dict[_Load, dict[str, ActionCell]] = {}
-    for one in actions:
-        loads.setdefault(load_of(one), {})[one.action] = one
+    for action in actions:
+        loads.setdefault(load_of(action), {})[action.action] = action
     return dict(sorted(loads.items()))
 
 
-def load_of(one: ActionCell) -> tuple[int, int]:
+def load_of(action: ActionCell) -> tuple[int, int]:
     """Return an action's threads and size; the layout has a place for no others."""
-    threads, size = one.cell.clients, one.cell.size_bytes
+    threads, size = action.cell.clients, action.cell.size_bytes
     if threads is None or size is None:
-        found = one.cell.parameters.get("size")
+        size_value = action.cell.parameters.get("size")
         raise InputError(
-            f"the table datasafe needs whole threads and sizes, found {json.dumps(str(found))}"
+            f"the table datasafe needs whole threads and sizes, found {json.dumps(str(size_value))}"
             f" under {json.dumps(str(threads))} threads",
             "sweep both: sweep: {threads: [2], size: [100KiB]}",
         )
     return threads, size
 
 
-def busy_rate(one: ActionCell, threads: int) -> float:
+def busy_rate(action: ActionCell, threads: int) -> float:
     """Return the published rate of all threads: × threads, though they do other actions, too."""
-    return threads * (one.busy_per_s or 0.0)
+    return threads * (action.busy_per_s or 0.0)
 
 
 def _ends(findings: Findings) -> Mapping[str, str]:
@@ -143,9 +143,9 @@ def _log(
     provider = options.labels.get(first.target, first.target).upper()
     provider = "".join(letter if letter.isalnum() else "_" for letter in provider)
     logs = []
-    for (threads, size), own in loads.items():
+    for (threads, size), by_action in loads.items():
         # Of several starts, the last: their histograms are added up, so they are one block.
-        time = ended[next(iter(own.values())).cell.trials[-1]]
+        time = ended[next(iter(by_action.values())).cell.trials[-1]]
         logs.append(
             ActionLog(
                 time=time,
@@ -156,24 +156,24 @@ def _log(
                     ActionStatistics(
                         time=time,
                         action=name,
-                        quantiles=_quantiles(own[name]),
-                        rate_per_thread=java_double(own[name].busy_per_s or 0.0),
+                        quantiles=_quantiles(by_action[name]),
+                        rate_per_thread=java_double(by_action[name].busy_per_s or 0.0),
                     )
                     for name in LOGGED
-                    if name in own
+                    if name in by_action
                 ],
             )
         )
     return statistics_log(logs, logger)
 
 
-def _quantiles(one: ActionCell) -> dict[str, str]:
-    found = {name: _milliseconds(one, name) for name in QUANTILES}
-    return {name: java_double(value) for name, value in found.items() if value is not None}
+def _quantiles(action: ActionCell) -> dict[str, str]:
+    size_value = {name: _milliseconds(action, name) for name in QUANTILES}
+    return {name: java_double(value) for name, value in size_value.items() if value is not None}
 
 
-def _milliseconds(one: ActionCell, name: str) -> float | None:
-    service = one.cell.service
+def _milliseconds(action: ActionCell, name: str) -> float | None:
+    service = action.cell.service
     value = None if service is None else service.quantiles[f"p{name}"]
     return None if value is None else value / 1e6
 
@@ -185,8 +185,8 @@ def _rates(action: str, loads: _Loads) -> str:
     for threads in dict.fromkeys(threads for threads, _ in loads):
         cells = [loads.get((threads, size), {}).get(action) for size in sizes]
         rows[threads] = [
-            "" if one is None or not one.busy_per_s else java_double(busy_rate(one, threads))
-            for one in cells
+            "" if cell is None or not cell.busy_per_s else java_double(busy_rate(cell, threads))
+            for cell in cells
         ]
     return rates_table(action, [_size_name(size) for size in sizes], rows).removesuffix("\n")
 
@@ -199,12 +199,12 @@ def _boxes(loads: _Loads) -> str:
     """Return the percentiles of each action and load, tab separated."""
     lines = ["\nPercentiles in milliseconds; blank where too few actions stand behind one"]
     lines.append("\t".join(["Action", "Threads", "Size", "Count", *BOXES]))
-    for (threads, size), own in loads.items():
+    for (threads, size), actions in loads.items():
         for name in LOGGED:
-            if name in own:
-                values = [_milliseconds(own[name], quantile) for quantile in BOXES]
+            if name in actions:
+                values = [_milliseconds(actions[name], quantile) for quantile in BOXES]
                 cells = ["" if value is None else f"{value:.4g}" for value in values]
-                count = str(own[name].cell.good)
+                count = str(actions[name].cell.good)
                 lines.append("\t".join([name, str(threads), _size_name(size), count, *cells]))
     return "\n".join(lines) + "\n"
 
@@ -213,15 +213,18 @@ def _both_rates(loads: _Loads) -> str:
     lines = ["Both rates in 1/s: by the sum of durations × clients, and completed by wall time"]
     lines.append("\t".join(["Action", "Threads", "Size", "Durations", "Completed", "Factor"]))
     factors = []
-    for load, own, name in _completed(loads):
-        by_sum, completed = busy_rate(own, 1 if name == ALONE else load[0]), own.completed_per_s
+    for load, actions, name in _completed(loads):
+        by_sum, completed = (
+            busy_rate(actions, 1 if name == ALONE else load[0]),
+            actions.completed_per_s,
+        )
         assert completed, "these alone are yielded"
         if name != ALONE:
             factors.append(by_sum / completed)
         cells = [f"{by_sum:.4g}", f"{completed:.4g}", f"{by_sum / completed:.3g}"]
         lines.append("\t".join([name, str(load[0]), _size_name(load[1]), *cells]))
     lines.append(FORMULA)
-    if any(ALONE in own for own in loads.values()):
+    if any(ALONE in load for load in loads.values()):
         lines.append(MADE_ALONE)
     if factors:
         low, high = min(factors), max(factors)
@@ -234,10 +237,10 @@ def _both_rates(loads: _Loads) -> str:
 
 
 def _completed(loads: _Loads) -> Iterator[tuple[_Load, ActionCell, str]]:
-    for load, own in loads.items():
+    for load, actions in loads.items():
         for name in LOGGED:
-            if name in own and own[name].completed_per_s:
-                yield load, own[name], name
+            if name in actions and actions[name].completed_per_s:
+                yield load, actions[name], name
 
 
 def java_double(value: float) -> str:

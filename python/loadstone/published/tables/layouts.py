@@ -164,7 +164,7 @@ def queries_table(systems: Mapping[str, Times]) -> str:
     names = list(dict.fromkeys(name for times in systems.values() for name in times))
     widths = {system: max(SECONDS_WIDTH, len(system)) for system in systems}
     lines = ["| Query |" + "".join(f" {system:>{widths[system]}} |" for system in systems)]
-    lines.append("| ----- |" + "".join(f" {'-' * (widths[one] - 1)}: |" for one in systems))
+    lines.append("| ----- |" + "".join(f" {'-' * (widths[system] - 1)}: |" for system in systems))
     for name in names:
         cells = "".join(
             f" {_mean(times.get(name)):>{widths[system]}} |" for system, times in systems.items()
@@ -216,11 +216,12 @@ def statistics_log(logs: Sequence[ActionLog], logger: str) -> str:
             f"and {log.size_kib} Kb filesize: ===="
         )
         lines = [f"{log.time} [main] INFO {logger} - {head}"]
-        for one in log.actions:
-            stat = ", ".join(f"{name}={value}" for name, value in one.quantiles.items())
+        for action in log.actions:
+            stat = ", ".join(f"{name}={value}" for name, value in action.quantiles.items())
             lines.append(
-                f"{one.time} [main] INFO {logger} - {one.action} : StatisticService.Percentiles("
-                f"stat={{{stat}}}, throughputPerThread={one.rate_per_thread})"
+                f"{action.time} [main] INFO {logger} - {action.action} :"
+                f" StatisticService.Percentiles("
+                f"stat={{{stat}}}, throughputPerThread={action.rate_per_thread})"
             )
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)

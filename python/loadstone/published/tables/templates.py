@@ -55,9 +55,9 @@ def hummingbird(findings: Findings, options: Options) -> str:
     above = [name for name in facts if len({str(cells[0].facts.get(name)) for cells in groups}) > 1]
     titled = named.union(above)
     parts = []
-    for title, own in _titled(groups, above, options).items():
+    for title, tables in _titled(groups, above, options).items():
         parts += [f"# {title}\n"] if title else []
-        for cells in own:
+        for cells in tables:
             # A head without places names one table; further ones need heads that differ.
             is_literal = options.head is not None and (bool(named) or len(groups) == 1)
             head = (
@@ -109,12 +109,14 @@ def theflash(findings: Findings, options: Options) -> str:
         for arm in findings.queries.arms
     }
     times = {
-        names[arm.arm]: {one.query: one.seconds for one in arm.queries if one.by_block}
+        names[arm.arm]: {query.query: query.seconds for query in arm.queries if query.by_block}
         for arm in findings.queries.arms
     }
     parts = [queries_table(times)]
     head = options.head or "{arm}"
-    parts += [repetitions_block(head.replace("{arm}", name), own) for name, own in times.items()]
+    parts += [
+        repetitions_block(head.replace("{arm}", name), cells) for name, cells in times.items()
+    ]
     return "\n".join(parts)
 
 
@@ -172,12 +174,12 @@ def _titled(
     groups: Sequence[list[Result]], above: Sequence[str], options: Options
 ) -> dict[str, list[list[Result]]]:
     """Return the cells of each table under the title that they stand beneath, in order."""
-    found: dict[str, list[list[Result]]] = {}
+    by_title: dict[str, list[list[Result]]] = {}
     for cells in groups:
         facts = cells[0].facts
         words = [_word(name, facts[name], options) for name in above if name in facts]
-        found.setdefault(", ".join(words), []).append(cells)
-    return found
+        by_title.setdefault(", ".join(words), []).append(cells)
+    return by_title
 
 
 def _word(name: str, value: object, options: Options) -> str:
@@ -208,7 +210,7 @@ def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Opt
     places = {target: place for place, target in enumerate(findings.targets)}
     systems = sorted(
         ran.union((_system_of(trial), trial.target) for trial in planned),
-        key=lambda one: (places.get(one[1], len(places)), one),
+        key=lambda key: (places.get(key[1], len(places)), key),
     )
     # A target's own title counts before its system's: labels may name either.
     titles: dict[str, str] = {}
@@ -228,7 +230,7 @@ def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Opt
             phase=named,
         )
         for (phase, operation), named in _phases(cells, planned).items()
-        for round_ in sorted(number for one, number in rounds if one == phase)
+        for round_ in sorted(number for key, number in rounds if key == phase)
     ]
     return rounds_table(head, list(titles.values()), rows)
 
@@ -253,16 +255,16 @@ def _phases(
 
     What a mix puts is not what a phase of puts alone does.
     """
-    found = dict.fromkeys(
+    by_title = dict.fromkeys(
         [(trial.phase, operation) for trial in planned for operation in trial.operations]
         + [(cell.phase, cell.operation) for cell in cells]
     )
     phases: dict[str, int] = {}
-    for _, operation in found:
+    for _, operation in by_title:
         phases[operation] = phases.get(operation, 0) + 1
     return {
         (phase, operation): phase if phases[operation] > 1 and phase != operation else ""
-        for phase, operation in found
+        for phase, operation in by_title
     }
 
 
@@ -349,8 +351,8 @@ def _spread(cell: Result, options: Options) -> Deviation | None:
         return None
     return Deviation(
         n=len(rates),
-        requests_per_s=stdev(one.requests_per_s for one in rates),
-        bytes_per_s=stdev(one.bytes_per_s for one in rates),
+        requests_per_s=stdev(rate.requests_per_s for rate in rates),
+        bytes_per_s=stdev(rate.bytes_per_s for rate in rates),
     )
 
 
@@ -369,8 +371,8 @@ def _parameters(cell: Result, without: Sequence[str]) -> str:
 
 
 def _without(parameters: Mapping[str, object], names: Sequence[str]) -> str:
-    kept = {name: value for name, value in parameters.items() if name not in names}
-    return json.dumps(kept, sort_keys=True)
+    others = {name: value for name, value in parameters.items() if name not in names}
+    return json.dumps(others, sort_keys=True)
 
 
 def _parameters_in_words(cell: Result) -> str:

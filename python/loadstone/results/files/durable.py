@@ -45,13 +45,13 @@ def make_folder(path: Path) -> None:
 
     Its name is durable then: whatever is synced inside would otherwise be lost with it.
     """
-    made = [one for one in (path, *path.parents) if not one.exists()]
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=_mode_of_folders(), exist_ok=True)
-    for one in made:
+    for folder in made:
         # A folder that we may write into but not read cannot be opened to be synced.
         with contextlib.suppress(PermissionError):
-            _sync(one.parent)
+            _sync(folder.parent)
 
 
 def make_folder_in(folder: Path, name: str) -> None:
@@ -86,7 +86,9 @@ def remove_drafts(folder: Path) -> None:
     for name, is_folder in names:
         with contextlib.suppress(OSError):
             inner = os.listdir(folder / name) if is_folder else ()
-            for draft in filter(is_draft, (name, *(f"{name}/{one}" for one in inner))):
+            for draft in filter(
+                is_draft, (name, *(f"{name}/{draft_name}" for draft_name in inner))
+            ):
                 remove_file(folder, draft)
 
 
@@ -254,9 +256,10 @@ class FolderLock:
         if not _may_be_holder(holder):
             raise _not_ours(path, "it holds something else than a lock does")
         if not is_taken:
-            said = holder.decode(errors="replace").strip()
+            holder_name = holder.decode(errors="replace").strip()
             raise ResultError(
-                f'run "{path.parent}" is being written by another process ({said or "unknown"})',
+                f'run "{path.parent}" is being written by another process'
+                f" ({holder_name or 'unknown'})",
                 "wait until it ends, or choose another folder with -o",
                 kind="run-in-use",
             )

@@ -65,9 +65,9 @@ def read_lines(path: Path, kind: TypeAdapter[Entry], keys: Collection[str]) -> L
         return Lines(is_damaged=True)
     if _is_cut(lines[-1]):
         lines.pop()
-    found = [_entry(line, kind, keys) for line in lines]
-    entries = tuple(entry for entry in found if entry is not None)
-    return Lines(entries=entries, is_damaged=len(entries) < len(found))
+    read = [_entry(line, kind, keys) for line in lines]
+    entries = tuple(entry for entry in read if entry is not None)
+    return Lines(entries=entries, is_damaged=len(entries) < len(read))
 
 
 def _checked(text: bytes) -> bytes:
@@ -79,12 +79,12 @@ def _sum(text: bytes) -> str:
 
 
 def _entry(line: bytes, kind: TypeAdapter[Entry], keys: Collection[str]) -> Entry | None:
-    said = _said(line, keys)
+    entry = _said(line, keys)
     try:
-        kind.validate_python(said, strict=True)
+        kind.validate_python(entry, strict=True)
     except ValidationError:
         return None
-    return cast(Entry, said)
+    return cast(Entry, entry)
 
 
 def _said(line: bytes, keys: Collection[str]) -> dict[str, Any] | None:

@@ -78,7 +78,9 @@ def check_outside_runs(path: Path) -> None:
     """Refuse a path inside a run folder, or one that would be made in a folder of the kernel's."""
     place = Path(os.path.realpath(path))
     for folder in place.parents:
-        if (folder / MANIFEST).is_file() and any((folder / one).exists() for one in (LOCK, TRIALS)):
+        if (folder / MANIFEST).is_file() and any(
+            (folder / name).exists() for name in (LOCK, TRIALS)
+        ):
             raise _refused(
                 path,
                 f'it is inside the run "{folder}"',

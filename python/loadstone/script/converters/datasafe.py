@@ -186,40 +186,42 @@ class _Steps:
         self._losses.read += 1
         return step
 
-    def _read(self, one: AnyOperation) -> Action:
-        step = _step(one.type, one.user_id, one.name)
-        if isinstance(one, ShareOperation):
-            recipients = sorted(one.recipients)
+    def _read(self, operation: AnyOperation) -> Action:
+        step = _step(operation.type, operation.user_id, operation.name)
+        if isinstance(operation, ShareOperation):
+            recipients = sorted(operation.recipients)
             for recipient in recipients:
-                self._written[recipient, "inbox", one.name] = one.content_id.id
-            return step._replace(recipients=recipients, content=self._number(one.content_id))
-        space = SPACES[one.storage_type]
-        place = (one.user_id, space, one.name)
+                self._written[recipient, "inbox", operation.name] = operation.content_id.id
+            return step._replace(recipients=recipients, content=self._number(operation.content_id))
+        space = SPACES[operation.storage_type]
+        place = (operation.user_id, space, operation.name)
         step = step._replace(space=space)
-        match one:
+        match operation:
             case WriteOperation():
-                self._written[place] = one.content_id.id
-                return step._replace(content=self._number(one.content_id))
+                self._written[place] = operation.content_id.id
+                return step._replace(content=self._number(operation.content_id))
             case ReadOperation():
-                expected, written = one.result.content, self._written.get(place)
+                expected, written = operation.result.content, self._written.get(place)
                 if written != expected.id:
                     raise ValueError(
-                        f'reads "{one.name}" as {expected.id}, but {written} was written'
+                        f'reads "{operation.name}" as {expected.id}, but {written} was written'
                     )
                 return step._replace(content=self._number(expected))
             case DeleteOperation():
                 if self._written.pop(place, None) is None:
-                    raise ValueError(f'deletes "{one.name}", which is no object that is there')
+                    raise ValueError(
+                        f'deletes "{operation.name}", which is no object that is there'
+                    )
                 return step
             case ListOperation():
-                names = set(one.result.dir_content)
+                names = set(operation.result.dir_content)
                 found = {
-                    key for who, of, key in self._written if (who, of) == (one.user_id, space)
-                    and key.startswith(one.name)
+                    key for who, of, key in self._written if (who, of) == (operation.user_id, space)
+                    and key.startswith(operation.name)
                 }  # fmt: skip
                 if found != names:
                     raise ValueError(
-                        f'lists "{one.name}" as {len(names)} keys, but {len(found)} are there'
+                        f'lists "{operation.name}" as {len(names)} keys, but {len(found)} are there'
                     )
                 return step._replace(entries=len(names))
 

@@ -19,9 +19,9 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a run, trial after trial, as they were sent."""
     folder, trial = (path, None) if path.is_dir() else (path.parent, path.name)
     run = read_run(folder)
-    chosen = [one for one in run.records if trial in (None, one.id)]
+    chosen = [record for record in run.records if trial in (None, record.id)]
     if not chosen:
-        known = ", ".join(one.id for one in run.records)
+        known = ", ".join(record.id for record in run.records)
         raise InputError(f'"{folder}" has no trial "{trial}"', f"it has {known}")
     logged = [one for one in chosen if one.operations_path is not None]
     if not logged:

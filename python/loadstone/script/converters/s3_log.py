@@ -80,28 +80,28 @@ def _spread(waiting: list[Traced]) -> Iterator[Traced]:
 
 
 def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
-    found = _LINE.match(line)
-    if found is None:
+    match = _LINE.match(line)
+    if match is None:
         place.refuse("no line of an S3 access log", "its fields are those of AWS's format")
-    start_ns = _time(place, found["time"])
-    action = ACTIONS.get(found["operation"])
+    start_ns = _time(place, match["time"])
+    action = ACTIONS.get(match["operation"])
     if action is None:
-        losses.leave_out(f"{found['operation']}: no action of a script")
+        losses.leave_out(f"{match['operation']}: no action of a script")
         return None
-    status = 0 if found["status"] == "-" else int(found["status"])
+    status = 0 if match["status"] == "-" else int(match["status"])
     if status == _PARTIAL:
         losses.leave_out("reads of a range (206)")
         return None
     if status >= _ERROR and status != _NOT_FOUND:
-        losses.leave_out(f"requests that failed ({status} {found['error']})")
+        losses.leave_out(f"requests that failed ({status} {match['error']})")
         return None
     if action in ("WRITE", "LIST") and status == _NOT_FOUND:
-        losses.leave_out(f"requests that failed ({status} {found['error']})")
+        losses.leave_out(f"requests that failed ({status} {match['error']})")
         return None
-    is_terse = found["operation"].startswith(TELLS_NO_SIZE_READ)
-    text = found["sent"] if action == "READ" and found["size"] == "-" else found["size"]
+    is_terse = match["operation"].startswith(TELLS_NO_SIZE_READ)
+    text = match["sent"] if action == "READ" and match["size"] == "-" else match["size"]
     has_size = text != "-" and not (is_terse and action != "WRITE") and status != _NOT_FOUND
-    key = _prefix(found["uri"], losses) if action == "LIST" else _key(place, found, is_terse)
+    key = _prefix(match["uri"], losses) if action == "LIST" else _key(place, match, is_terse)
     if key is None:
         return None
     if key == _MARK:
@@ -111,18 +111,18 @@ def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
         line=place.line or 0,
         start_ns=start_ns,
         action=action,
-        place=found["bucket"],
+        place=match["bucket"],
         key=key,
         size=whole(place, "object size", text) if has_size else None,
-        client=f"{found['ip']} {found['requester']}",
+        client=f"{match['ip']} {match['requester']}",
         status=status,
     )
 
 
-def _key(place: FileLine, found: re.Match[str], is_terse: bool) -> str:
-    key = found["key"]
+def _key(place: FileLine, match: re.Match[str], is_terse: bool) -> str:
+    key = match["key"]
     if key == "-":
-        place.refuse(f"{found['operation']} without a key", None, "key")
+        place.refuse(f"{match['operation']} without a key", None, "key")
     return key if is_terse else unquote(key)
 
 
@@ -149,16 +149,16 @@ def _time(place: FileLine, text: str) -> int:
 @lru_cache(maxsize=64)
 def _seconds(text: str) -> int | None:
     """Return a time as whole seconds since 1970; months are English, whatever the locale says."""
-    found = _TIME.fullmatch(text)
-    if found is None or found[2] not in _MONTHS:
+    match = _TIME.fullmatch(text)
+    if match is None or match[2] not in _MONTHS:
         return None
     try:
         moment = datetime(
-            int(found[3]), 1 + _MONTHS.index(found[2]), int(found[1]),
-            int(found[4]), int(found[5]), int(found[6]), tzinfo=UTC,
+            int(match[3]), 1 + _MONTHS.index(match[2]), int(match[1]),
+            int(match[4]), int(match[5]), int(match[6]), tzinfo=UTC,
         )  # fmt: skip
-        zone = timezone((1 if found[7] == "+" else -1) * timedelta(
-            hours=int(found[8]), minutes=int(found[9])
+        zone = timezone((1 if match[7] == "+" else -1) * timedelta(
+            hours=int(match[8]), minutes=int(match[9])
         ))  # fmt: skip
     except ValueError:
         return None

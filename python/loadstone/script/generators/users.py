@@ -49,8 +49,8 @@ def make(settings: Users, seed: int) -> Iterator[Action]:
     users = [f"user-{number}" for number in range(settings.users)]
     types: list[str | None] = [None] * len(users)
     for name, members in _members(settings).items():
-        for one in members:
-            types[one] = name
+        for member in members:
+            types[member] = name
     row = 0
     for user, kind in zip(users, types, strict=True):
         row += 1
@@ -91,7 +91,7 @@ def _action(row: int, copy: int, step: UserStep, users: Sequence[str], size: int
         space=None if step.action == "SHARE" else step.space,
         object=f"copy-{copy}/{step.name or ''}",
         size=size if is_put else None,
-        recipients=[users[one] for one in step.holders] if step.holders else None,
+        recipients=[users[holder] for holder in step.holders] if step.holders else None,
         content=step.content,
     )
 
@@ -309,8 +309,8 @@ class _Walk:
         fresh = [one for one in others if one not in self.holders[name]]
         holders = [*again, *self.chance.sample(fresh, count - len(again))]
         self.chance.shuffle(holders)
-        for one in holders:
-            space.add((one, name))
+        for holder in holders:
+            space.add((holder, name))
         self.holders[name].update(holders)
         return UserStep("SHARE", "inbox", user, name, self._content(), tuple(holders))
 
