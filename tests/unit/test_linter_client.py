@@ -168,6 +168,20 @@ def test_each_resource_is_flagged_beyond_its_threshold_only(
     assert flags(*lines, bytes=10**9) == expected
 
 
+@pytest.mark.parametrize(
+    ("bits_per_s", "expected"), [(8e9, set()), (9.6e9, {"CLIENT_NIC"}), (36e9, set())]
+)
+def test_a_card_that_carries_more_than_its_speed_is_not_held_by_it(
+    bits_per_s: float, expected: set[str]
+) -> None:
+    lines = (
+        ("network", "veth0", "speed_bits_per_s", 10e9, 0.0),
+        ("network", "veth0", "sent_bytes", 0.0, bits_per_s / 8),
+    )
+    moved = 10 * bits_per_s / 8
+    assert flags(*lines, bytes=moved, bytes_sent=moved) == expected
+
+
 CARD = (
     ("network", "eth0", "received_bytes", 0.0, 58.5e6),
     ("network", "eth0", "received_packets", 0.0, 40_000),

@@ -347,9 +347,6 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             evidence=(evidence[busiest],),
             rank=_rank_of(busiest, share),
         )
-        for tried in observed.tried:
-            if tried.kind == "operator" and tried.ratio > RISES:
-                yield _confirmation(limit, tried)
 
 
 def _rank_of(name: str, share: float) -> Rank:

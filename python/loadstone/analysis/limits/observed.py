@@ -15,7 +15,6 @@ Intervention = Literal[
     "half the clients",
     "half the size",
     "half the verification",
-    "operator",
 ]
 """What was changed. A second client brings its own load; more hosts make the same load together."""
 
