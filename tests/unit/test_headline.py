@@ -1,6 +1,7 @@
 """The first screen's sentence and tiles, from runs whose truth is known."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,11 @@ from loadstone.analysis.accounts.comparison import compare
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of, ratio_words
+from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.rules import view
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
+from tests.unit.test_one_truth import write_search
 
 
 def first_screen(path):
@@ -218,3 +221,14 @@ def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
     found = first_screen(closed(folder))
     assert (found.ratio.of.ratio.n_a, found.ratio.of.ratio.is_paired) == (2, True)
     assert found.ratio.of.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)
+
+
+def test_a_search_that_is_not_over_has_no_failed_target(tmp_path):
+    run = read_run(write_search(tmp_path / "run"))
+    cut = replace(run, records=tuple(one for one in run.records if "-00" in one.id))
+    findings = analyse(cut)
+    (search,) = findings.searches
+    assert not search.is_over
+    found = headline_of(findings, answer_of(findings))
+    assert found.failed == ()
+    assert found.sentence == f"{search.name}: {describe_answer(search)}."

@@ -135,6 +135,8 @@ def _load_words(curve: Curve, one: Result) -> str:
 
 def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
     good = {one.target for one in answer.results if one.good and not one.is_void}
+    # What a search met on its way is no failure: the search says what it came to.
+    good |= {search.target for search in findings.searches}
     asked: dict[str, str] = {}
     for trial in findings.trials:
         if trial.target in good:
@@ -253,6 +255,8 @@ def _main_sentence(
     ratio: TargetRatio | None,
     answer: Answer,
 ) -> Iterable[str]:
+    if best is None and findings.searches and not answer.results:
+        return
     if best is None:
         has_numbers = any(one.good for one in answer.results)
         yield "No result may be used; the cautions say why." if has_numbers else no_result(findings)
