@@ -45,15 +45,21 @@ VIEWS: tuple[tuple[View, str, str], ...] = (
 )
 
 
+WORDS = (
+    "Screens and pages say the words, files the id. Each leads to what it means and what to do.",
+    "words",
+)
+"""What stands above the table of words, and its anchor, to which the words of each rule lead."""
+
+
 def render_reference(rules: Sequence[Rule]) -> str:
     """Return the reference of these rules as Markdown."""
     effects = "".join(f"- **{name}**: {words}.\n" for name, words in EFFECTS.items())
-    parts = [HEAD + effects]
+    words = "\n".join(_words(rules))
+    parts = [HEAD + effects, f"## Words\n\n{WORDS[0]}\n\n{words}\n"]
+    linked: set[str] = set()
     for kind, title, sentence in VIEWS:
-        rows = _rows(
-            (rule for rule in rules if kind in rule.views or (kind == "standard" and rule.asks)),
-            kind,
-        )
+        rows = _rows([rule for rule in rules if _is_of(rule, kind)], kind, linked)
         parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
@@ -63,14 +69,31 @@ def _is_of(rule: Rule, kind: View) -> bool:
     return kind in rule.views or (kind == "standard" and bool(rule.asks))
 
 
-def _rows(rules: Iterable[Rule], kind: View) -> Iterator[str]:
+def _words(rules: Sequence[Rule]) -> Iterator[str]:
+    """Yield the rules by the words that people read, which lead to the rows of the ids."""
+    yield _row(["In words", "Id"])
+    yield _row(["---"] * 2)
+    for rule in sorted((rule for rule in rules if rule.short), key=lambda rule: rule.short.lower()):
+        yield _row([rule.short, f"[`{rule.id}`](#{anchor_of(rule.id)})"])
+
+
+def anchor_of(rule: str) -> str:
+    """Return where a rule stands in the reference."""
+    return rule.lower().replace(" ", "-")
+
+
+def _rows(rules: Iterable[Rule], kind: View, linked: set[str]) -> Iterator[str]:
     is_judged = kind in ("label", "finding", "limit")
     kinds = ["Severity", "Effect"] if is_judged else []
     words = ["In words"] if kind in ("label", "limit") else []
     yield _row(["Id", *words, *kinds, "Looks at", "Says", "Means", "Do"])
     yield _row(["---"] * (5 + len(kinds) + len(words)))
     for rule in rules:
-        cells = [f"`{rule.id}`", *([rule.short] if words else [])]
+        # A rule may have several views: the first is where its words lead.
+        anchor = "" if rule.id in linked else f'<a id="{anchor_of(rule.id)}"></a>'
+        linked.add(rule.id)
+        short = f"[{rule.short}](#{WORDS[1]})" if rule.short else ""
+        cells = [f"{anchor}`{rule.id}`", *([short] if words else [])]
         cells += [rule.severity, rule.effect] if is_judged else []
         says = rule.asks or rule.says if kind == "standard" else rule.says
         yield _row([*cells, SCOPES[rule.looks_at], says, rule.means, rule.do])
