@@ -56,7 +56,7 @@ NOT_CLEAN_YET = frozenset(
         "script/converters",
         "script/generators",
         "view",
-    }  # fmt: skip
+    }
 )
 
 
