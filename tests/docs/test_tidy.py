@@ -119,6 +119,19 @@ def test_a_variable_that_tells_nothing_is_found_wherever_it_is_bound(
     assert [name for _, name in bound(ast.parse(text)) if name in EMPTY_NAMES] == names
 
 
+def test_the_architecture_names_every_package_and_stays_short() -> None:
+    """Who opens it learns where everything is, on a few pages."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 250
+    packages = [path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")]
+    missing = [
+        package.as_posix()
+        for package in packages
+        if package.parts and f"{package.name}/`" not in text and f"/{package.name}` |" not in text
+    ]
+    assert not missing
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     """A relative link names a file of the tree, and a heading where it names one."""
     dead = []
