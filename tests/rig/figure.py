@@ -145,7 +145,7 @@ def summary(figure: Mapping[str, Any]) -> str:
 def headline(figure: Mapping[str, Any]) -> str:
     """Return the one share that README claims."""
     whole = total(counts_of(figure))
-    return f"{whole.right / whole.decided:.1%} of {whole.decided:,} verdicts"
+    return f"{_percent(whole.right / whole.decided)} of {whole.decided:,} verdicts"
 
 
 def table(figure: Mapping[str, Any]) -> str:
@@ -163,7 +163,8 @@ def table(figure: Mapping[str, Any]) -> str:
             for limit, n in sorted(one.wrong_limits.items(), key=lambda pair: -pair[1])
         )
         lines.append(
-            f"| {name} | {one.scenarios} | {share:.1%} ({low:.1%} to {high:.1%}) | {one.blamed}"
+            f"| {name} | {one.scenarios} | {_percent(share)} ({100 * low:.0f} to"
+            f" {_percent(high, 0)}) | {one.blamed}"
             f" | {one.undetermined} | {wrong} |"
         )
     return "\n".join(lines)
@@ -185,4 +186,8 @@ def _share(counts: Mapping[str, Count], part: str, whole: str) -> str:
     low, high = of_families(counts, part, whole)
     sums = total(counts)
     share = getattr(sums, part) / max(1, getattr(sums, whole))
-    return f"{share:.1%} (95 % interval {low:.1%} to {high:.1%})"
+    return f"{_percent(share)} (95 % interval {100 * low:.1f} to {_percent(high)})"
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"

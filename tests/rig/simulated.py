@@ -20,6 +20,7 @@ from loadstone.analysis.judgements.result import Result
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.ceiling_record import CeilingWriter
@@ -136,11 +137,12 @@ def _record_trial(scenario: Scenario, writer: RunWriter, document: TrialDocument
     target: Any = {**document["target"], "settings": _settings(scenario)}
     told: TrialDocument = {**document, "target": target}
     batches: list[Table] = []
-    text = _loadgen.run_trial(
-        json.dumps(told),
-        lambda batch, live: batches.append(batch) if batch is not None else None,
-        _loadgen.Control(),
-    )
+
+    def take(event: LoadEvent) -> None:
+        if event["kind"] == "figures" and event["rows"] is not None:
+            batches.append(event["rows"])
+
+    text = _loadgen.run_trial(json.dumps(told), take, _loadgen.Control())
     summary: Summary = json.loads(text)
     rows = [_row(row, scenario) for batch in batches for row in batch.to_pylist()]
     served = sum(row["requests"] for row in rows if row["outcome"] == "ok")

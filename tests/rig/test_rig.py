@@ -3,6 +3,7 @@
 import pytest
 
 from tests.rig import figure
+from tests.rig.__main__ import PAGE, ROOT, published
 from tests.rig.bottleneck import draw
 from tests.rig.experiment import inject
 from tests.rig.families import FAMILIES, purpose_of, scenarios
@@ -139,6 +140,13 @@ def test_a_figure_counts_what_was_decided_and_widens_with_families_that_differ()
     assert (low, high) == (0.0, 1.0)
     assert not figure.meets_goals(figure.document(outcomes))
     assert figure.meets_goals(figure.document(outcomes[:90]))
+
+
+def test_the_page_and_readme_say_what_was_measured() -> None:
+    figures = published()
+    text = PAGE.read_text(encoding="utf-8")
+    assert figure.page_with(text, figures) == text
+    assert figure.headline(figures[0]) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.real
