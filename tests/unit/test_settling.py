@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from loadstone.analysis.limits.observed import LoadPoint, LoadStep
 from loadstone.documents.summary import HostState
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.host import limits, settling
-from loadstone.execution.host.settling import Quantity, Settling, disk_queue, quantities_of
+from loadstone.execution.host.settling import Quantity, Settling, disk_queue
 from loadstone.probes import sockets
 from loadstone.probes.exporters import Exporters
 from loadstone.results.record import PROBE_SCHEMA, Record
@@ -106,9 +107,36 @@ def test_a_trial_waits_for_the_ports_that_it_needs(
 ) -> None:
     monkeypatch.setattr(settling, "read_limits", lambda: PORTS)
     ports = next(
-        one for one in quantities_of(trial(connections, requests)) if one.name == "ports_resting"
+        one
+        for one in Settling().quantities_of(trial(connections, requests))
+        if one.name == "ports_resting"
     )
     assert ports.settled_max == free
+
+
+def test_only_what_the_run_itself_wrote_can_be_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"total_bytes": 1 << 30, "dirty_bytes": 3e9, "writeback_bytes": 1e9}
+    monkeypatch.setattr(settling, "_memory", lambda: pages)
+    document: TrialDocument = {
+        "target": {"name": "a", "driver": "file", "settings": {"path": str(tmp_path)}},
+        "mix": [{"operation": "put", "weight": 1.0}],
+    }
+    host = Settling()
+
+    def dirty() -> float | None:
+        (quantity,) = host.quantities_of(document)
+        assert quantity.settled_max == 64 << 20
+        return quantity.read()
+
+    assert dirty() == 0
+    host.note(document, {"bytes": 500})
+    host.note({**document, "mix": [{"operation": "get", "weight": 1.0}]}, {"bytes": 7000})
+    assert dirty() == 500
+    assert dirty() == 0, "a look comes after each trial"
+    host.note(document, {"bytes": 10**12})
+    assert dirty() == 4e9
 
 
 def test_a_port_rests_after_a_connection_that_was_closed_here() -> None:
@@ -133,12 +161,12 @@ def test_a_port_rests_after_a_connection_that_was_closed_here() -> None:
 IN_NAMESPACE = """
 import socket
 from pathlib import Path
-from loadstone.execution.host.settling import quantities_of
+from loadstone.execution.host.settling import Settling
 
 Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("20000 20199")
 Path("/proc/sys/net/ipv4/tcp_tw_reuse").write_text({reuse!r})
 document = {document!r}
-ports = next(one for one in quantities_of(document) if one.name == "ports_resting")
+ports = next(one for one in Settling().quantities_of(document) if one.name == "ports_resting")
 print(ports.settled_max, ports.read())
 for address in ("127.0.0.1", "127.0.0.2"):
     with socket.create_server((address, 9000)) as server:

@@ -337,6 +337,7 @@ class _Session:
             self.end.failed[planned.id] = error.message
             self.listen(TrialFailed(document=document, reason=error.message))
             return
+        self.around.note(document, summary)
         self.end.failed_requests += _failed(document, summary)
         if summary["state"] == "stopped":
             problem = _stopped(document, summary)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.documents.summary import HostState
+from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import CeilingFailed, Event, Resting
-from loadstone.execution.host.settling import Settling, disk_queue, quantities_of
+from loadstone.execution.host.settling import Settling, disk_queue
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
 from loadstone.execution.programs.cluster import Clusters
@@ -121,7 +121,7 @@ class Surroundings:
         """Return what earlier trials had left; hosts that make the load look for themselves."""
         if not document["measured"]:
             return None
-        quantities = [] if document.get("hosts") else quantities_of(document)
+        quantities = [] if document.get("hosts") else self._settling.quantities_of(document)
         return self._settling.settle(
             [*quantities, disk_queue(self._exporters.disk_requests)],
             self._interrupt.wait,
@@ -135,6 +135,10 @@ class Surroundings:
     def close(self) -> None:
         """End what was started."""
         self._exporters.stop()
+
+    def note(self, document: TrialDocument, summary: Summary) -> None:
+        """Take note of what a trial may leave on this host."""
+        self._settling.note(document, summary)
 
     def after_trial(self, document: TrialDocument) -> None:
         """Run the hooks that come after a trial, however it ended."""

@@ -26,7 +26,7 @@ from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
-from loadstone.execution.host.settling import Settling, quantities_of
+from loadstone.execution.host.settling import Settling
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.invitation import Invitation
@@ -259,6 +259,7 @@ class _Work:
             now_ns = self._clock.step_ns()
             # As the load generator read this host's clock, which may have been set since.
             summary = on_steady_clock(json.loads(told), now_ns)
+            self._agent.settling.note(json.loads(self._trial), summary)
             if host_state is not None:
                 summary["host_state"] = host_state
             self._say(
@@ -298,7 +299,8 @@ class _Work:
                     )
                 )
 
-        return self._agent.settling.settle(quantities_of(document), self._stopped.wait, tell)
+        settling = self._agent.settling
+        return settling.settle(settling.quantities_of(document), self._stopped.wait, tell)
 
     def _load(self) -> str:
         return _loadgen.run_trial(self._with_files(), self._on_event, self._control, holds=True)

@@ -96,6 +96,11 @@ def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
     return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
 
 
+def writes_data(document: TrialDocument) -> bool:
+    """Tell whether any operation of a trial writes what objects hold."""
+    return not {*operations_of(document)}.isdisjoint(_WRITES_WHOLE | _WRITES_BLOCKS)
+
+
 def writes_dataset(document: TrialDocument) -> bool:
     """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
     operations = operations_of(document)

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 from loadstone import units
 from loadstone.campaign.drivers import addresses_of, facts_of
-from loadstone.documents.summary import HostState, Residue
+from loadstone.campaign.planning.lifecycle import writes_data
+from loadstone.documents.summary import HostState, Residue, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.host.limits import Demand, demand_of, read_limits
 from loadstone.execution.programs.program import run_programs
@@ -70,6 +71,26 @@ class Settling:
     """Looks before each trial of one session on one host."""
 
     _in_vain: set[str] = field(default_factory=set)
+    _written_bytes: int = 0
+
+    def note(self, document: TrialDocument, summary: Summary) -> None:
+        """Take note of what a trial wrote: more than that it cannot have left in memory."""
+        if document.get("mix") and writes_data(document):
+            self._written_bytes += summary.get("bytes") or 0
+
+    def quantities_of(self, document: TrialDocument) -> list[Quantity]:
+        """Return what a trial's own host looks at before its load."""
+        facts = facts_of(document["target"]["driver"])
+        settings = document["target"].get("settings") or {}
+        quantities: list[Quantity] = []
+        if facts.connects and document.get("load"):
+            quantities += _of_connections(demand_of(document), addresses_of(facts, settings))
+        if facts.address.kind == "path":
+            known: Mapping[str, Any] = settings
+            paths = [str(known[name]) for name in facts.address.settings if known.get(name)]
+            written, self._written_bytes = self._written_bytes, 0
+            quantities += _of_pages(paths, written, is_directory=facts.place == "directory")
+        return quantities
 
     def settle(self, quantities: Sequence[Quantity], rest: Rest, tell: Tell) -> HostState:
         """Wait until all quantities have settled, each within its bound, and return what was seen.
@@ -129,20 +150,6 @@ def disk_queue(read: Callable[[], float | None]) -> Quantity:
     )
 
 
-def quantities_of(document: TrialDocument) -> list[Quantity]:
-    """Return what a trial's own host looks at before its load."""
-    facts = facts_of(document["target"]["driver"])
-    settings = document["target"].get("settings") or {}
-    found: list[Quantity] = []
-    if facts.connects and document.get("load"):
-        found += _of_connections(demand_of(document), addresses_of(facts, settings))
-    if facts.address.kind == "path":
-        known: Mapping[str, Any] = settings
-        paths = [str(known[name]) for name in facts.address.settings if known.get(name)]
-        found += _of_pages(paths, is_directory=facts.place == "directory")
-    return found
-
-
 def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quantity]:
     limits = read_limits()
     clients = demand.to_one
@@ -171,7 +178,9 @@ def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quanti
     )
 
 
-def _of_pages(paths: Sequence[str], *, is_directory: bool) -> Iterator[Quantity]:
+def _of_pages(
+    paths: Sequence[str], written_bytes: int, *, is_directory: bool
+) -> Iterator[Quantity]:
     pages = _memory()
     if "total_bytes" not in pages:
         return
@@ -186,8 +195,9 @@ def _of_pages(paths: Sequence[str], *, is_directory: bool) -> Iterator[Quantity]
         )
 
     def read() -> float | None:
-        found = _memory()
-        return found.get("dirty_bytes", 0.0) + found.get("writeback_bytes", 0.0)
+        now = _memory()
+        # What other programs wrote is none of this run's, and is theirs to wait for.
+        return min(now.get("dirty_bytes", 0.0) + now.get("writeback_bytes", 0.0), written_bytes)
 
     yield Quantity(
         name="dirty_bytes",
