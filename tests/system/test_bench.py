@@ -8,6 +8,8 @@ import pytest
 
 from loadstone import _loadgen
 from loadstone.results.store import read_run
+from tests.conformance import store_under_test
+from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
 from tests.system.command import loadstone
 
 DRIVERS = {driver["name"] for driver in _loadgen.drivers()}
@@ -24,6 +26,25 @@ def store() -> Iterator[str]:
     running = _loadgen.Store(json.dumps(config))
     yield f"http://{running.address}"
     running.stop()
+
+
+@pytest.mark.parametrize("interface", ["s3", "swift"])
+def test_proxies_of_the_environment_are_not_used(tmp_path: Path, interface: str) -> None:
+    """They are of a port at which nobody listens."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    proxies = {name: "http://127.0.0.1:9" for lower in names for name in (lower, lower.upper())}
+    with store_under_test.store() as url:
+        address, keys = {
+            "s3": (url, {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}),
+            "swift": (
+                f"swift+{url}/auth/v1.0",
+                {"ST_USER": f"{PROJECT}:{USER}", "ST_KEY": PASSWORD},
+            ),
+        }[interface]
+        words = ("bench", "put", address, "-t", "1", "-n", "10", "-o", tmp_path / "run")
+        loadstone(*words, environment=keys | proxies)
+    put, *_ = read_run(tmp_path / "run").records
+    assert (put.summary["requests"], put.summary["failed"]) == (10, 0)
 
 
 def test_flags_make_a_normal_run(tmp_path: Path) -> None:

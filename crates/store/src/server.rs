@@ -1,6 +1,5 @@
 //! The server: threads that accept connections, and what happens to each request on them.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use crate::account::{Account, Storage};
@@ -99,11 +99,13 @@ impl Store {
             let (sender, receiver) = mpsc::unbounded_channel();
             inboxes.push(sender);
             let service = store.service.clone();
-            let stopped = stopped.clone();
-            store.spawn("store", move || serve(thread, &service, receiver, stopped))?;
+            let (stopped, runtime) = (stopped.clone(), runtime()?);
+            store.spawn("store", move || serve(runtime, thread, &service, receiver, stopped))?;
         }
-        let service = store.service.clone();
-        store.spawn("store-accept", move || accept(listener, &service, &inboxes, stopped))?;
+        let (service, runtime) = (store.service.clone(), runtime()?);
+        store.spawn("store-accept", move || {
+            accept(&runtime, listener, &service, &inboxes, stopped);
+        })?;
         Ok(store)
     }
 
@@ -199,18 +201,22 @@ fn listen(bind: &str, port: u16) -> Result<StdListener, StoreError> {
     Ok(listener)
 }
 
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+/// Makes the runtime of a thread, which reads the environment: in the thread that starts the store,
+/// since the process may change its environment as soon as that goes on, and one that is read
+/// meanwhile ends the process.
+fn runtime() -> Result<Runtime, StoreError> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|source| StoreError::System { action: "make a runtime of the store", source })
 }
 
 /// Accepts connections and gives each to the thread with the fewest.
 fn accept(
+    runtime: &Runtime,
     listener: StdListener,
     service: &Arc<Service>,
     inboxes: &[mpsc::UnboundedSender<StdStream>],
     mut stopped: watch::Receiver<bool>,
 ) {
-    let Ok(runtime) = runtime() else { return };
     runtime.block_on(async {
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         loop {
@@ -238,12 +244,12 @@ fn accept(
 
 /// Serves the connections of one thread.
 fn serve(
+    runtime: Runtime,
     thread: usize,
     service: &Arc<Service>,
     mut inbox: mpsc::UnboundedReceiver<StdStream>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let Ok(runtime) = runtime() else { return };
     runtime.block_on(async {
         loop {
             let accepted = tokio::select! {
