@@ -65,6 +65,8 @@ def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert sum(host["requests"] for host in hosts) == record.summary["requests"]
     assert all(host["clock_bound_ns"] > 0 for host in hosts)
+    # Each looked at itself before the load; this driver leaves nothing behind.
+    assert [host["host_state"]["residues"] for host in hosts] == [[], []]
     rows = record.read_intervals(["agent", "requests"]).to_pylist()
     for host in hosts:
         mine = [row["requests"] for row in rows if row["agent"] == host["name"]]
