@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.analysis import analyse, rules
+from loadstone.analysis import analyse, numbers, rules
 from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.judgements.labels import LABELS, REMARKS, VOIDING
 from loadstone.analysis.judgements.seen import Seen
@@ -30,7 +30,7 @@ def find_odd_trials(seen: Seen) -> Iterator[Finding]:
     yield Finding(rule="toy", statement=f"{len(odd)} trials are odd", cases=odd)
 
 
-ALL_RULES = (*RULES, *linter.RULES, *standard.RULES, *published_rules.RULES)
+ALL_RULES = (*RULES, *numbers.RULES, *linter.RULES, *standard.RULES, *published_rules.RULES)
 
 TOY = Rule(
     id="toy",
@@ -101,7 +101,7 @@ def test_a_label_of_another_tool_stands_for_itself() -> None:
 
 def test_the_rules_of_a_run_have_no_rows_without_findings(run: Run) -> None:
     """What the functions of the table yield are rows of the table."""
-    ids = {rule.id for rule in RULES}
+    ids = {rule.id for rule in ALL_RULES}
     assert {one.rule for one in analyse(run).findings} <= ids
     assert {rule.id for rule in of_runs.RULES} <= ids
 

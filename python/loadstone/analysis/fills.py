@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loadstone import units
@@ -12,8 +13,15 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
 from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, t_p
 from loadstone.analysis.statistics.significance import holm
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_note = partial(_rule, severity="note", effect="none")
+
 
 MISSED = 0.02
 """A share of the store by which a level may be missed: what is measured takes room, too."""
@@ -71,6 +79,19 @@ class _Decline:
         return self.trials >= TRIALS_MIN and standings == {"valid"}
 
 
+@_note(
+    id="fill-and-rate",
+    says="what the rate becomes as a store is filled",
+    means="Near 1, the levels that were tried make no difference.",
+    do="Nothing, or try a higher level: fill: 80%.",
+)
+@_caution(
+    id="slower-when-fuller",
+    short="slower when fuller",
+    says="a store that is slower when it is fuller",
+    means="A number of the empty store flatters, unless it is chance.",
+    do="Repeat it in blocks, and report the level at which the store will be used.",
+)
 def declines(account: Account) -> Iterator[Finding]:
     """State the rate of the fullest store over that of the emptiest, of each target.
 

@@ -81,7 +81,7 @@ def answer_of(findings: Findings) -> Answer:
 
 def store_statements(findings: Findings) -> tuple[str, ...]:
     """Return what the store itself does beside answering: closes connections, asks for rest."""
-    return tuple(one.statement for one in findings.findings if find_rule(one.rule).is_of_store)
+    return tuple(one.statement for one in findings.findings if one.definition.is_of_store)
 
 
 def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
@@ -178,7 +178,7 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
         for finding in findings.findings
         if finding.effect != "none"
         and _is_remark(finding, results)
-        and not find_rule(finding.rule).is_of_store
+        and not finding.definition.is_of_store
     ]
     names += [label for one in results for label in one.remarks if _is_narrowing(label, results)]
     # Without a result the sentence itself says why there is none.
@@ -205,7 +205,7 @@ def _is_remark(finding: Finding, results: Sequence[Result]) -> bool:
     trial counts where a result bears it: of trials that are left out there is no result, and rounds
     of one trial each are a result of several.
     """
-    rule = find_rule(finding.rule)
+    rule = finding.definition
     if rule.id in LABELS:
         return any(rule.id in one.remarks for one in results) and _is_narrowing(rule.id, results)
     is_repeated = all(one.rate.n > 1 for one in results)

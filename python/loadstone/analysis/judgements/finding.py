@@ -51,30 +51,31 @@ class Finding:
     @property
     def severity(self) -> Severity:
         """How grave it is."""
-        return self.weight or self._row.severity
+        return self.weight or self.definition.severity
 
     @property
     def effect(self) -> Effect:
         """What follows for the number."""
-        return self._row.effect
+        return self.definition.effect
 
     @property
     def means(self) -> str:
         """What follows for the number, as a sentence."""
-        return self._row.means
+        return self.definition.means
 
     @property
     def do(self) -> str:
         """What to do about it."""
-        return self.todo or self._row.do
+        return self.todo or self.definition.do
 
     @property
     def covers(self) -> tuple[str, ...]:
         """The labels that it says in full."""
-        return self._row.covers
+        return self.definition.covers
 
     @property
-    def _row(self) -> Rule:
+    def definition(self) -> Rule:
+        """The rule itself."""
         return self.row or find_rule(self.rule)
 
     def to_json(self) -> Mapping[str, object]:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
+from loadstone.analysis import numbers
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
@@ -33,12 +34,10 @@ FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS"
 
 def judge(seen: Seen) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
-    rows = view("finding").values()
-    of_run = checks_of(row for row in rows if row.looks_at != "numbers")
-    of_numbers = checks_of(row for row in rows if row.looks_at == "numbers")
+    checks = checks_of(view("finding").values())
     found = [
-        *(finding for check in of_run for finding in check(seen)),
-        *(finding for check in of_numbers for finding in check(seen.account)),
+        *(finding for check in checks for finding in check(seen)),
+        *numbers.found_by(numbers.RULES, seen.account),
     ]
     said = {finding.rule for finding in found}
     labels = (finding for finding in find_labels(seen.rounds) if finding.rule not in said)

@@ -1,16 +1,37 @@
 """Rules that judge any account: what its numbers betray about how they came about.
 
-Every rule is general: it knows no report, and finds what it finds in the numbers, in their last
-digits and in what was stated beside them. A rule returns findings with their evidence; what rests
-on an assumption is marked as inferred. The table of rules names the functions of this folder.
+Every rule is general: it knows no report, and finds what it finds in the numbers. It returns
+findings with their evidence; what rests on an assumption is marked as inferred.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from loadstone.analysis import fills
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding, by_severity
-from loadstone.analysis.rules import checks_of, view
+from loadstone.analysis.numbers import ceilings, differences, order, queueing, repetition
+from loadstone.analysis.rules import checks_of
+from loadstone.analysis.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *ceilings.RULES,
+    *repetition.RULES,
+    *order.RULES,
+    *fills.RULES,
+    *differences.RULES,
+    *queueing.RULES,
+)
 
 
 def judge(account: Account) -> tuple[Finding, ...]:
-    """Return what all rules on numbers find, problems first."""
-    checks = checks_of(row for row in view("finding").values() if row.looks_at == "numbers")
-    return by_severity(finding for check in checks for finding in check(account))
+    """Return what the rules on numbers find, problems first."""
+    return by_severity(found_by(RULES, account))
+
+
+def found_by(rules: Sequence[Rule], account: Account) -> Iterator[Finding]:
+    """Yield what rules find in an account, each finding with its rule."""
+    by_id = {rule.id: rule for rule in rules}
+    for check in checks_of(rules):
+        for finding in check(account):
+            yield replace(finding, row=by_id[finding.rule])

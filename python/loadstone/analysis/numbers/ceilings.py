@@ -1,6 +1,7 @@
 """Plateaus where something other than the target ends: a link, ports, a cache, a stated limit."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
@@ -16,6 +17,14 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.naming import describe_size
+from loadstone.analysis.rules.rule import Rule, listed
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_note = partial(_rule, severity="note", effect="none")
+_problem = partial(_rule, severity="problem", effect="precision")
+
 
 LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
 FRAME_BYTES = (1500, 9000)
@@ -37,6 +46,14 @@ def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
     return link_gbit * 1e9 * (frame_bytes - 52) / (frame_bytes + 38)
 
 
+@_problem(
+    id="link-ceiling",
+    effect="bound",
+    short="the network link was full",
+    says="results that crowd below the goodput of an Ethernet link",
+    means="They are the link's numbers, not the target's.",
+    do="Measure over a faster link, or with objects small enough not to fill it.",
+)
 def link_ceiling(account: Account) -> Iterator[Finding]:
     """Find results that crowd together just below the goodput of an Ethernet link.
 
@@ -59,6 +76,14 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
         yield _link_finding(crowd, cells, link, frame, is_known=bool(account.client_links))
 
 
+@_problem(
+    id="socket-limit",
+    effect="bound",
+    short="the client ran out of ports",
+    says="sweeps of small requests that end where a client runs out of ports",
+    means="The end of the sweep is the client's limit.",
+    do="Keep connections open, or use several clients.",
+)
 def socket_ceiling(account: Account) -> Iterator[Finding]:
     """Find sweeps of small requests that end at the rate at which a client runs out of ports."""
     if account.disclosure.connections == "keep_alive":
@@ -100,6 +125,18 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
         )
 
 
+@_note(
+    id="bottleneck",
+    says="which of the run's own ceilings its reads and writes touch",
+    means="A result at a ceiling is that resource's number.",
+    do="Raise that ceiling to learn what the target can do beyond it.",
+)
+@_note(
+    id="lowest-ceiling",
+    says="which ceiling, measured apart, the best result touches",
+    means="A result at a ceiling is that resource's number.",
+    do="Raise that ceiling to learn what the target can do beyond it.",
+)
 def stated_ceiling(account: Account) -> Iterator[Finding]:
     """Hold the best result against the ceilings that were measured apart, in one unit."""
     if account.ceilings and all(ceiling.bounds for ceiling in account.ceilings):
@@ -152,6 +189,13 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     )
 
 
+@_caution(
+    id="working-set",
+    short="dataset fits a CPU cache",
+    says="reads of objects that are together under 32 MiB, which a processor's cache holds",
+    means="The reads may never have left a cache.",
+    do="Read a dataset larger than the target's memory.",
+)
 def working_set(account: Account) -> Iterator[Finding]:
     """Find reads of so few bytes that a processor's cache holds all of them."""
     groups = grouped(

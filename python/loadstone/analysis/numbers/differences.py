@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
@@ -13,9 +14,26 @@ from loadstone.analysis.accounts.comparison import (
     ratio_together,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.analysis.statistics.ratios import TOGETHER
 
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_note = partial(_rule, severity="note", effect="none")
 
+
+@_note(
+    id="noise-floor",
+    says="what a target held against itself shows",
+    means="A smaller difference between targets cannot be distinguished from chance.",
+    do="Run more blocks to lower it.",
+)
+@_note(
+    id="arms-differ",
+    says="which targets differ after Holm's correction",
+    means="Differences within the noise floor are none.",
+    do="Run more blocks where a difference is not decided.",
+)
 def arms_differ(account: Account) -> Iterator[Finding]:
     """Compare the targets where trials were repeated, corrected for the many cases.
 

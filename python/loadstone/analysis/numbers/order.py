@@ -2,17 +2,32 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_note = partial(_rule, severity="note", effect="none")
+
 
 ROUNDS_DIFFER = 1.25
 SCALES_DOWN = 0.95
 SCALED_BY = ("nodes", "osds", "OSDs", "hosts", "clients")
 
 
+@_caution(
+    id="rounds-differ",
+    short="rounds differ",
+    says="rounds that lie far apart",
+    means="The dataset's age or something outside changed the rate.",
+    do="Repeat in interleaved blocks, and look at what differs between the rounds.",
+)
 def rounds_differ(account: Account) -> Iterator[Finding]:
     """Find cases whose rounds lie far apart: the system was not in the same state."""
     groups = grouped(
@@ -52,6 +67,13 @@ def rounds_differ(account: Account) -> Iterator[Finding]:
     )
 
 
+@_caution(
+    id="not-monotonic",
+    short="not monotonic",
+    says="more machines, less throughput",
+    means="Contention, or chance.",
+    do="Repeat the points that fall.",
+)
 def not_monotonic(account: Account) -> Iterator[Finding]:
     """Find cases that get slower with more machines."""
     for name in SCALED_BY:
@@ -79,6 +101,13 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
         )
 
 
+@_note(
+    id="rate-per-machine",
+    says="how the rate of a machine changes as machines are added",
+    means="Below 1, something that all share limits (client, network, metadata), or the load is"
+    " too small.",
+    do="Add client hosts and requests in flight in step with machines.",
+)
 def rate_per_machine(account: Account) -> Iterator[Finding]:
     """State what a machine does among many, against what it does among the fewest."""
     for name in SCALED_BY:

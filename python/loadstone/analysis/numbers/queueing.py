@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,13 +15,25 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.analysis.statistics import scaling, student
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_note = partial(_rule, severity="note", effect="none")
+
 
 LOADS_MIN = 3
 DENOMINATOR_MAX = 10_000_000
 CHANCE_MAX = 1e-6
 
 
+@_note(
+    id="saturation",
+    says="where a sweep saturates, and what load beyond it costs",
+    means="Beyond that point more load only queues.",
+    do="Operate below the knee.",
+)
 def saturation_point(account: Account) -> Iterator[Finding]:
     """State where a sweep saturates, and what the load beyond it cost in time by Little's law."""
     for sweep in _sweeps(account):
@@ -29,6 +42,12 @@ def saturation_point(account: Account) -> Iterator[Finding]:
         yield _saturation(sweep, points, saturation)
 
 
+@_note(
+    id="scaling-model",
+    says="which curve a sweep follows",
+    means="It tells contention from a fixed ceiling.",
+    do="Extrapolate with care: the model holds where it was fitted.",
+)
 def scaling_model(account: Account) -> Iterator[Finding]:
     """State which curve a sweep follows: the universal scalability law, or two straight lines.
 

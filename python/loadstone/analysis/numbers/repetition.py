@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,8 +14,15 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.significance import smallest_p
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_problem = partial(_rule, severity="problem", effect="precision")
+
 
 REPETITIONS_MIN = 4
 COLD_RATIO = 1.10
@@ -22,6 +30,14 @@ COLD_CONFIDENCE = 0.99
 COLD_CHANCE = 0.01
 
 
+@_problem(
+    id="single-trials",
+    short="one trial per number",
+    says="numbers that were measured once",
+    means="No interval, and no comparison, can be given.",
+    do="Repeat in interleaved blocks: --blocks 6, or blocks: 6 in the campaign.",
+    covers=("n=1",),
+)
 def single_trials(account: Account) -> Iterator[Finding]:
     """Warn where a number was measured once: it has no spread, and no interval can be given."""
     cells = _cells(account)
@@ -46,6 +62,13 @@ def single_trials(account: Account) -> Iterator[Finding]:
     )
 
 
+@_caution(
+    id="unequal-repetitions",
+    short="unequal repetitions",
+    says="cases repeated less often than others",
+    means="Their means are less certain than those beside them.",
+    do="Repeat every case equally often.",
+)
 def unequal_repetitions(account: Account) -> Iterator[Finding]:
     """Say where cases were repeated a different number of times: some trials may be left out."""
     for target, cells in grouped(
@@ -70,6 +93,13 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
             )
 
 
+@_problem(
+    id="cold-first-run",
+    short="cold first repetitions",
+    says="first repetitions unlike the others",
+    means="The mean mixes cold and warm caches.",
+    do="Warm up, or report the first repetition apart.",
+)
 def cold_first(account: Account) -> Iterator[Finding]:
     """Find targets whose first repetition is another thing than the rest: cold and warm mixed."""
     repeated = [cell for cell in _cells(account) if len(cell) >= REPETITIONS_MIN]

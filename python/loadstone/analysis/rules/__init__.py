@@ -1,10 +1,10 @@
 """The one table of judgement: every rule that loadstone judges a number, a run or a report by.
 
 A rule is one row: its id, how grave it is, what it looks at, what it says, what that means for the
-number, and what to do. Labels, limits and findings are views of this table; common mistakes and the
-standard stand beside their functions in `standards/`, and rules on numbers of others in
-`published/rules/`. Reports and the reference of findings are made from all of them. A row names its
-function by module, which is imported when it is first asked.
+number, and what to do. Labels, limits and findings of runs are views of this table; rules on
+numbers, common mistakes and the standard stand beside their functions, in `numbers/`, `standards/`
+and `published/rules/`. Reports and the reference of findings are made from all of them. A row
+names its function by module, which is imported when it is first asked.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from loadstone.analysis.rules import of_numbers, of_results, of_runs, of_trials
+from loadstone.analysis.rules import of_results, of_runs, of_trials
 from loadstone.analysis.rules.rule import (
     SEVERITIES,
     Check,
@@ -43,7 +43,6 @@ RULES: tuple[Rule, ...] = (
     *of_trials.RULES,
     *of_results.RULES,
     *of_runs.RULES,
-    *of_numbers.RULES,
 )
 
 _BY_ID = {rule.id: rule for rule in RULES}

@@ -5,13 +5,12 @@ stated beside them. A run of ours has no digits that were rounded and no words, 
 these can speak of it.
 """
 
-from dataclasses import replace
 from functools import partial
 
 from loadstone.analysis import numbers
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding, by_severity
-from loadstone.analysis.rules import Rule, checks_of
+from loadstone.analysis.rules import Rule
 
 PRINTED = "loadstone.published.rules."
 
@@ -120,11 +119,7 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 
-_BY_ID = {rule.id: rule for rule in RULES}
-
 
 def judge(account: Account) -> tuple[Finding, ...]:
     """Return what the rules on numbers find, those on printed ones included, problems first."""
-    printed = (finding for check in checks_of(RULES) for finding in check(account))
-    findings = [replace(finding, row=_BY_ID[finding.rule]) for finding in printed]
-    return by_severity([*numbers.judge(account), *findings])
+    return by_severity(numbers.found_by((*numbers.RULES, *RULES), account))
