@@ -114,6 +114,25 @@ def test_a_trial_waits_for_the_ports_that_it_needs(
     assert ports.settled_max == free
 
 
+@pytest.mark.parametrize("time_wait", [500, 501])
+def test_names_are_looked_up_only_where_ports_rest(
+    time_wait: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def look_up(*words: object, **_: object) -> list[object]:
+        asked.append(words)
+        return []
+
+    rests = sockets.Connection(1, ("10.0.0.1", 9000), sockets.TIME_WAIT, 30.0)
+    monkeypatch.setattr(settling, "read_limits", lambda: PORTS)
+    monkeypatch.setattr(settling.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(settling, "_held", lambda: {"tw": time_wait, "inuse": 1})
+    monkeypatch.setattr(settling.sockets, "connections", lambda: [rests] * 3)
+    ports, _ = Settling().quantities_of(trial("per_request", None))
+    assert (ports.read(), len(asked)) == ((500, 0) if time_wait == 500 else (3, 1))
+
+
 def test_only_what_the_run_itself_wrote_can_be_dirty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

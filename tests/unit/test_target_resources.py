@@ -33,6 +33,17 @@ def test_processors_are_those_of_the_busiest_host() -> None:
     assert find_utilisation(seen) == {"cpu": pytest.approx(0.9), "core": pytest.approx(0.9)}
 
 
+def test_time_that_a_hypervisor_took_is_no_idle_time() -> None:
+    seen = lines(
+        node_cpu_seconds_total=[
+            line('cpu="0",mode="user"', 0.5),
+            line('cpu="0",mode="steal"', 0.4),
+            line('cpu="0",mode="idle"', 0.1),
+        ]
+    )
+    assert find_utilisation(seen)["cpu"] == pytest.approx(0.9)
+
+
 def test_one_full_core_of_eight_is_seen_beside_their_mean() -> None:
     cores = [
         line(f'cpu="{core}",mode="{mode}"', share if mode == "user" else 1 - share)

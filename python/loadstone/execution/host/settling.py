@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,6 +65,10 @@ Rest = Callable[[float], bool]
 
 Tell = Callable[[float, str], None]
 """Says what is waited for, with the seconds that are left at most."""
+
+
+Hosts = Callable[[], set[str]]
+"""Returns the addresses of a target's hosts; none where its names lead to none."""
 
 
 @dataclass(slots=True)
@@ -157,7 +162,8 @@ def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quanti
     requests = limits.ports if demand.requests is None else -(-demand.requests // demand.endpoints)
     needed = requests if demand.is_per_request else clients
     free = sockets.PORTS_QUICK_SHARE * limits.ports - needed
-    hosts = _hosts_of(addresses)
+    # Names are looked up where something is left, and not before each trial.
+    hosts = cache(lambda: _hosts_of(addresses))
     settled_max = max(int(PORTS_SETTLED_SHARE * limits.ports), int(free))
     yield Quantity(
         name="ports_resting",
@@ -237,7 +243,7 @@ def _hosts_of(addresses: Sequence[str]) -> set[str]:
     return found
 
 
-def _ports_resting(hosts: set[str], tcp_tw_reuse: int, settled_max: float) -> float | None:
+def _ports_resting(hosts: Hosts, tcp_tw_reuse: int, settled_max: float) -> float | None:
     """Return how many local ports rest after connections to one port of a target, the busiest."""
     held = _held()
     if held is None or held["tw"] <= settled_max:
@@ -248,7 +254,7 @@ def _ports_resting(hosts: set[str], tcp_tw_reuse: int, settled_max: float) -> fl
         for one in sockets.connections()
         if one.state == sockets.TIME_WAIT
         and one.timer_s > sockets.TIME_WAIT_S - _rest_s(one, tcp_tw_reuse)
-        and (one.remote[0] in hosts or not hosts)
+        and (one.remote[0] in hosts() or not hosts())
     )
 
 
@@ -257,14 +263,14 @@ def _rest_s(connection: sockets.Connection, tcp_tw_reuse: int) -> int:
     return sockets.port_rest_s(tcp_tw_reuse, is_loopback=address.is_loopback)
 
 
-def _connections_closing(hosts: set[str], settled_max: float) -> float | None:
+def _connections_closing(hosts: Hosts, settled_max: float) -> float | None:
     held = _held()
     if held is None or held["inuse"] <= settled_max:
         return None if held is None else 0.0
     return _busiest(
         one
         for one in sockets.connections()
-        if one.state in sockets.CLOSING and (one.remote[0] in hosts or not hosts)
+        if one.state in sockets.CLOSING and (one.remote[0] in hosts() or not hosts())
     )
 
 
