@@ -92,7 +92,7 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
         f"queries: {{scale: 0.01, engine: {{spark: {{jars: {SPARK_JARS}, conf: {{{CONF}}}}}}}, "
         f"only: [1, 6], loops: 1, data: {made}}}\n",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run", environment=keys)
+    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=keys)
     assert said.code == 0, said.err
     # What an earlier test left may have ended meanwhile.
     assert set(of_spark()) <= set(before)
@@ -117,7 +117,9 @@ def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
         )
         secret = cluster.settings["spark.authenticate.secret"]
         environment = {"CLUSTER_SECRET": secret}
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+        said = loadstone(
+            "run", file, "--allow-commands", "-o", tmp_path / "run", environment=environment
+        )
         assert said.code == 0, said.err
     finally:
         cluster.close()
@@ -176,7 +178,14 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
         f"loops: 1, order: rounds, data: {made}",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
+    said = loadstone(
+        "run",
+        file,
+        "--allow-commands",
+        "-o",
+        tmp_path / "run",
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
     assert said.code == (0 if all(right.values()) else 1), said.err
     assert set(of_spark()) <= set(before)
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
@@ -193,7 +202,7 @@ def test_streams_share_one_application(tmp_path: Path, made: Path) -> None:
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
         f"loops: 1, streams: 2, data: {made}",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run")
+    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
     assert said.code == 0, said.err
     [runs] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["streams"]
     assert (runs["streams"], runs["right"], runs["asked"]) == (2, 6, 6)
@@ -231,7 +240,7 @@ def test_all_answers_are_right(tmp_path: Path, made: Path) -> None:
         tmp_path,
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, loops: 1, data: {made}",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run")
+    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
     assert said.code == 0, said.err
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == ("spark", 22)
