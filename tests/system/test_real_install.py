@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from loadstone.cli import exit_code
+from loadstone.results.store import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,11 +20,36 @@ BASE_MIB, REPORT_MIB = 180, 350
 """The most that an installation may take: alone, and with pages and charts."""
 
 
-def _build(folder: Path) -> Path:
+NEWER = (12, 13, 14)
+"""Python 3 of these minor versions is tried too, where the host has it."""
+
+
+def _newer_pythons() -> Iterator[tuple[str, Path | None]]:
+    """Yield each newer minor version, with an interpreter in PATH or of pyenv if there is one."""
+    for minor in NEWER:
+        name = f"3.{minor}"
+        kept = sorted(Path.home().glob(f".pyenv/versions/{name}.*/bin/python"))
+        found = [Path(path)] if (path := which(f"python{name}")) else []
+        print_it = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
+        for program in (*found, *kept):
+            said = subprocess.run([program, "-c", print_it], capture_output=True, text=True)
+            if said.stdout.strip() == name:
+                yield name, program
+                break
+        else:
+            yield name, None
+
+
+PYTHONS = dict(_newer_pythons())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from the crates that the extension was built from.
 
     It asks for this host's glibc. `make wheel` links for an older one, which compiles all again.
     """
+    folder = tmp_path_factory.mktemp("wheels")
     bin_folder = Path(sys.executable).parent
     subprocess.run(
         [bin_folder / "maturin", "build", "--release", "--strip", "--quiet", "--out", folder],
@@ -30,13 +58,45 @@ def _build(folder: Path) -> Path:
         check=True,
         capture_output=True,
     )
-    (wheel,) = folder.glob("loadstone-*-abi3-*.whl")
-    return wheel
+    (built,) = folder.glob("loadstone-*-abi3-*.whl")
+    return built
 
 
-def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [f"3.{minor}" for minor in NEWER])
+def test_the_wheel_runs_on_newer_pythons(wheel: Path, tmp_path: Path, version: str) -> None:
+    """What a Python or a library calls deprecated is an error: a later one will not have it."""
+    program = PYTHONS.get(version)
+    if program is None:
+        pytest.skip(f"this host has no Python {version}")
+    subprocess.run([program, "-m", "venv", tmp_path / "venv"], check=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**kept, "XDG_STATE_HOME": str(tmp_path / "state"), "NO_COLOR": "1"}
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [tmp_path / "venv" / "bin" / "python", *words],
+            cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode in (0, exit_code.VOID), done.stdout + done.stderr
+        return done.stdout
+
+    def loadstone(*words: str) -> str:
+        return run("-W", "error::DeprecationWarning", "-m", "loadstone", *words)
+
+    run("-m", "pip", "install", "--quiet", f"loadstone[report,hosts] @ file://{wheel}")
+    loadstone("bench", "put,get", "null", "-n", "1000", "-q", "-o", "load")
+    (tmp_path / "hosts.yaml").write_text(
+        'name: two\ntargets: {t: {driver: "null"}}\nhosts: {launch: local, count: 2}\n'
+        "dataset: {objects: 100, size: 4KiB}\nload: {threads: 2, cores: 1}\nphases: [put]\n"
+    )
+    loadstone("run", "hosts.yaml", "-q", "-o", "hosts")
+    loadstone("report", "hosts", "-f", "html", "-o", "page.html")
+    assert len(read_run(tmp_path / "hosts").records) == 1
+    assert (tmp_path / "page.html").stat().st_size > 100_000
+
+
+def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path: Path) -> None:
     """First without extras, where all is answered but pages and charts; then with them."""
-    wheel = _build(tmp_path / "wheels")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (tmp_path / "no-programs").mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
