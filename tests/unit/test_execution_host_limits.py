@@ -39,8 +39,8 @@ def test_what_fits_is_not_spoken_of() -> None:
 def test_more_connections_than_descriptors_are_refused_with_the_sum() -> None:
     (text,) = said(plan("{threads: 19_937}"), HOST)
     assert "19,937 connections" in text
-    assert "are 20,001" in text
-    assert "20,000 files" in text
+    assert "need 20,001" in text
+    assert "20,000" in text
     assert said(plan("{threads: 19_936}"), HOST) == []
 
 
@@ -66,7 +66,7 @@ def test_a_rate_of_new_connections_beyond_the_ports_is_refused() -> None:
     # 28,232 ports that rest a minute each: 470 a second.
     (text,) = said(per_request("{rate: 480, clients_max: 100}"), HOST)
     assert "480/s × 60 s" in text
-    assert "are 28,900" in text
+    assert "need 28,900" in text
     assert said(per_request("{rate: 460, clients_max: 100}"), HOST) == []
     (text,) = said(per_request("{rate: 460, clients_max: 100}"), replace(HOST, time_wait=1_000))
     assert "1,000 in TIME_WAIT" in text
@@ -99,7 +99,7 @@ def test_an_unknown_rate_is_a_worry_and_no_refusal() -> None:
 
 def test_planning_refuses_on_this_very_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_limits, "read_limits", lambda: HOST)
-    with pytest.raises(LoadstoneError, match="are 60,064"):
+    with pytest.raises(LoadstoneError, match="need 60,064"):
         host_limits.check(plan("{threads: 60_000}"))
     told = str(host_limits.describe(plan("{threads: 250}")))
     for fact in (" 250 + 64 of 20,000 descriptors", " 250 to one", "28,232 ports"):

@@ -227,13 +227,15 @@ class DirectoryPlace(TablePlace):
         with suppress(OSError):
             path = os.path.realpath(self._parent)
             mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-            found = [
+            lines_of_mounts = [
                 (len(mount[1]), mount[2])
                 for mount in mounts
                 if path == mount[1] or path.startswith(mount[1].rstrip("/") + "/")
             ]
             # Of mounts on one directory the last one counts.
-            return max(enumerate(found), key=lambda one: (one[1][0], one[0]))[1][1]
+            return max(
+                enumerate(lines_of_mounts), key=lambda candidate: (candidate[1][0], candidate[0])
+            )[1][1]
         return None
 
 
@@ -276,9 +278,11 @@ class BucketPlace(TablePlace):
         known = self._asked("look for it", lambda: self._files.get_file_info(name))
         if known.type == fs.FileType.NotFound:
             return None
-        found = self._asked("list it", lambda: self._files.get_file_info(selector))
+        entries = self._asked("list it", lambda: self._files.get_file_info(selector))
         prefix = f"{name}/"
-        return [one.path.removeprefix(prefix) for one in found if one.type == fs.FileType.File]
+        return [
+            entry.path.removeprefix(prefix) for entry in entries if entry.type == fs.FileType.File
+        ]
 
     def mark(self) -> Mark | None:
         """Read the mark's object."""
@@ -328,11 +332,11 @@ class BucketPlace(TablePlace):
             return False
 
         def get() -> str:
-            found = hashlib.sha256()
+            sha256 = hashlib.sha256()
             with self._files.open_input_stream(path) as stream:
                 while piece := stream.read(PIECE):
-                    found.update(piece)
-            return found.hexdigest()
+                    sha256.update(piece)
+            return sha256.hexdigest()
 
         return self._asked(f"read {file.name} again", get) == file.sha256
 

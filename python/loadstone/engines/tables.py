@@ -85,11 +85,11 @@ class Mark:
 def read_mark(text: str, place: str) -> Mark:
     """Return what a mark's file says; raise TargetError if loadstone did not write it."""
     try:
-        told = json.loads(text)
-        if told.pop("loadstone_data") != MARK_FORMAT:
+        fields = json.loads(text)
+        if fields.pop("loadstone_data") != MARK_FORMAT:
             raise ValueError("of another format")
-        files = tuple(TableFile(**one) for one in told.pop("files"))
-        mark = Mark(**told, files=files)
+        files = tuple(TableFile(**file) for file in fields.pop("files"))
+        mark = Mark(**fields, files=files)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TargetError(
             f'"{place}": its {MARK} cannot be read: {error}',
@@ -108,10 +108,10 @@ def is_ours(name: str) -> bool:
 
 def files_by_table(files: Sequence[TableFile]) -> dict[str, list[str]]:
     """Return the names of each table's files, in order."""
-    found: dict[str, list[str]] = {}
-    for one in sorted(files, key=lambda file: file.name):
-        found.setdefault(one.table, []).append(one.name)
-    return found
+    files_of_table: dict[str, list[str]] = {}
+    for table_file in sorted(files, key=lambda file: file.name):
+        files_of_table.setdefault(table_file.table, []).append(table_file.name)
+    return files_of_table
 
 
 def cache_folder() -> Path:
@@ -189,10 +189,10 @@ def _run_generator(folder: Path, scale: float, partitions: int, tick: Callable[[
                     process.kill()
                     process.wait()
                     raise TargetError("stopped while the tables were made") from None
-        said = process.stderr.read().decode(errors="replace") if process.stderr else ""
+        printed = process.stderr.read().decode(errors="replace") if process.stderr else ""
     if process.returncode != 0:
         raise TargetError(
-            f"{' '.join(command)}: ended with exit code {process.returncode}: {said.strip()[-500:]}"
+            f"{' '.join(command)}: exit code {process.returncode}: {printed.strip()[-500:]}"
         )
 
 

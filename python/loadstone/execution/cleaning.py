@@ -37,24 +37,24 @@ def begun(folder: Path) -> dict[str, Summary]:
     return unread | read_begun(folder)
 
 
-def remove(found: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool) -> Summary:
+def remove(remains: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool) -> Summary:
     """Delete a dataset and its buckets, and return an account of that.
 
     `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
     """
-    document = Intents(folder).adopted(found.clean_up)
+    document = Intents(folder).adopted(remains.clean_up)
     if kind_of(document) == QUERIES:
         from loadstone.execution.queries.trials import remove_tables
 
         return remove_tables(document)
-    if with_versions and read_drivers(None)[found.driver].setting(VERSIONS) is not None:
+    if with_versions and read_drivers(None)[remains.driver].setting(VERSIONS) is not None:
         target = document["target"]
         document["target"] = {**target, "settings": {**target["settings"], VERSIONS: True}}
     control = _loadgen.Control()
     interrupt.on_ask(control.stop)
     try:
-        told = _loadgen.run_trial(json.dumps(located(document, folder)), control=control)
+        summary_json = _loadgen.run_trial(json.dumps(located(document, folder)), control=control)
     except Raised as error:
-        raise target_error(found.target, error) from error
-    summary: Summary = json.loads(told)
+        raise target_error(remains.target, error) from error
+    summary: Summary = json.loads(summary_json)
     return summary

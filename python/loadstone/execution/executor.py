@@ -223,8 +223,8 @@ def _stop_labels(summary: Summary) -> tuple[str, ...]:
 def is_on_own_host(driver: str, settings: Mapping[str, Any]) -> bool | None:
     """Tell whether any address of a target is one of this host's; None if it has no address."""
     hosts = dict.fromkeys(_hosts(driver, settings))
-    found = [_is_own(host) for host in hosts]
-    known = [one for one in found if one is not None]
+    answers = [_is_own(host) for host in hosts]
+    known = [answer for answer in answers if answer is not None]
     return any(known) if known else None
 
 
@@ -248,15 +248,15 @@ def _lets_anything_bind() -> bool:
 def _is_own(host: str) -> bool | None:
     """Ask the kernel: it lets a socket have an address only if that is the host's own."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:
         return None
     if _lets_anything_bind():
         return None
-    for family, kind, protocol, _, address in found:
-        with socket.socket(family, kind, protocol) as one:
+    for family, kind, protocol, _, address in addresses:
+        with socket.socket(family, kind, protocol) as connection:
             try:
-                one.bind(address)
+                connection.bind(address)
             except OSError:
                 continue
             return True

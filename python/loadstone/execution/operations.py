@@ -18,7 +18,7 @@ class Operations:
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
         """Ask the load generator; one trial of each phase on each dataset stands for all."""
-        seen = set()
+        names = set()
         for document in documents:
             dataset = dataset_of(document)
             like = (
@@ -26,9 +26,9 @@ class Operations:
                 *(dataset["bucket_prefix"], dataset["object_prefix"], dataset["buckets"]),
                 *(json.dumps(dataset["size"]), document["options"]["part_bytes"]),
             )
-            if like in seen:
+            if like in names:
                 continue
-            seen.add(like)
+            names.add(like)
             try:
                 _loadgen.check(json.dumps(document))
             except ValueError as error:

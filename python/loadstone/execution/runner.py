@@ -71,8 +71,8 @@ class Search:
                 if document["id"] not in self._writer.finished:
                     return
             record = read_record(self._writer.path, document["id"])
-            seen = self._observe(record, self._goal)
-            self._trials.append(search_step.read_step(self.document, record.trial, seen))
+            load = self._observe(record, self._goal)
+            self._trials.append(search_step.read_step(self.document, record.trial, load))
         self._end(step)
 
     def _next(self) -> Any:
@@ -89,9 +89,9 @@ class Search:
         )
         self._writer.amend({"plan": [*others[:place], document, *others[place:]]})
 
-    def _end(self, found: FoundCapacity) -> None:
+    def _end(self, capacity: FoundCapacity) -> None:
         ended = dict(self._writer.manifest.get("searches") or {})
-        ended[self.document["id"]] = {"trials": found.trials, "reason": found.reason}
+        ended[self.document["id"]] = {"trials": capacity.trials, "reason": capacity.reason}
         self._writer.amend({"searches": ended})
 
 
@@ -132,7 +132,9 @@ class RunEnd:
             "failed_requests": self.failed_requests,
             # In the order in which they came; a trial that was stopped is in both.
             "problems": list(
-                dict.fromkeys((*self.earlier_problems, *(one.message for one in self.problems)))
+                dict.fromkeys(
+                    (*self.earlier_problems, *(problem.message for problem in self.problems))
+                )
             ),
             "failed": self.failed,
             "ceilings_failed": self.ceilings_failed,
@@ -199,8 +201,8 @@ def execute(
             session.finish(trials)
         raise
     finally:
-        for one in table.values():
-            one.close()
+        for each in table.values():
+            each.close()
     session.finish(trials)
     return session.end
 
@@ -345,7 +347,7 @@ class _Session:
             self.end.problems.append(problem)
         elif summary["state"] == "interrupted" and not self.interrupt.is_asked:
             reason = f"trial {planned.id} was cut off: {summary.get('reason')}"
-            hint = "read in the report what became of its client hosts, and go on with --resume"
+            hint = "read in the report what became of its client hosts, and continue with --resume"
             self.end.problems.append(TargetError(f'target "{target}": {reason}', hint))
             self.end.is_cut_unasked = True
         self.listen(TrialEnded(document=document, summary=summary))
@@ -377,7 +379,7 @@ class _Session:
         is_cut = trials.starts_left and not self.unusable
         if self.end.not_run or self.around.pending or is_cut:
             self.end.state = "interrupted"
-        elif not all(isinstance(one, LeftBehindError) for one in self.end.problems):
+        elif not all(isinstance(problem, LeftBehindError) for problem in self.end.problems):
             self.end.state = "failed"
         self.writer.finish(self.end.document())
 
@@ -387,10 +389,10 @@ class _Session:
 
     def _wait(self, seconds: float, why: str) -> None:
         end = time.monotonic() + seconds
-        told = -REST_TICK_S
+        told_s = -REST_TICK_S
         while (left := end - time.monotonic()) > 0:
-            if time.monotonic() - told >= REST_TICK_S:
-                told = time.monotonic()
+            if time.monotonic() - told_s >= REST_TICK_S:
+                told_s = time.monotonic()
                 self.listen(Resting(seconds=left, why=why))
             if self.interrupt.wait(min(left, REST_TICK_S)):
                 return

@@ -63,13 +63,13 @@ def hide(text: str, values: Iterable[str]) -> str:
 
 def values_in(document: object, environ: Mapping[str, str]) -> list[str]:
     """Return the values of every secret that a document names, as far as they are here."""
-    found = []
+    values = []
     for reference in references_in(document):
         try:
-            found.append(resolve(reference, environ))
+            values.append(resolve(reference, environ))
         except InputError:
             continue
-    return found
+    return values
 
 
 def keep_from_programs(document: object) -> None:

@@ -155,7 +155,7 @@ class Contact:
         try:
             message = messages.read(heard.say, heard.body)
         except ValueError as error:
-            self._end(host, f"its agent said what is no message: {error}", None, is_unreached=False)
+            self._end(host, f"its agent sent an invalid message: {error}", None, is_unreached=False)
             return
         match message:
             case messages.Ready():

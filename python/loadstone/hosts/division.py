@@ -68,7 +68,7 @@ def clients_of(load: LoadDocument) -> int:
 def _load(load: LoadDocument, index: int, number: int) -> LoadDocument:
     """Return a host's own clients; rates are divided by the load generator."""
     even, rest = divmod(clients_of(load), number)
-    own = even + (index < rest)
+    clients = even + (index < rest)
     if load["kind"] == "closed":
-        return {**load, "clients": own}
-    return {**load, "clients_max": own}
+        return {**load, "clients": clients}
+    return {**load, "clients_max": clients}

@@ -102,7 +102,7 @@ class OnHosts:
             lost = ", ".join(missing)
             raise TargetError(
                 f"trial {document['id']}: client hosts {lost} are lost",
-                "start their agents again and go on with --resume",
+                "start their agents again and continue with --resume",
             )
         self._reach(document, here, output)
         self._attempts += 1
@@ -130,19 +130,24 @@ class OnHosts:
             self._carrier, contact_document(target, document["run"], prefix), self._attempts,
             sends_secrets=self._sends_secrets,
         )  # fmt: skip
-        found = contact.obstacles(
+        obstacles_of_hosts = contact.obstacles(
             hosts,
             lambda text: output.host_news(text, is_problem=False),
             is_over=lambda: output.is_stop_asked,
         )
         # Who has gone meanwhile is lost, as in any trial.
         present = [host for host in hosts if host in self._carrier.hosts]
-        obstacles = {host: found[host] for host in present if host in found}
+        obstacles = {
+            host: obstacles_of_hosts[host] for host in present if host in obstacles_of_hosts
+        }
         is_of_all = len(obstacles) == len(present)
-        if obstacles and (not is_of_all or all(one.is_unreached for one in obstacles.values())):
+        if obstacles and (
+            not is_of_all or all(obstacle.is_unreached for obstacle in obstacles.values())
+        ):
             ended = {
-                host: f"host {host}: {one.text}" + (f"\nhint: {one.hint}" if one.hint else "")
-                for host, one in obstacles.items()
+                host: f"host {host}: {obstacle.text}"
+                + (f"\nhint: {obstacle.hint}" if obstacle.hint else "")
+                for host, obstacle in obstacles.items()
             }
             why = refusal(ended)
             raise TargetError(
@@ -245,7 +250,7 @@ class _TrialOnHosts:
             raise TargetError(
                 f"trial {self._document['id']}: all its client hosts were lost before its start:"
                 f" {reasons}",
-                "start their agents again and go on with --resume",
+                "start their agents again and continue with --resume",
             )
 
     def _go(self) -> tuple[int, int]:
@@ -289,7 +294,7 @@ class _TrialOnHosts:
             if host.state not in ("preparing", "ready", "loading"):
                 continue
             if now - host.heard > SILENT_S:
-                self._lose(host, f"nothing was heard of it for {SILENT_S:g} s")
+                self._lose(host, f"no message from it for {SILENT_S:g} s")
             elif is_late:
                 self._lose(host, f"it did not stop within {STOP_S:g} s")
         if self._is_asked and self._stopped_at is None:
@@ -316,54 +321,56 @@ class _TrialOnHosts:
         if messages.attempt_of(heard.body) not in (None, self._attempt):
             return
         try:
-            said = messages.read(heard.say, heard.body)
+            message = messages.read(heard.say, heard.body)
         except ValueError as error:
-            self._lose(host, f"its agent said what is no message of a trial: {error}")
+            self._lose(host, f"its agent sent an invalid message: {error}")
             return
-        if others := messages.hosts_in(said) - {host.name}:
-            self._lose(host, f"its agent told figures of others: {', '.join(map(str, others))}")
-        elif isinstance(said, messages.OfTrial):
-            self._take(host, said)
+        if others := messages.hosts_in(message) - {host.name}:
+            self._lose(
+                host, f"its agent sent numbers of other hosts: {', '.join(map(str, others))}"
+            )
+        elif isinstance(message, messages.OfTrial):
+            self._take(host, message)
 
-    def _take(self, host: TrialHost, said: messages.OfTrial) -> None:
-        match said:
+    def _take(self, host: TrialHost, message: messages.OfTrial) -> None:
+        match message:
             case messages.Ready():
                 host.state = "ready"
             case messages.Figures():
-                self._take_rows(host, said.rows, said.live)
+                self._take_rows(host, message.rows, message.live)
             case messages.Probes():
-                self._output.probe_rows(_on_our_clock(said.rows, host.clock))
+                self._output.probe_rows(_on_our_clock(message.rows, host.clock))
             case messages.Actions():
-                self._output.actions(said.rows)
+                self._output.actions(message.rows)
             case messages.Turn() if self._turns is not None:
-                self._turns.end(host.name, said.turn, said.doubts)
+                self._turns.end(host.name, message.turn, message.doubts)
             case messages.Want():
-                self._send_piece(host, said.sha256, said.offset)
+                self._send_piece(host, message.sha256, message.offset)
             case messages.LoggedRequests():
-                self._output.requests(said.rows)
+                self._output.requests(message.rows)
             case messages.Intent():
-                self._output.intent(said.names)
+                self._output.intent(message.names)
                 self._carrier.ask((host.name,), messages.Noted())
             case messages.Volume():
-                self._output.volume(said.volume)
+                self._output.volume(message.volume)
             case messages.Unmade():
-                self._output.unmade(said.names)
+                self._output.unmade(message.names)
             case messages.Retry():
-                self._output.retry(f"{host.name}: {said.text}")
+                self._output.retry(f"{host.name}: {message.text}")
             case messages.News():
-                self._output.host_news(f"{host.name}: {said.text}", is_problem=False)
+                self._output.host_news(f"{host.name}: {message.text}", is_problem=False)
             case messages.End():
-                for probe, reason in said.absent_probes.items():
+                for probe, reason in message.absent_probes.items():
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason
-                if abs(said.clock_step_ns) >= CLOCK_STEP_NS_MIN:
-                    host.clock_step_ns = said.clock_step_ns
-                if self._has_left(host, said.left):
+                if abs(message.clock_step_ns) >= CLOCK_STEP_NS_MIN:
+                    host.clock_step_ns = message.clock_step_ns
+                if self._has_left(host, message.left):
                     return
-                host.summary = said.summary
+                host.summary = message.summary
                 host.state = "finished"
                 self._live.end(host.name)
-            case messages.Failed() if not self._has_left(host, said.left):
-                self._fail(host, said)
+            case messages.Failed() if not self._has_left(host, message.left):
+                self._fail(host, message)
 
     def _begin_turn(self) -> None:
         """Let a script go on when all hosts that still take part have ended its turn."""
@@ -408,28 +415,28 @@ class _TrialOnHosts:
             try:
                 times = count(host, rows)
             except ValueError as error:
-                self._lose(host, f"its agent told figures that cannot be read: {error}")
+                self._lose(host, f"its agent sent invalid numbers: {error}")
                 return
             self._output.intervals(rows)
         self._live.note(host.name, live, times)
         most = self._failures_max
         if most is None or not host.failed or self._reason is not None:
             return
-        failed = sum(one.failed for one in self._hosts.values())
+        failed = sum(host.failed for host in self._hosts.values())
         if failed > most:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
-    def _fail(self, host: TrialHost, said: messages.Failed) -> None:
+    def _fail(self, host: TrialHost, message: messages.Failed) -> None:
         """A host could not begin: none begins, for the others would make another load."""
         if self._stopped_at is not None:
             host.state = "finished"
             return
         name = self._document["target"]["name"]
-        what = f'target "{name}": host {host.name}: {said.error}'
-        hint = said.hint
-        if said.kind == "secret-absent" and self.secrets is None:
+        what = f'target "{name}": host {host.name}: {message.error}'
+        hint = message.hint
+        if message.kind == "secret-absent" and self.secrets is None:
             hint = messages.with_send_hint(hint)
-        raise TargetError(what, hint, kind=said.kind)
+        raise TargetError(what, hint, kind=message.kind)
 
     def _lose(self, host: TrialHost, reason: str, *, keeps_agent: bool = False) -> None:
         host.state, host.reason = "lost", reason
@@ -444,7 +451,7 @@ class _TrialOnHosts:
             # A dataset that lacks one share would fail every trial after it.
             raise TargetError(
                 f"trial {self._document['id']}: {loss}, and later trials need all that it writes",
-                "start its agent again and go on with --resume",
+                "start its agent again and continue with --resume",
             )
         if self.stops_on_loss and self._stopped_at is None:
             self._is_stopped_on_loss = True
@@ -460,10 +467,10 @@ class _TrialOnHosts:
         self._carrier.ask(self._hosts, messages.StopLoad())
 
     def _summary(self, started_ns: int, monotonic_ns: int) -> Summary:
-        told = [host.summary for host in self._hosts.values() if host.summary is not None]
+        summaries = [host.summary for host in self._hosts.values() if host.summary is not None]
         lost = [host for host in self._hosts.values() if host.state == "lost"]
-        if told:
-            merged = merge_summaries(told)
+        if summaries:
+            merged = merge_summaries(summaries)
         else:
             reason = ALL_LOST if lost else "stopped before its start"
             merged = {"state": "interrupted", "reason": reason,

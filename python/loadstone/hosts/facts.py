@@ -13,20 +13,20 @@ from loadstone.results import calibration
 
 def of_host() -> Hello:
     """Return the host's own facts, as records keep them, and what it can spare for a load."""
-    found, versions = facts.fingerprint(), facts.versions()
+    fingerprint, versions = facts.fingerprint(), facts.versions()
     limits = read_limits()
     return Hello(
         loadstone=__version__,
         build=versions["load_generator"],
         python=versions["python"],
         cores=len(os.sched_getaffinity(0)),
-        memory_bytes=found.get("memory_bytes"),
-        network=found.get("network") or {},
+        memory_bytes=fingerprint.get("memory_bytes"),
+        network=fingerprint.get("network") or {},
         descriptors=limits.descriptors,
         ports=limits.ports,
         rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         calibration=calibration.copy_for(
-            found, versions["load_generator"], tuple(calibrated_drivers())
+            fingerprint, versions["load_generator"], tuple(calibrated_drivers())
         ),
-        fingerprint=found,
+        fingerprint=fingerprint,
     )

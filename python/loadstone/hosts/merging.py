@@ -36,33 +36,37 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     Times of iterations count from the common start. What one host alone can tell (its clocks, what
     its driver used) is taken from the first: agents of one run are of one build.
     """
-    worst = max(summaries, key=lambda one: STATES.index(one["state"] or "interrupted"))
-    own: Summary = {
-        "mismatches": _sum_by_key(one.get("mismatches") for one in summaries),
-        "retries": _sum_by_key(one.get("retries") for one in summaries),
+    worst = max(summaries, key=lambda summary: STATES.index(summary["state"] or "interrupted"))
+    merged: Summary = {
+        "mismatches": _sum_by_key(summary.get("mismatches") for summary in summaries),
+        "retries": _sum_by_key(summary.get("retries") for summary in summaries),
         "error_examples": {
             kind: text
-            for one in reversed(summaries)
-            for kind, text in (one.get("error_examples") or {}).items()
+            for summary in reversed(summaries)
+            for kind, text in (summary.get("error_examples") or {}).items()
         },
         "objects_unwritten": sorted(
-            value for one in summaries for value in one.get("objects_unwritten") or ()
+            value for summary in summaries for value in summary.get("objects_unwritten") or ()
         ),
-        "clients_requests_min": min(one.get("clients_requests_min") or 0 for one in summaries),
-        "clients_requests_max": max(one.get("clients_requests_max") or 0 for one in summaries),
-        "iterations": merge_iterations([one.get("iterations") or () for one in summaries]),
+        "clients_requests_min": min(
+            summary.get("clients_requests_min") or 0 for summary in summaries
+        ),
+        "clients_requests_max": max(
+            summary.get("clients_requests_max") or 0 for summary in summaries
+        ),
+        "iterations": merge_iterations([summary.get("iterations") or () for summary in summaries]),
         "state": worst["state"],
         "reason": worst.get("reason"),
-        "hiccup": next((one["hiccup"] for one in summaries if one.get("hiccup")), None),
+        "hiccup": next((summary["hiccup"] for summary in summaries if summary.get("hiccup")), None),
     }
-    return cast(Summary, {**summaries[0], **_by_rule(summaries), **own})
+    return cast(Summary, {**summaries[0], **_by_rule(summaries), **merged})
 
 
 def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the tables above name."""
-    sums = {name: _sum(one.get(name) for one in summaries) for name in SUMS}
+    sums = {name: _sum(summary.get(name) for summary in summaries) for name in SUMS}
     lists = {
-        name: [value for one in summaries for value in one.get(name) or ()]
+        name: [value for summary in summaries for value in summary.get(name) or ()]
         for name in (*LISTS, *NAMES)
     }
     return {**sums, **lists, **{name: sorted(set(lists[name])) for name in NAMES}}
@@ -70,8 +74,8 @@ def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def own_figures(summary: Summary) -> LoadHost:
     """Return what the record keeps of a host's own summary."""
-    told: Mapping[str, Any] = summary
-    return cast(LoadHost, {name: told[name] for name in OWN_FIGURES if name in told})
+    figures: Mapping[str, Any] = summary
+    return cast(LoadHost, {name: figures[name] for name in OWN_FIGURES if name in figures})
 
 
 def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
@@ -79,17 +83,20 @@ def merge_iterations(hosts: Sequence[Sequence[Iteration]]) -> list[Iteration]:
     numbers = sorted({entry["iteration"] for entries in hosts for entry in entries})
     merged: list[Iteration] = []
     for number in numbers:
-        entries = [one for entries in hosts for one in entries if one["iteration"] == number]
-        done = [one.get("first_done_ns") for one in entries]
+        entries = [entry for entries in hosts for entry in entries if entry["iteration"] == number]
+        done = [entry.get("first_done_ns") for entry in entries]
         merged.append(
             {
                 "iteration": number,
-                "start_ns": min(one["start_ns"] for one in entries),
-                "measure_start_ns": min(one["measure_start_ns"] for one in entries),
-                "measure_end_ns": max(one["measure_end_ns"] for one in entries),
-                "end_ns": max(one["end_ns"] for one in entries),
-                "first_done_ns": min((one for one in done if one is not None), default=None),
-                "in_flight_ns": _sum(one.get("in_flight_ns") for one in entries),
+                "start_ns": min(entry["start_ns"] for entry in entries),
+                "measure_start_ns": min(entry["measure_start_ns"] for entry in entries),
+                "measure_end_ns": max(entry["measure_end_ns"] for entry in entries),
+                "end_ns": max(entry["end_ns"] for entry in entries),
+                "first_done_ns": min(
+                    (first_done_ns for first_done_ns in done if first_done_ns is not None),
+                    default=None,
+                ),
+                "in_flight_ns": _sum(entry.get("in_flight_ns") for entry in entries),
                 "first_answer_ns": min(
                     (time for entry in entries if (time := entry.get("first_answer_ns"))),
                     default=None,
@@ -174,7 +181,9 @@ class LiveFigures:
             "p50_ns": times.quantile(0.5) if len(times) else 0,
             "p99_ns": times.quantile(0.99) if len(times) else 0,
             # The trial is over when its slowest host is done.
-            "progress": min((one for one in shares if one is not None), default=None),
+            "progress": min(
+                (progress for progress in shares if progress is not None), default=None
+            ),
         }
 
 
@@ -185,8 +194,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 def _sum_by_key(maps: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for one in maps:
-        for key, value in (one or {}).items():
+    for counts in maps:
+        for key, value in (counts or {}).items():
             total[key] = total.get(key, 0) + value
     return total
 
@@ -210,19 +219,19 @@ class TrialHost:
 
     def document(self) -> LoadHost:
         """Return it as the record keeps it."""
-        told: Summary = self.summary or {}
+        summary: Summary = self.summary or {}
         document: LoadHost = {
             "name": self.name,
             "state": self.state,
             "reason": self.reason,
             "clients": self.clients,
-            "requests": told.get("requests", self.requests),
-            "failed": told.get("failed", self.failed),
-            "bytes": told.get("bytes", self.bytes),
+            "requests": summary.get("requests", self.requests),
+            "failed": summary.get("failed", self.failed),
+            "bytes": summary.get("bytes", self.bytes),
             "lost_ns": self.lost_ns,
-            "start_error_ns_max": told.get("start_error_ns"),
+            "start_error_ns_max": summary.get("start_error_ns"),
         }
-        document.update(own_figures(told))
+        document.update(own_figures(summary))
         if self.clock is not None:
             document.update(self.clock.document())
         if self.clock_step_ns:

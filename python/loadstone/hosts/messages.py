@@ -48,7 +48,7 @@ def _table_of(schema: _loadgen.Schema, *numbers: str) -> PlainValidator:
 
     def read(value: object) -> Table:
         if not isinstance(value, bytes):
-            raise ValueError("found no bytes of a table")
+            raise ValueError("found no table")
         table = Table.unpack(value)
         if table.schema != schema:
             raise ValueError("found a table with other columns")
@@ -417,8 +417,8 @@ def hosts_in(said: Said) -> set[str | None]:
 
 def read(word: str, body: object) -> Said:
     """Return what a host has said; raise ValueError with what is wrong with it."""
-    said: Said = _read(_SAID, word, body)
-    return said
+    message: Said = _read(_SAID, word, body)
+    return message
 
 
 def read_asked(word: str, body: object) -> Asked:

@@ -49,7 +49,7 @@ class SentFiles:
         Raises ValueError for what is not the file, and where it cannot be written.
         """
         if not re.fullmatch("[0-9a-f]{64}", sha256):
-            raise ValueError(f'a file is named "{sha256}", which is no SHA-256')
+            raise ValueError(f'a file is named "{sha256}", which is not a SHA-256')
         path = self._folder / sha256
         if not path.exists():
             partial = path.with_suffix(".part")
@@ -87,16 +87,16 @@ class SentFiles:
             )
 
     def _make_room(self, size: int, needed: Collection[str]) -> None:
-        kept = {path: path.stat().st_size for path in self._folder.iterdir()}
-        for path in sorted(kept, key=lambda path: path.stat().st_mtime):
-            if sum(kept.values()) + size <= self._bytes_max:
+        sizes = {path: path.stat().st_size for path in self._folder.iterdir()}
+        for path in sorted(sizes, key=lambda path: path.stat().st_mtime):
+            if sum(sizes.values()) + size <= self._bytes_max:
                 return
             if path.name not in needed:
                 path.unlink()
-                del kept[path]
-        if sum(kept.values()) + size > self._bytes_max:
+                del sizes[path]
+        if sum(sizes.values()) + size > self._bytes_max:
             raise ValueError(
-                f"a script's files take {sum(kept.values()) + size} bytes, a host keeps"
+                f"a script's files take {sum(sizes.values()) + size} bytes, a host keeps"
                 f" {self._bytes_max} at most"
             )
 

@@ -113,10 +113,10 @@ class HostSession:
         facts = {name: self.facts[name] for name in self.names if name in self.facts}
         short = shortages_of_hosts(documents, facts)
         ended = {
-            host: f"{one.text}\nhint: {one.hint}"
-            for host, found in short.items()
-            for one in found
-            if one.is_certain
+            host: f"{shortage.text}\nhint: {shortage.hint}"
+            for host, shortages_of_host in short.items()
+            for shortage in shortages_of_host
+            if shortage.is_certain
         }
         if ended:
             raise refusal(ended)
@@ -165,16 +165,16 @@ class HostSession:
                 self.facts.pop(heard.host, None)
                 continue
             try:
-                said = messages.read(heard.say, heard.body)
+                message = messages.read(heard.say, heard.body)
             except ValueError as error:
                 build = messages.build_of(heard.body)
                 raise HostError(
-                    f"host {heard.host}: its agent said what is no message: {error}"
+                    f"host {heard.host}: its agent sent an invalid message: {error}"
                     + (f"; its build of the load generator is {build}" if build else ""),
                     "install the same wheel on all hosts",
                 ) from error
-            if isinstance(said, messages.Hello):
-                self.facts[heard.host] = said
+            if isinstance(message, messages.Hello):
+                self.facts[heard.host] = message
                 self.joined_s[heard.host] = time.monotonic() - began
         self._refuse_other_builds()
 
@@ -193,9 +193,9 @@ class HostSession:
     def _refuse_other_builds(self) -> None:
         builds = {facts.build for facts in self.facts.values()}
         if len(builds) > 1:
-            told = ", ".join(f"{host} {facts.build}" for host, facts in self.facts.items())
+            listing = ", ".join(f"{host} {facts.build}" for host, facts in self.facts.items())
             raise HostError(
-                f"hosts have different builds of the load generator: {told}",
+                f"hosts have different builds of the load generator: {listing}",
                 "install the same wheel on all hosts",
             )
 
@@ -216,7 +216,7 @@ def shortages_of_hosts(
         for host, share in divide(document, list(facts)).shares.items():
             # A share has the rate of the whole: how many ports rest is not counted from it.
             demands[host].append(replace(demand_of(share), is_per_request=False))
-    return {host: shortages(own, _limits(facts[host])) for host, own in demands.items()}
+    return {host: shortages(demand, _limits(facts[host])) for host, demand in demands.items()}
 
 
 def _limits(facts: Hello) -> Limits:

@@ -50,12 +50,12 @@ POOL_SETTINGS = (
 _STATE = TypeAdapter(ClusterState)
 
 
-def digest(told: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
+def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
     """Return what matters of a cluster's answers; `pools` limits which pools are included.
 
     Raises ValueError for what is no answer of Ceph.
     """
-    answers = read_answers(told)
+    answers = read_answers(answer)
     status = answers.get("status") or {}
     facts = {
         "fsid": status.get("fsid"),
@@ -90,7 +90,7 @@ def _checks(status: Status) -> dict[str, str]:
 
 def _groups(status: Status) -> dict[str, int]:
     states = (status.get("pgmap") or {}).get("pgs_by_state") or ()
-    return {str(one["state_name"]): int(one["count"]) for one in states}
+    return {str(state["state_name"]): int(state["count"]) for state in states}
 
 
 def _moving(status: Status) -> dict[str, Any]:
@@ -110,8 +110,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "used_bytes": used,
         "fill": used / total if total and used is not None else None,
         "fill_by_class": {
-            name: one.get("total_used_raw_ratio")
-            for name, one in (usage.get("stats_by_class") or {}).items()
+            name: usage_of_class.get("total_used_raw_ratio")
+            for name, usage_of_class in (usage.get("stats_by_class") or {}).items()
         },
     }
 
@@ -141,13 +141,13 @@ def _osds(osds: Osds) -> dict[str, Any]:
 
 def _latencies(latencies: Latencies) -> dict[str, Any]:
     listed: LatencyList = latencies.get("osdstats") or latencies
-    found = listed.get("osd_perf_infos") or ()
+    infos = listed.get("osd_perf_infos") or ()
     return {
-        str(one["id"]): {
-            "commit": (one.get("perf_stats") or {}).get("commit_latency_ms"),
-            "apply": (one.get("perf_stats") or {}).get("apply_latency_ms"),
+        str(info["id"]): {
+            "commit": (info.get("perf_stats") or {}).get("commit_latency_ms"),
+            "apply": (info.get("perf_stats") or {}).get("apply_latency_ms"),
         }
-        for one in found
+        for info in infos
     }
 
 
@@ -156,14 +156,14 @@ def _versions(versions: Versions) -> dict[str, int]:
 
 
 def _pools(answers: Answers, names: set[str]) -> dict[str, Any]:
-    told = answers.get("map") or {}
-    profiles = told.get("erasure_code_profiles") or {}
+    osd_map = answers.get("map") or {}
+    profiles = osd_map.get("erasure_code_profiles") or {}
     classes = {rule.get("rule_id"): _class_of(rule) for rule in answers.get("rules") or ()}
     usage = {
-        one["name"]: one.get("stats") for one in (answers.get("usage") or {}).get("pools") or ()
+        pool["name"]: pool.get("stats") for pool in (answers.get("usage") or {}).get("pools") or ()
     }
     pools: dict[str, Any] = {}
-    for pool in told.get("pools") or ():
+    for pool in osd_map.get("pools") or ():
         name = str(pool["pool_name"])
         if names and name not in names:
             continue

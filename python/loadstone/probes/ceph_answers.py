@@ -228,7 +228,7 @@ def read_answers(answers: Mapping[str, object]) -> Answers:
 def read_groups(text: bytes) -> list[HeldGroup]:
     """Return the placement groups of a pool; raise ValueError for what is no list of them."""
     try:
-        found = _GROUPS.validate_json(text)
+        groups = _GROUPS.validate_json(text)
     except ValidationError as error:
         raise ValueError(first_mistake(error)) from error
-    return found if isinstance(found, list) else found["pg_stats"]
+    return groups if isinstance(groups, list) else groups["pg_stats"]

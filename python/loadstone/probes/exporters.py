@@ -42,7 +42,7 @@ class Exporters:
         self._process: subprocess.Popen[bytes] | None = None
         self._batches: list[Table] = []
         self._recent: deque[Table] = deque(
-            maxlen=RECENT * max(1, sum(len(one.urls) for one in probes))
+            maxlen=RECENT * max(1, sum(len(probe.urls) for probe in probes))
         )
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None

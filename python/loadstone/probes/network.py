@@ -53,7 +53,7 @@ def shaped_cards() -> dict[str, float]:
     Containers and rented machines are often held to less than their card by one.
     """
     try:
-        told = subprocess.run(
+        tc = subprocess.run(
             ["tc", "-j", "qdisc", "show"],
             capture_output=True,
             timeout=5,
@@ -61,10 +61,12 @@ def shaped_cards() -> dict[str, float]:
             # It needs nothing else of the environment, where secrets may be.
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
-        queues = _QUEUES.validate_json(told.stdout or b"[]")
+        queues = _QUEUES.validate_json(tc.stdout or b"[]")
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return {one.dev: 8.0 * one.options.rate for one in queues if isinstance(one, TokenBucket)}
+    return {
+        queue.dev: 8.0 * queue.options.rate for queue in queues if isinstance(queue, TokenBucket)
+    }
 
 
 class Network:
@@ -114,7 +116,11 @@ class Network:
                 speed = int((folder / "speed").read_text("ascii")) * 1e6 if is_real else -1
             except (OSError, ValueError):
                 speed = -1
-            speeds = [one for one in (speed, self._shaped.get(card, -1)) if one > 0]
+            speeds = [
+                speed_of_source
+                for speed_of_source in (speed, self._shaped.get(card, -1))
+                if speed_of_source > 0
+            ]
             self._speeds[card] = min(speeds, default=None)
         return self._speeds[card]
 

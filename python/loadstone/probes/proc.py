@@ -35,13 +35,13 @@ class KernelFile:
 
 def open_existing(paths: dict[str, Path]) -> dict[str, KernelFile]:
     """Open those of the files that are there; AbsentError if none is."""
-    found = {}
+    files = {}
     reasons = []
     for name, path in paths.items():
         try:
-            found[name] = KernelFile(path)
+            files[name] = KernelFile(path)
         except AbsentError as reason:
             reasons.append(str(reason))
-    if not found:
+    if not files:
         raise AbsentError(reasons[0] if reasons else "nothing to read")
-    return found
+    return files

@@ -54,12 +54,12 @@ def parse(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, float]
 
     Lines of others are left out before they are parsed: of a hundred thousand, few are wanted.
     """
-    kept = (
+    wanted_lines = (
         line
         for line in text.splitlines()
         if (name := _NAME.match(line)) is not None and wanted.match(name[0])
     )
-    for family in text_string_to_metric_families("\n".join(kept) + "\n"):
+    for family in text_string_to_metric_families("\n".join(wanted_lines) + "\n"):
         for sample in family.samples:
             labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
             yield labels, sample.name, float(sample.value)
@@ -230,10 +230,10 @@ def main() -> None:
     stream = StreamEncoder(PROBE_SCHEMA)
     sys.stdout.buffer.write(stream.begin())
     while True:
-        found = rows.get()
+        readings = rows.get()
         cost = (time.time_ns(), host, "process", "", "scraper_cpu_ns")
-        found = [*found, (*cost, float(time.process_time_ns()))]
-        columns = [list(column) for column in zip(*found, strict=True)]
+        readings = [*readings, (*cost, float(time.process_time_ns()))]
+        columns = [list(column) for column in zip(*readings, strict=True)]
         sys.stdout.buffer.write(stream.encode(PROBE_SCHEMA.of_columns(columns)))
         sys.stdout.buffer.flush()
 

@@ -72,7 +72,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.exists():
         raise ResultError(
             f'"{folder}" is not a run: it has no {MANIFEST}',
-            "name the folder that loadstone run or loadstone bench wrote",
+            "give the folder that loadstone run or loadstone bench wrote",
             kind="no-run",
         )
     document = read_json(path)
@@ -109,9 +109,9 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     except (ValueError, RecursionError) as error:
-        raise ResultError(f'"{path}" is cut off or no JSON: {error}') from error
+        raise ResultError(f'"{path}" is cut off, or not JSON: {error}') from error
     if not isinstance(document, dict):
-        raise ResultError(f'"{path}" holds no JSON object')
+        raise ResultError(f'"{path}" does not contain a JSON object')
     return document, content
 
 
@@ -145,12 +145,13 @@ def _without_credentials(campaign: str) -> str:
 
 def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:
     """Refuse a document without a format version, or with one from the future."""
-    found = document.get(key)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+    format_number = document.get(key)
+    if not isinstance(format_number, int) or isinstance(format_number, bool) or format_number < 1:
         raise ResultError(f'"{path}" does not say its "{key}"; loadstone did not write it')
-    if found > newest:
+    if format_number > newest:
         raise ResultError(
-            f'"{path}" has {key.replace("_", " ")} {found}; this loadstone reads up to {newest}',
+            f'"{path}" has {key.replace("_", " ")} {format_number};'
+            f" this loadstone reads up to {newest}",
             "install the loadstone that wrote it, or a later one",
         )
 
@@ -192,8 +193,8 @@ class NodeOutputs:
 def _bounded(content: bytes) -> bytes:
     if len(content) <= OUTPUT_BYTES_MAX:
         return content
-    said = f"\n(the first {OUTPUT_BYTES_MAX} of {len(content)} bytes)\n"
-    return content[:OUTPUT_BYTES_MAX] + said.encode()
+    note = f"\n(the first {OUTPUT_BYTES_MAX} of {len(content)} bytes)\n"
+    return content[:OUTPUT_BYTES_MAX] + note.encode()
 
 
 def digest_of(path: Path) -> FileDigest:
@@ -240,6 +241,6 @@ def _unsealed(manifest: Manifest) -> Manifest:
 
 def _said_by(manifest: Manifest) -> str:
     # By what it says, not by its bytes: to be indented anew changes nothing.
-    said = json.loads(json.dumps(_unsealed(manifest)))
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    content = json.loads(json.dumps(_unsealed(manifest)))
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -69,7 +69,7 @@ class RunWriter:
         folder = Path(path)
         check_outside_runs(folder)
         _refuse_what_is_there(folder)
-        absent = [one for one in (folder, *folder.parents) if not one.exists()]
+        absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         try:
             with durable.writing(folder):
                 durable.make_folder(folder)
@@ -102,17 +102,17 @@ class RunWriter:
             manifest = read_manifest(folder)
             if manifest["state"] == "finished":
                 raise ResultError(
-                    f'run "{folder}" is finished: there is nothing to go on with',
+                    f'run "{folder}" is finished: nothing is left to run',
                     "choose another folder with -o to run the campaign again",
                 )
             if manifest.get("cleaned"):
                 raise ResultError(
-                    f'run "{folder}" cannot go on: "loadstone clean" deleted what it wrote',
+                    f'run "{folder}" cannot be resumed: "loadstone clean" deleted its data',
                     "choose another folder with -o to run the campaign again",
                 )
             if others := manifest.get("deleted_by"):
                 raise ResultError(
-                    f'run "{folder}" cannot go on: run {others[0]} deleted what it had kept',
+                    f'run "{folder}" cannot be resumed: run {others[0]} deleted its kept data',
                     "choose another folder with -o to run the campaign again",
                 )
             run = cls(folder, manifest, lock)
@@ -419,13 +419,13 @@ def _refuse_what_is_there(folder: Path) -> None:
         raise ResultError(f'cannot write a run to "{folder}": {error.strerror}') from error
     if MANIFEST in names:
         raise ResultError(
-            f'cannot write a run to "{folder}": there is one already',
-            "choose another folder with -o, or go on with an interrupted run with --resume",
+            f'cannot write a run to "{folder}": there already is a run',
+            "choose another folder with -o, or continue an interrupted run with --resume",
             kind="run-exists",
         )
     if not _is_begun(folder, names):
         raise ResultError(
-            f'cannot write a run to "{folder}": it is no run folder, and not empty',
+            f'cannot write a run to "{folder}": it is not a run folder, and not empty',
             "choose a new or an empty folder with -o",
         )
 

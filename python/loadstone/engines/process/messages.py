@@ -117,7 +117,7 @@ Answered = EngineOpened | TablesWritten | QueryAnswer | StreamAnswer | StreamsEn
 Told = Answered | TaskFailed
 
 _SENT = get_args(Task | NamedQuery | Tables | Bucket | EngineSettings)
-_CLASSES = {one.__name__: one for one in _SENT}
+_CLASSES = {kind.__name__: kind for kind in _SENT}
 
 
 def line_of(message: Task | Told) -> str:
@@ -126,16 +126,16 @@ def line_of(message: Task | Told) -> str:
 
 
 def _fields(value: Any) -> Mapping[str, object]:
-    own = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {CLASS: type(value).__name__, **own}
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {CLASS: type(value).__name__, **values}
 
 
 def read_task(line: str) -> Task:
     """Return the task that has come; raise ValueError or TypeError if it is none."""
-    found = json.loads(line, object_hook=_built)
-    if not isinstance(found, Task):
+    task = json.loads(line, object_hook=_built)
+    if not isinstance(task, Task):
         raise ValueError(f"found no task: {line[:100]}")
-    return found
+    return task
 
 
 def _built(document: dict[str, Any]) -> object:

@@ -55,13 +55,13 @@ LIBRARIES = ("pyarrow", "numpy", "pydantic")
 
 def versions() -> dict[str, str]:
     """Return the versions of what measures and of what computes."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found | {"load_generator": _build(), "load_generator_build": _kind_of_build()}
+    return numbers | {"load_generator": _build(), "load_generator_build": _kind_of_build()}
 
 
 def _build() -> str:
@@ -96,7 +96,9 @@ def fingerprint() -> HostFacts:
         "cgroup": _cgroup(),
         "virtualisation": _virtualisation(),
     }
-    return cast(HostFacts, {key: one for key, one in facts.items() if one not in (None, {}, [])})
+    return cast(
+        HostFacts, {key: value for key, value in facts.items() if value not in (None, {}, [])}
+    )
 
 
 def _kernel_options() -> list[str]:

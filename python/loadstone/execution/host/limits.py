@@ -87,27 +87,31 @@ def read_limits() -> Limits:
 
 def demands_of(plan: "Plan") -> list[Demand]:
     """Return what the trials of a plan want, those only that have connections."""
-    documents = [one for one in plan.documents() if one.get("load")]
-    return [demand_of(one) for one in documents if facts_of(one["target"]["driver"]).connects]
+    documents = [document for document in plan.documents() if document.get("load")]
+    return [
+        demand_of(document)
+        for document in documents
+        if facts_of(document["target"]["driver"]).connects
+    ]
 
 
 def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
     """Return everything that does not fit, each kind once, by its worst trial."""
-    found = []
+    worst_of_kinds = []
     for look in (_too_many_files, _too_many_ports, _too_many_a_second):
         worst = next(look(demands, limits), None)
-        found += [worst] if worst is not None else []
-    return found
+        worst_of_kinds += [worst] if worst is not None else []
+    return worst_of_kinds
 
 
 def check(plan: "Plan") -> list[Shortage]:
     """Refuse a plan that this host cannot carry out; return what may still go wrong."""
-    found = shortages(demands_of(plan), read_limits())
-    certain = [one for one in found if one.is_certain]
+    short = shortages(demands_of(plan), read_limits())
+    certain = [shortage for shortage in short if shortage.is_certain]
     if certain:
-        text = "\n".join(one.text for one in certain)
-        raise LoadstoneError(text, "; ".join(one.hint for one in certain))
-    return found
+        text = "\n".join(shortage.text for shortage in certain)
+        raise LoadstoneError(text, "; ".join(shortage.hint for shortage in certain))
+    return short
 
 
 def describe(plan: "Plan") -> str | None:
@@ -116,8 +120,8 @@ def describe(plan: "Plan") -> str | None:
     if not demands:
         return None
     limits = read_limits()
-    most = max(demands, key=lambda one: one.clients)
-    nearest = max(demands, key=lambda one: one.to_one)
+    most = max(demands, key=lambda demand: demand.clients)
+    nearest = max(demands, key=lambda demand: demand.to_one)
     return (
         f"at most {most.clients:,} + {SPARE_DESCRIPTORS} of {limits.descriptors:,} descriptors,"
         f" and {nearest.to_one:,} to one endpoint of {limits.ports:,} ports"
@@ -125,13 +129,13 @@ def describe(plan: "Plan") -> str | None:
 
 
 def _too_many_files(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
-    for one in sorted(demands, key=lambda one: -one.clients):
-        if one.clients + SPARE_DESCRIPTORS > limits.descriptors:
+    for demand in sorted(demands, key=lambda demand: -demand.clients):
+        if demand.clients + SPARE_DESCRIPTORS > limits.descriptors:
             yield Shortage(
                 text=(
-                    f"{_name(one)}: {one.clients:,} connections and {SPARE_DESCRIPTORS} other files"
-                    f" are {one.clients + SPARE_DESCRIPTORS:,}, and this process may open"
-                    f" {limits.descriptors:,} files"
+                    f"{_name(demand)}: {demand.clients:,} connections and {SPARE_DESCRIPTORS} other"
+                    f" files need {demand.clients + SPARE_DESCRIPTORS:,} descriptors; this process"
+                    f" may open {limits.descriptors:,}"
                 ),
                 hint="raise the limit (ulimit -Hn) or ask for fewer threads",
                 is_certain=True,
@@ -139,13 +143,13 @@ def _too_many_files(demands: list[Demand], limits: Limits) -> Iterator[Shortage]
 
 
 def _too_many_ports(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
-    for one in sorted(demands, key=lambda one: -one.to_one):
-        if one.to_one > limits.ports:
+    for demand in sorted(demands, key=lambda demand: -demand.to_one):
+        if demand.to_one > limits.ports:
             yield Shortage(
                 text=(
-                    f"{_name(one)}: {one.clients:,} connections over {one.endpoints} endpoint"
-                    f"{'s' * (one.endpoints > 1)} are {one.to_one:,} to one, and this host has"
-                    f" {_ports(limits)}"
+                    f"{_name(demand)}: {demand.clients:,} connections over {demand.endpoints}"
+                    f" endpoint{'s' * (demand.endpoints > 1)} are {demand.to_one:,} to one"
+                    f" endpoint; this host has {_ports(limits)}"
                 ),
                 hint="widen net.ipv4.ip_local_port_range, name more endpoints, or ask for fewer"
                 " threads",
@@ -155,37 +159,38 @@ def _too_many_ports(demands: list[Demand], limits: Limits) -> Iterator[Shortage]
 
 def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
     """Look at connections that are opened for one request each: their ports rest afterwards."""
-    for one in sorted(demands, key=lambda one: -(one.rate_per_s or 0)):
-        rest_s = limits.rest_s(is_loopback=one.is_loopback)
+    for demand in sorted(demands, key=lambda demand: -(demand.rate_per_s or 0)):
+        rest_s = limits.rest_s(is_loopback=demand.is_loopback)
         # Those that rest now may all be of the endpoint that is asked next; ports that the kernel
         # uses again after a second hold nothing up.
         resting = limits.time_wait if rest_s == sockets.TIME_WAIT_S else 0
-        free = max(0, limits.ports - resting) * one.endpoints
-        if not one.is_per_request or (one.requests is not None and one.requests <= free):
+        free = max(0, limits.ports - resting) * demand.endpoints
+        if not demand.is_per_request or (demand.requests is not None and demand.requests <= free):
             continue
-        endpoints = f"{one.endpoints} endpoint{'s' * (one.endpoints > 1)}"
+        endpoints = f"{demand.endpoints} endpoint{'s' * (demand.endpoints > 1)}"
         sum_of_ports = (
             f"({limits.ports:,} local ports - {resting:,} in TIME_WAIT) × {endpoints} = {free:,}"
         )
-        if one.rate_per_s is None:
+        if demand.rate_per_s is None:
             rate = round(free / rest_s)
             when = f"above {rate:,} requests/s" if rate else "until those are free"
             yield Shortage(
                 text=(
-                    f"{_name(one)}: one connection for each request: {sum_of_ports}, each of which"
-                    f" may rest {rest_s} s: {when} ports may run out"
+                    f"{_name(demand)}: one connection for each request: {sum_of_ports}; each port"
+                    f" may stay in TIME_WAIT for {rest_s} s: {when} ports may run out"
                 ),
                 hint="keep connections open, or limit the rate",
                 is_certain=False,
             )
             continue
-        needed = one.rate_per_s * min(rest_s, one.duration_s or rest_s) + one.clients
+        needed = demand.rate_per_s * min(rest_s, demand.duration_s or rest_s) + demand.clients
         if needed > free:
             yield Shortage(
                 text=(
-                    f"{_name(one)}: one connection for each request: {one.rate_per_s:,.0f}/s ×"
-                    f" {min(rest_s, one.duration_s or rest_s):g} s that a port may rest +"
-                    f" {one.clients:,} in flight are {needed:,.0f}; {sum_of_ports}"
+                    f"{_name(demand)}: one connection for each request:"
+                    f" {demand.rate_per_s:,.0f}/s × {min(rest_s, demand.duration_s or rest_s):g} s"
+                    f" in TIME_WAIT + {demand.clients:,} in flight need {needed:,.0f} ports;"
+                    f" {sum_of_ports}"
                 ),
                 hint="keep connections open, name more endpoints, or lower the rate",
                 is_certain=True,
@@ -218,8 +223,8 @@ def demand_of(document: TrialDocument) -> Demand:
     )
 
 
-def _name(one: Demand) -> str:
-    return f'trial {one.trial} of target "{one.target}"'
+def _name(demand: Demand) -> str:
+    return f'trial {demand.trial} of target "{demand.target}"'
 
 
 def _ports(limits: Limits) -> str:
@@ -244,7 +249,7 @@ def _time_wait() -> int:
 
 def _numbers(name: str, count: int) -> tuple[int, ...] | None:
     try:
-        found = tuple(map(int, (PROC / name).read_text(encoding="ascii").split()))
+        numbers = tuple(map(int, (PROC / name).read_text(encoding="ascii").split()))
     except (OSError, ValueError):
         return None
-    return found if len(found) == count else None
+    return numbers if len(numbers) == count else None

@@ -153,24 +153,24 @@ def _own_group(proc: Path) -> tuple[Path, Path, _Files]:
     groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
     for _, controllers, path in groups:
         if "memory" in controllers.split(","):
-            own = _mounted(proc, "cgroup", "memory", path)
-            if own is not None:
-                return own, own, VERSION_1
+            group = _mounted(proc, "cgroup", "memory", path)
+            if group is not None:
+                return group, group, VERSION_1
     for _, controllers, path in groups:
         if controllers == "":
-            own = _mounted(proc, "cgroup2", None, path)
-            if own is not None and _has_memory(own):
+            group = _mounted(proc, "cgroup2", None, path)
+            if group is not None and _has_memory(group):
                 # A group of version 2 with processes has no groups below it: ours stands beside.
-                at_top = not (own / "cgroup.type").exists()
-                return own, own if at_top else own.parent, VERSION_2
+                at_top = not (group / "cgroup.type").exists()
+                return group, group if at_top else group.parent, VERSION_2
     raise InputError(
         "limits: memory: this host has no control groups with a memory controller", HINT
     )
 
 
-def _has_memory(own: Path) -> bool:
+def _has_memory(group: Path) -> bool:
     with contextlib.suppress(OSError):
-        return "memory" in (own / "cgroup.controllers").read_text().split()
+        return "memory" in (group / "cgroup.controllers").read_text().split()
     return False
 
 

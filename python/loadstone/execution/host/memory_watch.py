@@ -21,8 +21,8 @@ from loadstone.results.writer import RunWriter
 def main(arguments: Sequence[str]) -> None:
     """Wait for a run's end; `arguments` are the folders of its group and its own, and the limit."""
     group = group_at(Path(arguments[0]), int(arguments[2]))
-    said = sys.stdin.buffer.read()
-    if said == ENDED:
+    message = sys.stdin.buffer.read()
+    if message == ENDED:
         return
     kills = group.kills()
     if kills:
@@ -33,12 +33,12 @@ def main(arguments: Sequence[str]) -> None:
 def tell(group: MemoryGroup, run: Path, kills: int) -> None:
     """Say that the kernel killed the run, and write it into the run's manifest, if there is one."""
     limit = units.format_bytes(group.limit_bytes)
-    why = f"the kernel killed the run: it took more memory than limits: memory: {limit}"
+    why = f"the kernel killed the run: it used more memory than limits.memory: {limit}"
     lines = [f"error: {why}"]
     if (run / MANIFEST).exists():
         under_way = _note(group, run, kills, why)
         lines += [f"trial {trial} was under way" for trial in under_way]
-        lines.append(f"hint: what had ended is safe: loadstone report {run}")
+        lines.append(f"hint: finished trials are safe: loadstone report {run}")
     lines.append("hint: with a higher limit, or a smaller load, run it into another folder")
     sys.stderr.write("\n".join(lines) + "\n")
 

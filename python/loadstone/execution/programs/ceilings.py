@@ -65,7 +65,7 @@ def _check_job_file(document: CeilingDocument) -> None:
             raise InputError(
                 f'ceiling "{document["name"]}": job file "{document["job_file"]}" writes to'
                 f' "{name}", which the campaign does not allow',
-                f"what is on it would be lost; to allow that: allow_write: [{name}]",
+                f"its data would be lost; to allow that: allow_write: [{name}]",
             )
 
 
@@ -132,8 +132,8 @@ def _measure(
         # A directory that could not be made is not ours to remove.
         begun.append(step["format"] is not None)
         ended = _run_step(document, step, number, steps, listen, interrupt)
-        begun.append(all(one.is_good for one in ended))
-        paths = [writer.write_output(one.output) for one in ended]
+        begun.append(all(program.is_good for program in ended))
+        paths = [writer.write_output(program.output) for program in ended]
         _check(document, step, ended, interrupt)
         if step["format"] is not None:
             measurements += _measurements(document, step, ended, paths)
@@ -216,8 +216,8 @@ def _wait_for_server(document: CeilingDocument, server: Program) -> None:
     give_up = time.monotonic() + SERVER_READY_S
     while "listening" not in server.said:
         if not server.is_running or time.monotonic() > give_up:
-            said = server.said or "nothing was said"
-            raise TargetError(f'ceiling "{document["name"]}": the server did not start: {said}')
+            printed = server.said or "no output"
+            raise TargetError(f'ceiling "{document["name"]}": the server did not start: {printed}')
         time.sleep(0.02)
 
 
@@ -229,13 +229,13 @@ def _check(
 ) -> None:
     if interrupt.is_asked:
         raise Interrupted
-    for one in ended:
-        if one.state == "timeout":
+    for program in ended:
+        if program.state == "timeout":
             limit_s = step["timeout_ns"] / 1e9
-            raise _failed(document, step, f"not done after {limit_s:g} s: {_last(one)}")
-        if not one.is_good:
-            code = "" if one.exit_code is None else f"exit code {one.exit_code}: "
-            raise _failed(document, step, f"{code}{_last(one)}")
+            raise _failed(document, step, f"not done after {limit_s:g} s: {_last(program)}")
+        if not program.is_good:
+            code = "" if program.exit_code is None else f"exit code {program.exit_code}: "
+            raise _failed(document, step, f"{code}{_last(program)}")
 
 
 def _failed(document: CeilingDocument, step: CeilingStep, why: str) -> TargetError:
@@ -248,12 +248,12 @@ def _failed(document: CeilingDocument, step: CeilingStep, why: str) -> TargetErr
 def _last(ended: Ended) -> str:
     """Return what a program said about its failure: iperf3 says it inside its JSON."""
     try:
-        told = json.loads(ended.output).get("error")
+        error = json.loads(ended.output).get("error")
     except (ValueError, AttributeError):
-        told = None
+        error = None
     lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
-    said = str(told or "; ".join(lines[-3:]) or "nothing was said")
-    return secrets.hide(said, ())
+    words = str(error or "; ".join(lines[-3:]) or "no output")
+    return secrets.hide(words, ())
 
 
 def _measurements(
@@ -266,23 +266,25 @@ def _measurements(
     from loadstone.formats.measurement import read_measurements
 
     try:
-        found = read_measurements(str(step["format"]), [_readable(path) for path in paths])
+        measurements = read_measurements(str(step["format"]), [_readable(path) for path in paths])
     except InputError as error:
         raise _failed(document, step, error.message) from error
-    started_ns = min(one.started_unix_ns for one in ended)
-    ended_ns = max(one.ended_unix_ns for one in ended)
+    started_ns = min(program.started_unix_ns for program in ended)
+    ended_ns = max(program.ended_unix_ns for program in ended)
     return [
         {
-            "name": step["name"] if len(found) == 1 else f"{step['name']}, {one.bounds}",
-            "bounds": one.bounds,
+            "name": step["name"]
+            if len(measurements) == 1
+            else f"{step['name']}, {measurement.bounds}",
+            "bounds": measurement.bounds,
             "parameters": dict(step["parameters"]),
-            **_numbers(one),
+            **_numbers(measurement),
             "commands": step["commands"],
             "outputs": [path.name for path in paths],
             "started_unix_ns": started_ns,
             "ended_unix_ns": ended_ns,
         }
-        for one in found
+        for measurement in measurements
     ]
 
 
@@ -297,17 +299,19 @@ def _readable(path: Path) -> Path:
     return alone
 
 
-def _numbers(one: "PrintedMeasurement") -> CeilingMeasurement:
-    service = None if one.service is None else base64.b64encode(one.service).decode()
+def _numbers(measurement: "PrintedMeasurement") -> CeilingMeasurement:
+    service = (
+        None if measurement.service is None else base64.b64encode(measurement.service).decode()
+    )
     return {
-        "bytes_per_s": one.bytes_per_s,
-        "bytes_per_s_min": one.low,
-        "bytes_per_s_max": one.high,
-        "bytes_per_second": list(one.seconds),
-        "requests_per_s": one.requests_per_s,
+        "bytes_per_s": measurement.bytes_per_s,
+        "bytes_per_s_min": measurement.low,
+        "bytes_per_s_max": measurement.high,
+        "bytes_per_second": list(measurement.seconds),
+        "requests_per_s": measurement.requests_per_s,
         "service": service,
-        "tool": one.tool,
-        "tool_version": one.tool_version,
+        "tool": measurement.tool,
+        "tool_version": measurement.tool_version,
     }
 
 
@@ -329,10 +333,10 @@ def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
 
 
 def _left_behind(document: CeilingDocument, left: Sequence[LeftBehind]) -> LeftBehindError:
-    reasons = "; ".join(dict.fromkeys(one["why"] for one in left))
-    commands = "; ".join(shlex.join(one["command"]) for one in left)
+    reasons = "; ".join(dict.fromkeys(entry["why"] for entry in left))
+    commands = "; ".join(shlex.join(entry["command"]) for entry in left)
     return LeftBehindError(
-        f'ceiling "{document["name"]}" left behind what it had made, for its clean-up failed:'
+        f'ceiling "{document["name"]}" left behind its data, because its clean-up failed:'
         f" {reasons}",
         f"remove it with: {commands}",
     )

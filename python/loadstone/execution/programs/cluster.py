@@ -40,13 +40,13 @@ class Clusters:
         nothing: TargetSettings = {}
         settings = self._settings.get(document["target"]["name"], nothing)
         answers = self._ask(probe, settings, absent)
-        own = settings.get("pool")
-        pools = probe.pools or ((own,) if own else ())
+        pool = settings.get("pool")
+        pools = probe.pools or ((pool,) if pool else ())
         try:
             return {"ceph": digest(answers, pools)} if answers else {}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Whatever answers in the place of ceph: its words are no reason to end a run.
-            what = f"the answers are not those of ceph: {type(error).__name__}: {error}"
+            what = f"these are not answers of ceph: {type(error).__name__}: {error}"
             absent["ceph"] = secrets.hide(what, ())
             return {}
 
@@ -54,15 +54,17 @@ class Clusters:
         if not document["measured"]:
             return None
         name = document["case"]["target"]
-        return next((one for one in self._probes if not one.targets or name in one.targets), None)
+        return next(
+            (probe for probe in self._probes if not probe.targets or name in probe.targets), None
+        )
 
     def _ask(
         self, probe: CephProbe, settings: TargetSettings, absent: dict[str, str]
     ) -> dict[str, Any]:
-        own = {key: getattr(probe, key) for key in ("conf", "keyring", "user")}
-        reach = {**settings, **{key: value for key, value in own.items() if value}}
+        settings_of_probe = {key: getattr(probe, key) for key in ("conf", "keyring", "user")}
+        reach = {**settings, **{key: value for key, value in settings_of_probe.items() if value}}
         ceph = ceph_words("ceph", reach)
-        found = run_programs(
+        programs = run_programs(
             [
                 command_via(probe.via, [*ceph, *question, "-f", "json"])
                 for question in QUESTIONS.values()
@@ -71,12 +73,12 @@ class Clusters:
             is_stopped=lambda: self._interrupt.is_asked,
             tick=lambda passed_s: None,
         )
-        return _answers(found, absent)
+        return _answers(programs, absent)
 
 
-def _answers(found: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any]:
+def _answers(programs: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any]:
     answers = {}
-    for (name, question), ended in zip(QUESTIONS.items(), found, strict=True):
+    for (name, question), ended in zip(QUESTIONS.items(), programs, strict=True):
         try:
             if not ended.is_good:
                 lines = ended.said.splitlines() or [ended.state]

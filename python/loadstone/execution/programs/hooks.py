@@ -58,7 +58,9 @@ class HookRunner:
 
     def of_trial(self, document: TrialDocument) -> "TimedHooks":
         """Return the hooks that fall into a trial."""
-        timed = [one for one in self._hooks if one.elapsed_ns is not None and one.fits(document)]
+        timed = [
+            hook for hook in self._hooks if hook.elapsed_ns is not None and hook.fits(document)
+        ]
         return TimedHooks(self, timed, document)
 
     def run_one(self, hook: Hook, document: TrialDocument | None) -> None:
@@ -88,13 +90,16 @@ class HookRunner:
         return self._entry(hook, document, None)
 
     def _environment(self, hook: Hook, document: TrialDocument | None) -> dict[str, str]:
-        own = {
+        variables = {
             name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
             for name, value in hook.env.items()
         }
-        told = {"LOADSTONE_RUN_FOLDER": str(self._folder.resolve()), "LOADSTONE_HOOK": hook.label}
+        context = {
+            "LOADSTONE_RUN_FOLDER": str(self._folder.resolve()),
+            "LOADSTONE_HOOK": hook.label,
+        }
         if document is not None:
-            told |= {
+            context |= {
                 "LOADSTONE_TRIAL": str(document["id"]),
                 "LOADSTONE_TARGET": str(document["case"]["target"]),
                 "LOADSTONE_WORKLOAD": str(document["case"]["workload"]),
@@ -102,10 +107,10 @@ class HookRunner:
                 "LOADSTONE_ROUND": str(document["round"]),
                 "LOADSTONE_BLOCK": str(document["block"]),
             }
-        return {**secrets.inherited(), **told, **own}
+        return {**secrets.inherited(), **context, **variables}
 
     def _entry(self, hook: Hook, document: TrialDocument | None, ended: Ended | None) -> HookEntry:
-        said = "" if ended is None else secrets.hide(ended.said, self._values(hook))
+        printed = "" if ended is None else secrets.hide(ended.said, self._values(hook))
         return {
             "hook": hook.label,
             "at": hook.moment,
@@ -115,14 +120,17 @@ class HookRunner:
             "on_failure": hook.on_failure,
             "state": NOT_REACHED if ended is None else ended.state,
             "exit_code": None if ended is None else ended.exit_code,
-            "said": said,
+            "said": printed,
             "started_unix_ns": time.time_ns() if ended is None else ended.started_unix_ns,
             "ended_unix_ns": time.time_ns() if ended is None else ended.ended_unix_ns,
         }
 
     def _values(self, hook: Hook) -> Iterable[str]:
-        own = (value for value in hook.env.values() if isinstance(value, dict))
-        return [*self._secrets, *(secrets.resolve(one, os.environ) for one in own)]
+        references = (value for value in hook.env.values() if isinstance(value, dict))
+        return [
+            *self._secrets,
+            *(secrets.resolve(reference, os.environ) for reference in references),
+        ]
 
 
 class TimedHooks:
@@ -185,8 +193,8 @@ def _failure(hook: Hook, entry: HookEntry) -> HookError:
     where = f" of trial {entry['trial']}" if entry["trial"] else ""
     how = entry["state"] if entry["state"] != "ended" else f"exit code {entry['exit_code']}"
     lines = [line.strip() for line in str(entry["said"]).splitlines() if line.strip()]
-    said = f": {'; '.join(lines[-3:])}" if lines else ""
+    printed = f": {'; '.join(lines[-3:])}" if lines else ""
     return HookError(
-        f'hook "{hook.label}" at {entry["at"]}{where}: {how}{said}',
-        "put it right and go on with --resume; on_failure: label goes on without it",
+        f'hook "{hook.label}" at {entry["at"]}{where}: {how}{printed}',
+        "put it right and continue with --resume; on_failure: label goes on without it",
     )

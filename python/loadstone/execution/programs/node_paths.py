@@ -63,17 +63,17 @@ def probe_paths(
     What the programs printed goes into `outputs`.
     """
     asked = members(nodes)
-    found: dict[str, dict[str, PathProbe]] = {}
+    paths: dict[str, dict[str, PathProbe]] = {}
     for start in asked:
         for end in asked:
             if start != end:
                 say(f'probing the network from node "{start}" to "{end}"')
                 printed: dict[str, str] = {}
-                told = _path(nodes, asked, (start, end), failed, interrupt, printed)
+                path = _path(nodes, asked, (start, end), failed, interrupt, printed)
                 if outputs is not None and printed:
-                    told["outputs"] = outputs.take(printed)
-                found.setdefault(start, {})[end] = told
-    return found
+                    path["outputs"] = outputs.take(printed)
+                paths.setdefault(start, {})[end] = path
+    return paths
 
 
 def _path(
@@ -95,22 +95,24 @@ def _path(
             "hint": "probes: [{kind: network, address: …}], as the other nodes reach it",
         }
     address = address.strip("[]")
-    told: PathProbe = {"address": address}
+    path: PathProbe = {"address": address}
     problems: dict[str, InputError] = {}
     try:
-        told["ping"] = _ping(nodes, asked, ends, address, interrupt, printed)
+        path["ping"] = _ping(nodes, asked, ends, address, interrupt, printed)
     except InputError as error:
         problems["ping"] = error
     try:
-        told["bandwidth"] = _bandwidth(nodes, asked, ends, address, interrupt, printed)
+        path["bandwidth"] = _bandwidth(nodes, asked, ends, address, interrupt, printed)
     except InputError as error:
         problems["bandwidth"] = error
     for problem in problems.values():
         if problem.hint:
-            told["hint"] = problem.hint
+            path["hint"] = problem.hint
     if problems:
-        told["failed"] = "; ".join(f"{name}: {one.message}" for name, one in problems.items())
-    return told
+        path["failed"] = "; ".join(
+            f"{name}: {problem.message}" for name, problem in problems.items()
+        )
+    return path
 
 
 def _ping(
@@ -128,12 +130,12 @@ def _ping(
     words += ["-w", str(round(limit_s)), address]
     text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
     printed["ping"] = text
-    told = read_ping(text) if code in (0, 1) else None
-    if told is None:
+    ping = read_ping(text) if code in (0, 1) else None
+    if ping is None:
         raise InputError(why(text, code), INSTALL if code == 127 else None)
-    if not told["received"]:
-        raise InputError(f"none of {told['sent']} packets to {address} came back")
-    return told
+    if not ping["received"]:
+        raise InputError(f"none of {ping['sent']} packets to {address} came back")
+    return ping
 
 
 def _bandwidth(
@@ -174,10 +176,10 @@ def _wait_for(server: Program, name: str, port: str, interrupt: Interrupt) -> No
         if interrupt.is_asked:
             raise InputError("the run was stopped")
         if not server.is_running or time.monotonic() > give_up:
-            said = clean(server.said) or "nothing was said"
-            is_taken = "in use" in said
+            printed = clean(server.said) or "no output"
+            is_taken = "in use" in printed
             raise InputError(
-                f'iperf3 does not listen on node "{name}" at port {port}: {said}',
+                f'iperf3 does not listen on node "{name}" at port {port}: {printed}',
                 "give its network probe another port" if is_taken else INSTALL,
             )
         time.sleep(POLL_S)
@@ -192,7 +194,7 @@ def _run(node: Node, words: list[str], limit_s: float, interrupt: Interrupt) -> 
         tick=lambda passed_s: None,
     )
     text = ended.output.decode(errors="replace")
-    said = read_parts(text, mark).get("said")
-    if said is None:
+    printed = read_parts(text, mark).get("said")
+    if printed is None:
         raise InputError(why_failed(ended, limit_s))
-    return said
+    return printed

@@ -64,18 +64,18 @@ def probe_storage(
 
     What the programs printed goes into `outputs`.
     """
-    found: dict[str, list[StorageProbe]] = {}
+    probes: dict[str, list[StorageProbe]] = {}
     for name, node in nodes.items():
         for probe in node.probes:
             if probe.kind == "network":
                 continue
             say(f'probing {probe.kind} {probe.path} of node "{name}"')
             printed: dict[str, str] = {}
-            told = _probe_of(node, probe, failed.get(name), interrupt, printed)
+            result = _probe_of(node, probe, failed.get(name), interrupt, printed)
             if outputs is not None and printed:
-                told["outputs"] = outputs.take(printed)
-            found.setdefault(name, []).append(told)
-    return found
+                result["outputs"] = outputs.take(printed)
+            probes.setdefault(name, []).append(result)
+    return probes
 
 
 def _probe_of(
@@ -85,7 +85,7 @@ def _probe_of(
     interrupt: Interrupt,
     printed: dict[str, str],
 ) -> StorageProbe:
-    told: StorageProbe = {
+    result: StorageProbe = {
         "kind": probe.kind,
         "path": str(probe.path),
         "block_bytes": probe.block_size,
@@ -96,21 +96,21 @@ def _probe_of(
         "seconds": probe.duration_ns / SECOND_NS,
     }
     if probe.file_system is not None:
-        told["claimed"] = probe.file_system
+        result["claimed"] = probe.file_system
     if failed is not None:
-        return told | {"failed": f"the node could not be reached: {failed}"}
+        return result | {"failed": f"the node could not be reached: {failed}"}
     try:
-        _look(node, probe, told, interrupt)
+        _look(node, probe, result, interrupt)
         measure = _device if probe.kind == "device" else _mount
-        told = {**told, **measure(node, probe, interrupt, printed)}
+        result = {**result, **measure(node, probe, interrupt, printed)}
     except InputError as error:
-        told["failed"] = error.message
+        result["failed"] = error.message
         if error.hint:
-            told["hint"] = error.hint
-    return told
+            result["hint"] = error.hint
+    return result
 
 
-def _look(node: Node, probe: NodeProbe, told: StorageProbe, interrupt: Interrupt) -> None:
+def _look(node: Node, probe: NodeProbe, result: StorageProbe, interrupt: Interrupt) -> None:
     """Tell what is at the path; raise InputError where it is not to be measured."""
     mark = new_mark()
     settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
@@ -119,33 +119,33 @@ def _look(node: Node, probe: NodeProbe, told: StorageProbe, interrupt: Interrupt
     if probe.kind == "device":
         size = parts.get("size", ("", 1))[0].strip()
         if size.isdigit():
-            told["bytes"] = int(size)
+            result["bytes"] = int(size)
     else:
-        _look_at_mount(probe, parts, told)
+        _look_at_mount(probe, parts, result)
     _said(parts, "fio", hint="on the node, if it is Debian: apt-get install fio")
 
 
-def _look_at_mount(probe: NodeProbe, parts: Parts, told: StorageProbe) -> None:
-    found = read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
-    told |= {
-        "file_system": found.file_system,
-        "source": found.source,
-        "mounted_at": found.mounted_at,
-        "options": found.options,
+def _look_at_mount(probe: NodeProbe, parts: Parts, result: StorageProbe) -> None:
+    mount = read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
+    result |= {
+        "file_system": mount.file_system,
+        "source": mount.source,
+        "mounted_at": mount.mounted_at,
+        "options": mount.options,
     }
-    if probe.file_system is not None and not is_kind_of(probe.file_system, found.file_system):
+    if probe.file_system is not None and not is_kind_of(probe.file_system, mount.file_system):
         raise InputError(
-            f"{probe.path} is {found.file_system} ({found.source} mounted at {found.mounted_at}),"
+            f"{probe.path} is {mount.file_system} ({mount.source} mounted at {mount.mounted_at}),"
             f" and not {probe.file_system}",
             "is it mounted? nothing was written to it",
         )
     needed = probe.jobs * probe.file_size
-    told |= {"file_bytes": probe.file_size, "total_bytes": needed}
+    result |= {"file_bytes": probe.file_size, "total_bytes": needed}
     memory, room = _memory(parts), _room(parts)
     if memory is not None:
-        told["memory_bytes"] = memory
+        result["memory_bytes"] = memory
     if room is not None:
-        told["free_bytes"] = room
+        result["free_bytes"] = room
     if room is not None and room < needed * ROOM_SHARE:
         raise InputError(
             f"the files need {units.format_bytes(needed)}, and {units.format_bytes(room)} are free"
@@ -181,7 +181,7 @@ def _device(
         for step, direction, what in STEPS
         if direction == "read"
     }
-    lines = [_line("part", probe, step, own) for step, own in words.items()]
+    lines = [_line("part", probe, step, arguments) for step, arguments in words.items()]
     mark = new_mark()
     limit_s = len(lines) * (probe.duration_ns / SECOND_NS + SPARE_S) + SPARE_S
     parts = _run(node, "\n".join(lines), {"mark": mark}, mark, limit_s, interrupt)
@@ -205,7 +205,7 @@ def _mount(
         for step, direction, what in STEPS
     }
     lines = ["part make make", f"measure lay timeout {LAY_OUT_S} {shlex.join(laid)}"]
-    lines += [_line("measure", probe, step, own) for step, own in words.items()]
+    lines += [_line("measure", probe, step, arguments) for step, arguments in words.items()]
     # A failure keeps its own words: what is made is removed in any case.
     lines += ["part remove remove"]
     mark = new_mark()
@@ -221,7 +221,7 @@ def _mount(
         left = None if _is_removed(parts) else _remove(node, settings, folder)
         _said(parts, "make")
         _read(parts, "lay", read_fio, hint=_hint_of_files(probe))
-        told = _results(parts, words)
+        rates = _results(parts, words)
     except InputError as error:
         left = _remove(node, settings, folder)
         if left is None:
@@ -231,8 +231,8 @@ def _mount(
         _remove(node, settings, folder)
         raise
     if left is not None:
-        told["left_behind"] = left.message
-    return told
+        rates["left_behind"] = left.message
+    return rates
 
 
 def _is_removed(parts: Parts) -> bool:
@@ -282,26 +282,26 @@ def _line(word: str, probe: NodeProbe, step: str, words: list[str]) -> str:
 
 
 def _results(parts: Parts, words: Mapping[str, list[str]]) -> StorageRates:
-    told: StorageRates = {"commands": [shlex.join(own) for own in words.values()]}
+    rates: StorageRates = {"commands": [shlex.join(arguments) for arguments in words.values()]}
     measured: dict[tuple[str, str], DirectionRates] = {}
     for step, direction, what in STEPS:
         if step not in words:
             continue
-        found = _read(parts, step, read_fio)
-        one = found.read if direction == "read" else found.write
-        if one is None:
+        job = _read(parts, step, read_fio)
+        side = job.read if direction == "read" else job.write
+        if side is None:
             raise InputError(f"fio, {step}: nothing was done in {parts[step][0][:40]!r}")
-        measured[direction, what] = one
-        told["tool"] = found.tool
+        measured[direction, what] = side
+        rates["tool"] = job.tool
     for direction in ("write", "read"):
         if (direction, "requests") in measured:
             small = measured[direction, "requests"]
-            told[direction] = {
+            rates[direction] = {
                 "bytes_per_s": measured[direction, "bandwidth"]["bytes_per_s"],
                 "requests_per_s": small["requests_per_s"],
                 "latency_ns": small["latency_ns"],
             }
-    return told
+    return rates
 
 
 def _printed(parts: Parts) -> dict[str, str]:
@@ -371,7 +371,7 @@ def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDoc
     One that could not be asked has "failed", the reason, instead.
     """
     mark = new_mark()
-    found = run_programs(
+    programs = run_programs(
         [
             command_on(node, shell_file("survey.sh"), _settings(node, mark))
             for node in nodes.values()
@@ -382,7 +382,7 @@ def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDoc
     )
     return {
         name: {"host": node.host, "roles": list(node.roles), **_read_node(ended, mark)}
-        for (name, node), ended in zip(nodes.items(), found, strict=True)
+        for (name, node), ended in zip(nodes.items(), programs, strict=True)
     }
 
 

@@ -38,9 +38,9 @@ def null_servers(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
         process.stdin.flush()
         line = process.stdout.readline()
         if not line:
-            _, said = process.communicate()
+            _, errors = process.communicate()
             raise LoadstoneError(
-                f"the server that stores nothing did not start: {said.strip().splitlines()[-1:]}"
+                f"the server that stores nothing did not start: {errors.strip().splitlines()[-1:]}"
             )
         yield json.loads(line)
     finally:

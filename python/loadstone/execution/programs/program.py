@@ -120,8 +120,8 @@ class Program:
         """Return the last that it printed: as much of its errors as fits, output before them."""
         errors = self._tails[False].last(TAIL_BYTES)
         output = self._tails[True].last(max(0, TAIL_BYTES - 1 - len(errors)))
-        said = b"\n".join(filter(None, (output.strip(), errors.strip())))
-        return said.decode(errors="replace") or self._failed
+        printed = b"\n".join(filter(None, (output.strip(), errors.strip())))
+        return printed.decode(errors="replace") or self._failed
 
     def stop(self, why: State) -> None:
         """End it with all that it started: first politely, then not."""
@@ -138,8 +138,8 @@ class Program:
         """Take leave of it when it has ended, and return how."""
         code = None
         if self._process is not None:
-            found = self._process.wait()
-            code = found if found >= 0 else 128 - found
+            exit_code = self._process.wait()
+            code = exit_code if exit_code >= 0 else 128 - exit_code
             # Whatever it left running may hold the pipes open for ever.
             for reader in self._readers:
                 reader.join(DRAIN_S)

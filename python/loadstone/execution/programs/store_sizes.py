@@ -86,7 +86,7 @@ def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
             return _size_of_file_system(Path(settings.get("path") or ""))
     except InputError as error:
         raise InputError(
-            f'target "{target["name"]}": its store does not tell its size: {error.message}',
+            f'target "{target["name"]}": its store does not report its size: {error.message}',
             error.hint or "give fill in bytes, such as 500GiB",
         ) from error
     return None
@@ -95,14 +95,14 @@ def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
 def _size_of_file_system(path: Path) -> StoreSize:
     # A missing directory may yet become the mount point of another file system.
     try:
-        told = os.statvfs(path)
+        sizes = os.statvfs(path)
     except OSError as error:
         raise InputError(
             f'statvfs of "{path}": {error.strerror}', "mount or make it, or give fill in bytes"
         ) from error
-    used = (told.f_blocks - told.f_bfree) * told.f_frsize
+    used = (sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize
     # As df: space reserved for root is left out.
-    return StoreSize(total_bytes=used + told.f_bavail * told.f_frsize, used_bytes=used)
+    return StoreSize(total_bytes=used + sizes.f_bavail * sizes.f_frsize, used_bytes=used)
 
 
 def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
@@ -114,18 +114,18 @@ def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
         tick=lambda passed_s: None,
     )
     if not ended.is_good:
-        said = (ended.said.strip().splitlines() or [ended.state])[-1]
-        said = f"no answer within {TIMEOUT_S:.0f} s" if ended.state == "timeout" else said
+        reason = (ended.said.strip().splitlines() or [ended.state])[-1]
+        reason = f"no answer within {TIMEOUT_S:.0f} s" if ended.state == "timeout" else reason
         raise InputError(
-            f"{' '.join(command)}: {secrets.hide(said, ())}",
+            f"{' '.join(command)}: {secrets.hide(reason, ())}",
             "on Debian: apt-get install ceph-common" if ended.state == "not started" else None,
         )
     try:
         usage = read_answers({"usage": json.loads(ended.output)})["usage"]
     except (ValueError, RecursionError) as error:
-        raise InputError(f"ceph df answered what cannot be read: {error}") from error
+        raise InputError(f"the answer of ceph df cannot be read: {error}") from error
     pool = settings.get("pool") or ""
-    pools = {one["name"]: one.get("stats") for one in (usage or {}).get("pools") or ()}
+    pools = {pool["name"]: pool.get("stats") for pool in (usage or {}).get("pools") or ()}
     if pool not in pools:
         raise InputError(f'ceph df names no pool "{pool}"')
     stats = pools[pool]

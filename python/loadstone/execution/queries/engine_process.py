@@ -58,12 +58,12 @@ def read_told(line: str) -> Told:
     try:
         body = json.loads(line)
         name = body.pop(CLASS)
-        told: Told = _TOLD[name].validate_python(body)
+        message: Told = _TOLD[name].validate_python(body)
     except ValidationError as error:
         raise ValueError(first_mistake(error, name)) from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"found no answer: {line[:100].strip()}") from error
-    return told
+    return message
 
 
 class KeptEngines:
@@ -90,7 +90,11 @@ class KeptEngines:
             with EngineProcess(tick, hidden) as fresh:
                 yield fresh
             return
-        for name in [one for one in self._kept if one != key and group and one.startswith(group)]:
+        for name in [
+            name_kept
+            for name_kept in self._kept
+            if name_kept != key and group and name_kept.startswith(group)
+        ]:
             self._let_go(name)
         if key not in self._kept:
             self._kept[key] = EngineProcess(tick, hidden).__enter__()
@@ -161,10 +165,10 @@ class EngineProcess:
     def ask(self, task: Task, kind: type[_Kind], timeout_ns: int) -> _Kind:
         """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
         self.begin(task)
-        told = self.answer(timeout_ns)
-        if not isinstance(told, kind):
-            raise self.end_for(f"answered {type(told).__name__}, expected {kind.__name__}")
-        return told
+        message = self.answer(timeout_ns)
+        if not isinstance(message, kind):
+            raise self.end_for(f"answered {type(message).__name__}, expected {kind.__name__}")
+        return message
 
     def begin(self, task: Task) -> None:
         """Give a task that has several answers."""
@@ -179,19 +183,19 @@ class EngineProcess:
     def answer(self, timeout_ns: int) -> Answered:
         """Return the next answer; raise EngineError if there is none, or it is a failure."""
         try:
-            told = read_told(self._awaited(timeout_ns))
+            answered = read_told(self._awaited(timeout_ns))
         except ValueError as error:
             raise self.end_for(str(error)) from error
-        if isinstance(told, TaskFailed):
-            message = secrets.hide(told.failed, self._hidden)
+        if isinstance(answered, TaskFailed):
+            message = secrets.hide(answered.failed, self._hidden)
             raise EngineError(outcome_of(message), message)
-        return told
+        return answered
 
     def end_for(self, what: str) -> EngineError:
         """End the process for what it did, and return the error."""
         self._end()
-        said = secrets.hide(what[:SAID_MAX], self._hidden)
-        return EngineError("engine_died", f"the engine's process was ended: {said}")
+        words = secrets.hide(what[:SAID_MAX], self._hidden)
+        return EngineError("engine_died", f"the engine's process was ended: {words}")
 
     def _awaited(self, timeout_ns: int) -> str:
         deadline = time.monotonic_ns() + timeout_ns
@@ -230,8 +234,8 @@ class EngineProcess:
             else:
                 how += ", and the kernel ended no process for its memory"
         self._said.seek(0)
-        said = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
-        tail = secrets.hide(f": {said}" if said else "", self._hidden)
+        printed = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
+        tail = secrets.hide(f": {printed}" if printed else "", self._hidden)
         return EngineError(kind, f"the engine's process ended ({how}){tail}")
 
     def _listen(self) -> None:

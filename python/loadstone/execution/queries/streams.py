@@ -56,14 +56,14 @@ class QueryStreams:
         self._is_asked = True
         process.begin(RunStreams(streams=streams))
         while True:
-            told = process.answer(self._remaining_ns())
-            match told:
+            answer = process.answer(self._remaining_ns())
+            match answer:
                 case StreamsEnded(use=use) if self.are_over:
                     return use
                 case StreamAnswer(stream=number, query=name) if self._is_asked_for(number, name):
-                    self._take(told)
+                    self._take(answer)
                 case _:
-                    raise process.end_for(f"answered {told} to streams")
+                    raise process.end_for(f"answered {answer} to streams")
 
     def _is_asked_for(self, number: int, name: str) -> bool:
         return 0 <= number < len(self._left) and name in self._left[number]

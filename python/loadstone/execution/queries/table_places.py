@@ -13,23 +13,23 @@ from loadstone.execution import secrets
 
 def engine_settings(document: TrialDocument) -> EngineSettings:
     """Return the settings of a trial's engine, their secrets resolved."""
-    own = document["queries"]
-    resolved = secrets.resolved(own.get("settings") or {}, os.environ)
-    return settings_of(own["engine"] or "", resolved)
+    queries = document["queries"]
+    resolved = secrets.resolved(queries.get("settings") or {}, os.environ)
+    return settings_of(queries["engine"] or "", resolved)
 
 
 def table_place(document: TrialDocument) -> TablePlace:
     """Return the place of a trial's tables."""
-    own, target = document["queries"], document["target"]
-    if own["storage"] == ON_SERVER:
+    queries, target = document["queries"], document["target"]
+    if queries["storage"] == ON_SERVER:
         from loadstone.engines.clickhouse_server import DatabasePlace
 
         access = engine_settings(document)
         assert isinstance(access, ServerAccess), "no other engine keeps tables on a server"
-        return DatabasePlace(access, own["place"], own["partitions"])
+        return DatabasePlace(access, queries["place"], queries["partitions"])
     settings = target["settings"]
-    if own["is_directory"]:
-        return DirectoryPlace(settings.get("path") or "", own["place"])
+    if queries["is_directory"]:
+        return DirectoryPlace(settings.get("path") or "", queries["place"])
     endpoints = settings.get("endpoints") or ""
     access_key, secret_key = _value(settings.get("access_key")), _value(settings.get("secret_key"))
     if access_key is None or secret_key is None:
@@ -38,7 +38,7 @@ def table_place(document: TrialDocument) -> TablePlace:
         )
     return BucketPlace(
         Bucket(
-            name=own["place"],
+            name=queries["place"],
             endpoint=endpoints if isinstance(endpoints, str) else endpoints[0],
             region=settings.get("region") or "us-east-1",
             access_key=access_key,

@@ -134,7 +134,7 @@ class Carrier:
     def hosts(self) -> frozenset[str]:
         """The hosts whose agents are connected."""
         connections = self._connections.copy()
-        return frozenset(host for host, one in connections.items() if one.has_joined)
+        return frozenset(host for host, connection in connections.items() if connection.has_joined)
 
     def invite(self, host: str, *, is_alone: bool, is_only: bool = True) -> Invitation:
         """Return a host's way in, with a certificate of its own."""

@@ -63,13 +63,13 @@ def rank_file(folder: Path, rank: int) -> Path:
 
 def _rank(folder: str) -> int:
     """Return which rank of a parallel program this process is, as its launcher says."""
-    found = next((os.environ[name] for name in RANKS if os.environ.get(name)), "")
-    if not found.isdigit():
+    rank = next((os.environ[name] for name in RANKS if os.environ.get(name)), "")
+    if not rank.isdigit():
         raise InputError(
             f'"{folder}" is a folder, with an invitation for each rank, and this process has none',
             f"mpirun and srun set one of {', '.join(RANKS)}; otherwise name one of its files",
         )
-    return int(found)
+    return int(rank)
 
 
 def read_invitation(path: str) -> Invitation:
@@ -104,21 +104,21 @@ def parse_invitation(text: str, origin: str) -> Invitation:
     """Return the invitation that a text is, or raise InputError with what is wrong with it."""
     hint = "take the file that loadstone run wrote for this host"
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{origin}: it is no invitation to a run", hint) from error
+        raise InputError(f"{origin}: it is not an invitation to a run", hint) from error
     try:
-        made = TypeAdapter(InvitationHead).validate_python(found, strict=True)
+        made = TypeAdapter(InvitationHead).validate_python(fields, strict=True)
         if made["loadstone"] != __version__:
             raise InputError(
                 f"{origin}: the controller has loadstone {made['loadstone']}, this host "
                 f"{made['host']} has {__version__}",
                 "install the same version on all hosts",
             )
-        return TypeAdapter(Invitation).validate_python(found)
+        return TypeAdapter(Invitation).validate_python(fields)
     except ValidationError as error:
         raise InputError(
-            f"{origin}: it is no invitation that this loadstone reads: {first_mistake(error)}", hint
+            f"{origin}: this loadstone cannot read the invitation: {first_mistake(error)}", hint
         ) from error
 
 

@@ -45,7 +45,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
         # A controller that refuses our certificate closes a connection that stands for us.
         reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         raise HostError(
-            f"{tried}: the certificates do not fit: {reason or 'it refused that of this host'}",
+            f"{tried}: the certificates do not match: {reason or 'it refused that of this host'}",
             "the invitation is of another run; take the one that this run wrote",
             kind="certificates",
         ) from error

@@ -85,15 +85,15 @@ def be_agent(command: Sequence[str], invitation: Invitation) -> str:
     except OSError as error:
         return (
             f'host {invitation.host}: start "{command[0]}": {error.strerror}\n'
-            "hint: hosts.command says how loadstone is called on the hosts"
+            "hint: hosts.command is the command that starts loadstone on the hosts"
         )
     assert agent.stdin is not None and agent.stderr is not None  # noqa: PT018
     with contextlib.suppress(BrokenPipeError):
         agent.stdin.write(invitation.text().encode())
         agent.stdin.flush()
-    said = agent.stderr.read().decode(errors="replace").strip()[-SAID_BYTES:]
+    printed = agent.stderr.read().decode(errors="replace").strip()[-SAID_BYTES:]
     code = agent.wait()
-    return said.removeprefix("error: ") or f"its agent ended with exit code {code}"
+    return printed.removeprefix("error: ") or f"its agent ended with exit code {code}"
 
 
 def _told(task: Any) -> str:

@@ -87,14 +87,14 @@ class Jobs:
 
     def ended(self) -> Mapping[str, str]:
         """Return the hosts whose agents have ended, with what they said."""
-        found = {}
+        reasons = {}
         for host, path in self._files.items():
             with contextlib.suppress(OSError, ValueError):
                 code = int(path.with_name(path.name + ".ended").read_text())
-                said = path.with_name(path.name + ".said").read_text(errors="replace").strip()
-                told = said[-SAID_BYTES:].removeprefix("error: ")
-                found[host] = told or f"its agent ended with exit code {code}"
-        return found
+                printed = path.with_name(path.name + ".said").read_text(errors="replace").strip()
+                last = printed[-SAID_BYTES:].removeprefix("error: ")
+                reasons[host] = last or f"its agent ended with exit code {code}"
+        return reasons
 
     def news(self) -> list[str]:
         """Return nothing: what agents say is on their hosts."""

@@ -8,7 +8,7 @@ from loadstone.hosts.launchers.processes import Processes
 class Local(Processes):
     """Processes of this machine, each of which ends when its standard input does."""
 
-    absent_hint = "hosts.command says how loadstone is called"
+    absent_hint = "hosts.command is the command that starts loadstone"
 
     def words(self, host: str) -> list[str]:
         """Return the command that starts an agent here."""

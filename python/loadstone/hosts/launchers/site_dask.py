@@ -26,7 +26,7 @@ def import_dask(module: str, extra: str) -> Any:
         # Dask names the file.
         raise HostError(
             f"read dask's settings: {in_one_line(error)}",
-            "mend that file, or set DASK_CONFIG to a folder of other settings",
+            "correct that file, or set DASK_CONFIG to a folder of other settings",
         ) from error
     # Dask asks platform for it, which runs `uname -p`: a program that would inherit the secrets in
     # our environment.

@@ -63,13 +63,13 @@ class Ssh(Processes):
         if code == NOT_FOUND:
             return (
                 f'host {host}: start an agent by ssh: "{self._command}" was not found there: {text}'
-                "\nhint: hosts.command says how loadstone is called on the hosts: give its whole"
-                " path"
+                "\nhint: hosts.command is the command that starts loadstone on the hosts: give"
+                " its full path"
             )
         if re.search(r"No module named '?loadstone|no such command", text):
             return (
-                f'host {host}: start an agent by ssh: "{self._command}" is no loadstone that can be'
-                f" an agent: {text[-200:]}\nhint: install the controller's version there:"
+                f'host {host}: start an agent by ssh: "{self._command}" cannot be an agent of'
+                f" this loadstone: {text[-200:]}\nhint: install the controller's version there:"
                 " pip install loadstone"
             )
         if text.startswith("error: "):
@@ -123,7 +123,7 @@ def _configuration(host: str) -> dict[str, str]:
     """Return ssh's settings for a host, by their names in small letters."""
     words = [SSH[0], "-G", *_destination(host)]
     try:
-        told = subprocess.run(
+        ssh = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
             timeout=CONFIGURATION_S,
         )  # fmt: skip
@@ -137,7 +137,7 @@ def _configuration(host: str) -> dict[str, str]:
         raise HostError(
             f"host {host}: read ssh's configuration: {text}", f"try it by hand: ssh -G {host}"
         ) from error
-    pairs = (line.split(maxsplit=1) for line in told.stdout.splitlines())
+    pairs = (line.split(maxsplit=1) for line in ssh.stdout.splitlines())
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 

@@ -69,8 +69,8 @@ def check_output(path: Path, *, may_overwrite: bool) -> None:
     if stat.S_ISREG(mode) and not may_overwrite and not is_as_written(path):
         raise _refused(
             path,
-            "it is there, and loadstone did not write it, or somebody has changed it since",
-            "name another file, or replace it with --overwrite",
+            "it exists, and loadstone did not write it, or somebody has changed it since",
+            "choose another file, or replace it with --overwrite",
         )
 
 
@@ -84,7 +84,7 @@ def check_outside_runs(path: Path) -> None:
             raise _refused(
                 path,
                 f'it is inside the run "{folder}"',
-                "a run folder holds what was measured, and nothing else; name another place",
+                "a run folder contains only the measurement; choose another place",
             )
     if not path.exists() and _loadgen.is_in_kernel_folder(place):
         raise _refused(path, "there is no such device", "correct the path")

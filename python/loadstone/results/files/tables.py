@@ -146,7 +146,7 @@ def check_parquet(path: Path) -> None:
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     if end != _PARQUET_MAGIC:
-        raise ResultError(f'"{path}" is cut off or no Parquet file ({size_bytes} bytes)')
+        raise ResultError(f'"{path}" is cut off, or not a Parquet file ({size_bytes} bytes)')
 
 
 def _first_line(error: BaseException) -> str:
