@@ -183,7 +183,7 @@ def test_an_unknown_name_is_an_error_with_the_known_ones(
     assert '"nothing"' in message
     assert "hummingbird" in message
     assert main(["published", "show"]) == 1
-    assert "which report" in capfd.readouterr().err
+    assert "show NAME: " in capfd.readouterr().err
 
 
 def test_analyse_prints_findings_with_their_marks(capfd: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def read_answer_file(path: Path) -> list[list[str]]:
     rows = [line.split("|") for line in lines if line.strip()]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise InputError(
-            f'"{path}" is no answer: its lines differ in their columns',
+            f'"{path}" is not an answer: its lines differ in their columns',
             "allowed: a line of names, then a line for each row, columns between bars",
         )
     return rows[1:]

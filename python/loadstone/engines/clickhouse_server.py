@@ -60,7 +60,7 @@ def connect(access: ServerAccess) -> Any:
     except Exception as error:
         raise InputError(
             f"{access.url}: no ClickHouse answers there: {_said(error)}",
-            "look at the address, the user and the password of the engine's settings",
+            "check the address, the user and the password of the engine's settings",
         ) from error
 
 

@@ -300,7 +300,7 @@ def alone() -> Iterator[None]:
         if error.kind != "run-in-use":
             raise
         raise LoadstoneError(
-            "another calibration is going on", "wait until it ends: each would slow the other"
+            "another calibration is running", "wait until it ends: each would slow the other"
         ) from error
     try:
         yield

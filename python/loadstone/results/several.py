@@ -60,7 +60,7 @@ def _client_names(runs: Sequence[tuple[str, Run]]) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f'two runs are of a client "{twice}"', "name each client: NAME=RUN NAME=RUN …"
+            f'two runs have the client "{twice}"', "name each client: NAME=RUN NAME=RUN …"
         )
     return names
 

@@ -173,6 +173,6 @@ def _read(path: Path) -> ExpectedAnswer:
         return TypeAdapter(ExpectedAnswer).validate_json(path.read_bytes())
     except ValidationError as error:
         raise ResultError(
-            f'"{path}" is no expected answer: {first_mistake(error)}',
+            f'"{path}" is not a file of expected answers: {first_mistake(error)}',
             "the file was edited by hand; take the one that loadstone wrote",
         ) from error
