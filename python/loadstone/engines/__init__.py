@@ -1,4 +1,4 @@
-"""Query engines: each reads the tables of a benchmark from a target, in a process of its own.
+"""Query engines: each reads the tables of a benchmark from a target, in a separate process.
 
 A new engine is a file with a class of the protocol `Engine`, and a line in `ENGINES`.
 """

@@ -1,8 +1,8 @@
-"""Whether two engines gave the same answer, or one gave that of a file.
+"""Compares the answers of two engines, or of an engine and a file.
 
-Numbers agree within 0.01 or a millionth, whichever allows more, as engines round and add up in
-their own order; texts agree without blanks at their end. Rows may come in another order only where
-the query leaves it open, so both orders are compared as they are first, and sorted then.
+Numbers agree within 0.01 or a millionth, whichever is larger, because engines round and add up in
+different orders. Texts agree without trailing blanks. Rows may come in another order only if the
+query leaves it open, so rows are compared first as they are, and then sorted.
 """
 
 import datetime

@@ -1,6 +1,6 @@
-"""A ClickHouse server or cluster, asked by its URL: MergeTree on the storage policy of each target.
+"""A ClickHouse server or cluster, by its URL: MergeTree on the storage policy of each target.
 
-Everything that reads is the server's, so what a query used is what its log tells.
+All reads happen in the server, so the resources of a query come from the server's log.
 """
 
 import json

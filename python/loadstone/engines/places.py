@@ -1,8 +1,8 @@
-"""Where the tables of a benchmark lie on a target: a directory, or a bucket.
+"""Places of a benchmark's tables on a target: a directory or a bucket.
 
-A place is made by us or not at all: a directory or bucket that is there without our mark is
-refused. Only files that the mark lists are deleted, and the place itself once nothing else is in
-it; what an engine wrote in a format of its own lies in one folder of it, which is ours as a whole.
+An existing directory or bucket without our mark is refused. Only files in the mark's list are
+deleted, and the place itself once it is empty. Tables in an engine's own format are in one folder,
+which belongs to loadstone as a whole.
 """
 
 import errno

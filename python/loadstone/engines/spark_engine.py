@@ -1,7 +1,7 @@
 """Apache Spark, on Parquet in files and (by S3A) in buckets.
 
-Its queries run on a cluster that is given, or on a master and a worker of its own. What a given
-cluster uses is on other hosts, so its tasks' own account of CPU time is taken.
+Queries run on a given cluster, or on a master and a worker that this module starts. The resources
+of a given cluster are on other hosts, so CPU time comes from the counters of its tasks.
 """
 
 import importlib.util

@@ -1,8 +1,8 @@
-"""The tables of the benchmark: made once on this host, then written to each target.
+"""The tables of the benchmark: generated once on this host, then written to each target.
 
-Their generator gives the same bytes wherever it runs, so tables are known by their hashes. What is
-written to a target lies in a place of its own, with a mark that lists every file: a place without
-our mark is foreign, and is neither written to nor deleted.
+The generator gives the same bytes everywhere, so hashes identify tables. On a target they are in a
+separate place, with a mark that lists every file. A place without our mark is foreign, and is
+neither written to nor deleted.
 """
 
 import hashlib

@@ -1,1 +1,1 @@
-"""Plan in, Run out: trials are run in order, watched and kept. Draws no conclusions."""
+"""A plan in, a run out: runs, watches and records trials in order. Nothing is judged here."""

@@ -1,4 +1,4 @@
-"""What goes on beside one trial: hooks that fall into it, and what watches its target."""
+"""Activities beside a trial: its hooks, and the observation of its target."""
 
 from collections.abc import Callable
 

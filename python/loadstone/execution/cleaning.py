@@ -1,4 +1,4 @@
-"""Removes what a run left on its targets: the clean-up trials that it did not come to."""
+"""Removes a run's data from its targets: the clean-up trials that the run did not reach."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What happens during a run, told as it happens: the runner says it, a view shows it."""
+"""Events of a run, as they happen: the runner emits them, and a view shows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What carries out the trials of one kind, and what every kind has in common."""
+"""Executors: each runs the trials of one kind; and the parts that all of them share."""
 
 import datetime
 import socket

@@ -1,4 +1,4 @@
-"""The table of executors: what carries out which kind of trial."""
+"""The table of executors, by kind of trial."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

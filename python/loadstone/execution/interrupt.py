@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin: the first one ends what runs and keeps it, the second ends the process."""
+"""Ctrl-C and similar signals: the first ends and keeps the trial, the second ends the process."""
 
 import contextlib
 import os

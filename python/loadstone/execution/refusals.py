@@ -1,4 +1,4 @@
-"""What the load generator raises before load starts, as errors of a target."""
+"""Converts errors of the load generator before the load starts into errors of a target."""
 
 from loadstone import _loadgen
 from loadstone.errors import LoadstoneError, TargetError

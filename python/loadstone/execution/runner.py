@@ -1,4 +1,4 @@
-"""Plan → records: one trial after another, each kept at once."""
+"""Plan → records: runs one trial after another, and records each at once."""
 
 import contextlib
 import datetime

@@ -1,4 +1,4 @@
-"""A trial's script, where the load generator can open it: documents name files in their run."""
+"""Gives a script a path that the load generator can open: documents name files in the run."""
 
 from pathlib import Path
 

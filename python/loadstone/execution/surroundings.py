@@ -1,4 +1,4 @@
-"""Everything that a run does around its trials: ceilings and hooks, each in its place."""
+"""The surroundings of a run's trials: ceilings and hooks, each in its place."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

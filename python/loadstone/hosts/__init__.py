@@ -1,1 +1,1 @@
-"""Many client hosts make one load: agents are launched, started together, and added up."""
+"""One load from many client hosts: launches agents, starts them together, merges results."""

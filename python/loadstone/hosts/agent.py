@@ -1,7 +1,7 @@
-"""The agent on a client host: makes the load that the controller asks for, and nothing else.
+"""The agent on a client host: it makes the load that the controller requests, and nothing else.
 
-Load ends when the controller asks for it, when its connection breaks, when its launcher goes
-away, and when nothing has been heard of the controller for the length of the lease.
+The load ends if the controller asks for it, if the connection breaks, if the launcher ends, or if
+the controller is silent for the length of the lease.
 """
 
 import asyncio

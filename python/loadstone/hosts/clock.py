@@ -1,4 +1,4 @@
-"""How far a host's clock is from the controller's, from questions that went there and back."""
+"""Offset of a host's clock from the controller's, from timed round trips."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Whether each host reaches a target with its credentials: one read to each endpoint, before load.
+"""Checks whether each host reaches a target with its credentials: one read from each endpoint.
 
-It asks for an object that need not be there. That it is not there is the answer of a target that
-was reached, and that took the credentials.
+It requests an object that need not exist. "Not found" proves that the target was reached and
+accepted the credentials.
 """
 
 import json

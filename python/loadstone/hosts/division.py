@@ -1,4 +1,4 @@
-"""One trial, divided: the documents that each host gets, so that together they are the whole."""
+"""Divides a trial: a document for each host, which together make the whole."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

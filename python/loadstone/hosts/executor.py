@@ -1,6 +1,6 @@
-"""Carries out trials on many hosts: prepared everywhere, started at one time, added up as it goes.
+"""Runs trials on many hosts: prepared everywhere, started together, merged as they go.
 
-A host that is lost takes its share with it. What it had told until then stays in the record.
+If a host is lost, so is its share. Everything that it reported before stays in the record.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a client host reports of itself when it joins a run."""
+"""Facts that a client host reports when it joins a run."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What hosts tell of their shares of a trial, made one: sums, extremes and lists; no means."""
+"""Merges the hosts' summaries of a trial: sums, extremes and lists; no means."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

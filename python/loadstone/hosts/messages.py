@@ -1,8 +1,8 @@
-"""What a controller and its agents tell each other, with a class for each message.
+"""Messages of controller and agents, with a class for each.
 
-A message goes under its class's name in small letters. Tables go as their bytes and documents as
-JSON text. What comes in is checked here, once: the controller takes in what `Said` lists, an agent
-what `Asked` lists, and neither anything else.
+The name of a message is its class's name in small letters. Tables are sent as bytes, documents as
+JSON text. Received messages are checked here, once: the controller accepts those in `Said`, an
+agent those in `Asked`.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Launches agents of lost hosts again before the next trial, where this process launched them."""
+"""Launches the agents of lost hosts again before the next trial, if this process launched them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

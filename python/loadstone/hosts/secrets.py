@@ -1,4 +1,4 @@
-"""Secrets of targets that the controller looks up and sends, so that no host has to have them."""
+"""Secrets of targets that the controller resolves and sends, so that hosts need not have them."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Files that trials name by their SHA-256: a host asks for them piece by piece, and keeps them.
+"""Files that trials name by SHA-256: a host requests them piece by piece, and keeps them.
 
-One piece is under way at a time. What a host has is not sent again until its agent ends, whose
-folder goes with it. Where an agent was killed, the next one removes its folder.
+One piece is under way at a time. A file is not sent again until the agent ends, which removes its
+folder. If an agent was killed, the next one removes its folder.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""A script on several hosts: when all have ended a turn, and what they must know of each other.
+"""Turns of a script on several hosts: their ends, and the objects in doubt.
 
-Sessions of one turn touch nothing of each other, so hosts share two things only: that a turn is
-over everywhere, and which objects are in doubt, because a request that changes them failed or
-because the host that changes them was lost.
+Sessions of one turn share no objects, so hosts exchange two things only: that a turn has ended
+everywhere, and which objects are in doubt, because a request that changes them failed or because
+the host that changes them was lost.
 """
 
 from collections.abc import Collection, Sequence

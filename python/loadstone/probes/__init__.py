@@ -1,8 +1,8 @@
-"""What this host does while the load runs, once a second on the load's own clock.
+"""Readings of this host while the load runs, once a second on the load's clock.
 
-A probe is one module and one line in PROBES. It opens what it reads once and keeps it open;
-counters are kept as the kernel gives them, and differences are made by readers. What a host does
-not have is absent, with the reason, and never zero.
+A probe is one module and one line in PROBES. It keeps its files open. Counters are recorded as the
+kernel gives them; readers compute differences. Missing sources are recorded as absent, with the
+reason, and never as zero.
 """
 
 import contextlib

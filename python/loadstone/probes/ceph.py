@@ -1,6 +1,6 @@
-"""The state of a Ceph cluster, from what its own command says: health, fill, redundancy, devices.
+"""The state of a Ceph cluster, from its own command: health, fill, redundancy, devices.
 
-What a question did not answer is absent.
+Missing answers are absent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""What Ceph's own command answers in JSON, as far as it is read; other kinds are refused.
+"""Answers of Ceph's own command in JSON, as far as they are used; other types are refused.
 
-Keys that are not read are left out; those that are may be absent or null, as releases differ.
+Unused keys are left out. Used keys may be missing or null, because releases differ.
 """
 
 from collections.abc import Mapping

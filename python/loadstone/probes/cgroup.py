@@ -1,6 +1,6 @@
-"""Limits of the control group this process is in, and how often they held it back.
+"""Limits of this process's control group, and how often they throttled it.
 
-Version 2 has one folder for all of it. Controllers that are still of version 1 have one each.
+Version 2 has one folder for all controllers. Controllers of version 1 have one folder each.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What each local disk was asked for and how long it took."""
+"""Requests, bytes and times of each local disk."""
 
 import os
 from collections.abc import Iterator

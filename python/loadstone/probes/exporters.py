@@ -1,4 +1,4 @@
-"""Metrics of exporters at the target: read by a process of its own, taken from it here."""
+"""Metrics of exporters at the target: a separate process reads them, this module collects them."""
 
 import contextlib
 import json

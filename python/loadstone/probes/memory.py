@@ -1,4 +1,4 @@
-"""Memory of the host, and whether it swaps or looks for free pages."""
+"""Memory of the host, swapping, and page reclaim."""
 
 from collections.abc import Iterator
 from pathlib import Path

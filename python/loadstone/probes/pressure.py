@@ -1,4 +1,4 @@
-"""How long work stood still for want of CPU, memory or I/O (the kernel's PSI), in total.
+"""Total time in which work stalled for lack of CPU, memory or I/O (the kernel's PSI).
 
 Totals, not the kernel's averages: a moving average would leak from one phase into the next.
 """

@@ -1,4 +1,4 @@
-"""What this process takes: CPU, memory, descriptors, and the time it waited for a core."""
+"""Resources of this process: CPU, memory, descriptors, and time spent waiting for a core."""
 
 import os
 from collections.abc import Iterator

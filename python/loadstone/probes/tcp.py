@@ -1,4 +1,4 @@
-"""What came up to IP and TCP, and what TCP had to do again or gave up, over the whole host."""
+"""IP and TCP counters of the whole host: received packets, retransmissions, failures."""
 
 import contextlib
 from collections.abc import Iterator

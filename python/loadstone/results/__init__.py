@@ -1,6 +1,7 @@
-"""The run folder: Records in, Run out. Knows files, and nothing of how load is made or judged.
+"""Run folders: records in, a `Run` out.
 
-`record` is what one trial left behind, `store` reads a folder, `writer` makes one.
+This package knows files, and not how load is made or judged. `record` is the result of one trial,
+`store` reads a folder, `writer` writes one.
 """
 
 from loadstone.results.record import Record, Run

@@ -1,8 +1,8 @@
-"""The documents of a run folder, typed: what a reader may rely on.
+"""Types of the documents in a run folder.
 
-The types of trials and records are those of the published schemas, which are made from the load
-generator's own; a test holds them together. Values may be absent, as runs of earlier builds lack
-them, and null where another tool did not tell. A value of another kind was edited by hand.
+The types of trials and records are those of the published schemas, which are generated from the
+load generator's types; a test compares them. Values can be missing in runs of earlier builds, and
+null if another tool did not state them. A value of another type was edited by hand.
 """
 
 from collections.abc import Mapping

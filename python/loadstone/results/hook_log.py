@@ -1,6 +1,6 @@
-"""The log of a run's hooks: a line of JSON for each command that was run, in `hooks.jsonl`.
+"""The log of a run's hooks: one line of JSON in `hooks.jsonl` for each command that ran.
 
-Lines are only ever added: a trial that is run again after an interruption has those of both
+Lines are only appended: a trial that runs again after an interruption has the lines of both
 attempts.
 """
 

@@ -1,9 +1,8 @@
-"""The journal of the places that a run was about to make, and of what they lie on.
+"""The journal of places that a run was about to create, and of their volumes: `intents.jsonl`.
 
-It stands in `intents.jsonl`.
-
-To make a bucket and to mark it are two steps of most stores, and a kill can come between them. What
-stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
+In most stores, creating a bucket and marking it are two steps, and a kill can come between them.
+Places in the journal, which is on disk before they are requested, belong to the run when it is
+resumed.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
-"""Several runs of one campaign, each from a client host of its own, as one run.
+"""Several runs of one campaign, each from another client host, as one run.
 
-Each trial's case gets the parameter `client`, and its number begins with the client's name, so that
-none of two runs are taken for each other. The runs themselves stay in `Run.members`: what a client
-can do, and what it saw, is its own.
+The case of each trial gets the parameter `client`, and the trial's number gets the client's name as
+a prefix, so that trials of different runs remain distinct. `Run.members` keeps the single runs,
+because calibration, probes and ceilings belong to each client.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

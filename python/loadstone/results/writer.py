@@ -1,4 +1,4 @@
-"""Writes a run folder so that a kill at any moment loses nothing that had ended."""
+"""Writes a run folder so that a kill at any moment loses no finished trial."""
 
 import contextlib
 import datetime

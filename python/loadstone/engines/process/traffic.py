@@ -1,8 +1,8 @@
-"""What TCP connections of an engine receive while a query runs, as the kernel counts it.
+"""Bytes that an engine's TCP connections receive while a query runs, as counted by the kernel.
 
-Open ones are looked at before and after. Those to the endpoint that end meanwhile are heard of: the
-kernel tells of every connection that ends. Where it does not, open ones are looked at time and
-again, which costs 1 % of a processor, and misses what begins and ends between two looks.
+Open connections are read before and after. The kernel reports every connection to the endpoint that
+ends in between. If it does not, open connections are polled, which costs 1 % of a CPU and misses
+connections that begin and end between two polls.
 """
 
 import ctypes

@@ -1,8 +1,7 @@
-"""The process of an engine: takes tasks as lines of JSON, and answers each with one.
+"""The process of an engine: it reads tasks as lines of JSON, and answers each with one line.
 
-An engine that dies takes only this process with it, and what the process used is what the engine
-used. Tasks come from standard input, as they hold credentials; engines may print what they like,
-which goes to standard error.
+If an engine dies, only this process ends, and its resources are those of the engine. Tasks come
+from standard input, because they contain credentials. Output of engines goes to standard error.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Whether this host lets a plan have its connections: descriptors and local ports, counted out."""
+"""Checks whether this host allows the connections of a plan: descriptors and local ports."""
 
 import resource
 from collections.abc import Iterator, Mapping

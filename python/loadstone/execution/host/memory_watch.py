@@ -1,8 +1,8 @@
-"""Says what became of a run that the kernel killed for its memory: the run itself cannot.
+"""Reports that the kernel killed a run for its memory, because the run itself cannot.
 
-It waits outside the run's control group until the run says that it has ended, or is gone without a
-word. Then it says so on the run's own standard error, writes the outcome into the run's manifest,
-and takes the group away.
+It waits outside the run's control group until the run says that it has ended, or ends without a
+word. Then it reports this on the run's standard error, writes the outcome into the run's manifest,
+and removes the control group.
 """
 
 import contextlib

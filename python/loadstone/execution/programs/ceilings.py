@@ -1,4 +1,4 @@
-"""Ceilings: programs of others run as the plan says, what they print kept and read."""
+"""Ceilings: runs other programs as planned, and keeps and reads their output."""
 
 import base64
 import json

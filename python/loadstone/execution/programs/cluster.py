@@ -1,4 +1,4 @@
-"""Asks a Ceph cluster how it is, before and after a trial, with the ceph command."""
+"""Reads the state of a Ceph cluster before and after a trial, with the ceph command."""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Hooks: the campaign's own commands, run at their points, time-stamped and kept in a log.
+"""Hooks: runs the campaign's commands at their points, with times and a log.
 
-What a command needs to know of its trial it finds in its environment (LOADSTONE_TRIAL, ...);
-nothing is ever put into its text.
+A command gets the facts of its trial from its environment (LOADSTONE_TRIAL, ...); nothing is
+inserted into its text.
 """
 
 import os

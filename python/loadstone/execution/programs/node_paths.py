@@ -1,7 +1,7 @@
-"""Measures the network between nodes: ping and iperf3, from each to each other, one after another.
+"""Measures the network between nodes: ping and iperf3, from each to each other, one by one.
 
-Both ways, since a path may be slow in one of them alone. iperf3 listens on a node only for the
-measurement in question, ends with it, and by itself where no client connects.
+Both directions are measured, because a path may be slow in one only. iperf3 listens on a node only
+for its measurement. It ends with it, or by itself if no client connects.
 """
 
 import shlex

@@ -1,8 +1,8 @@
-"""Measures what a campaign asks of its nodes: devices, which are only read, and mounts, by fio.
+"""Measures devices (read only) and mounts of nodes by fio, as a campaign requests.
 
-One after another, since two mounts of one store would share it. What fails is recorded with the
-reason and stops nothing. A mount is written to in a directory made for it, and only if it is what
-the campaign says it is and has room; that directory is removed whatever happens.
+Probes run one after another, because two mounts of one store would share it. A failed probe is
+recorded with the reason, and stops nothing. A mount is written only in a directory made for it, and
+only if it is what the campaign states and has space; that directory is always removed.
 """
 
 import secrets as chance

@@ -1,8 +1,8 @@
-"""Servers that store nothing, in a process of their own, for as long as a block lasts.
+"""Servers that store nothing, in separate processes, for the length of a block.
 
-They are on this host, and so take processor time from the load generator. Their process is not
-ours, so that what the load generator itself spends can be separated. It ends when its standard
-input does: neither a kill of ours nor a Ctrl-C leaves it behind.
+They are on this host, and so share its CPU with the load generator. Separate processes keep the
+load generator's own CPU time apart. A server ends when its standard input does, so it never
+outlives a kill or a Ctrl-C.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Other programs: started in a group of their own, watched, ended in time, their output kept.
+"""Other programs: started in their own process group, watched, ended in time, with output kept.
 
-Only the group that was started here is ever killed. A program that ends by itself may leave others
-running behind it, as a hook that starts a daemon means to.
+Only process groups that were started here are killed. A program that ends by itself may leave
+others running, like a hook that starts a daemon.
 """
 
 import contextlib

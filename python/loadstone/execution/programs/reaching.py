@@ -1,6 +1,6 @@
-"""A node, and a shell program for it: here, or behind the system's own ssh.
+"""Runs a shell program on a node: this machine, or another by the system's own ssh.
 
-Its configuration, keys and known hosts hold; it never asks anything.
+ssh's configuration, keys and known hosts apply; it never prompts.
 """
 
 import secrets as chance

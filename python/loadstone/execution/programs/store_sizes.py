@@ -1,6 +1,7 @@
-"""How large a store is and how much of it is used, where it says so; asked, and nothing changed.
+"""Reads the size and fill level of a store, if it reports them.
 
-A file system is asked by statvfs, a pool of Ceph by `ceph df`. Other stores do not tell their size.
+For a file system by statvfs, for a pool of Ceph by `ceph df`. Other stores do not report their
+size.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What trials of queries need, looked for before anything is written."""
+"""Checks the requirements of query trials before anything is written."""
 
 import json
 import shutil

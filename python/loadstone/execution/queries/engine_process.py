@@ -1,4 +1,4 @@
-"""A query engine in a process of its own, which is asked line by line and can be ended."""
+"""A query engine in a separate process, which gets tasks line by line and can be ended."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Streams of queries beside each other on one engine: what is asked, what is running, what came."""
+"""Concurrent streams of queries on one engine: requested, running and finished queries."""
 
 import time
 from collections.abc import Sequence

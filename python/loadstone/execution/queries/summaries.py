@@ -1,4 +1,4 @@
-"""What a summary tells of tables, and of what engines used."""
+"""Summaries of tables, and of the resources of engines."""
 
 import hashlib
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Where the tables of a trial lie: in a directory, in a bucket, or in the database of a server."""
+"""Places of a trial's tables: a directory, a bucket, or a database of a server."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""How controller and agents reach each other: addresses, certificates, and what carries words."""
+"""The connection of controller and agents: addresses, certificates, and messages."""

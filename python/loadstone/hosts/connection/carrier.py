@@ -1,7 +1,7 @@
-"""The controller's end: it lets invited hosts in, asks them, and hears them until they go.
+"""The controller's end: accepts invited hosts, asks them, and receives their messages.
 
-All that a host can do here is to send one of the messages that `messages.Said` lists. Which host it
-is follows from the certificate that its connection was opened with, never from what it says.
+A host can only send the messages in `messages.Said`. Its identity comes from the certificate of its
+connection, never from a message.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What an agent needs to take part in a run: the controller's address, and its own certificate."""
+"""Invitations: the controller's address and the host's certificate, for one agent in one run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""An agent's way to its controller, with what stands in that way in words."""
+"""An agent's connection to its controller, with an error message for each obstacle."""
 
 import asyncio
 import ssl

@@ -1,7 +1,7 @@
-"""Agents on the workers of a scheduler of dask that a site already runs, with its own security.
+"""Agents on the workers of a running dask scheduler of the site, with its own security.
 
 Each agent is a process beside a worker, whose one task waits for it. Its invitation goes through
-that scheduler, so the way there must be encrypted, or stay on this machine.
+that scheduler, so the connection must be encrypted, or stay on this machine.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""Agents as jobs of a batch system, which dask-jobqueue submits and takes back.
+"""Agents as jobs of a batch system, submitted and removed by dask-jobqueue.
 
-A site's settings of dask-jobqueue hold; in the place of its worker a job starts `loadstone agent`.
+The site's settings of dask-jobqueue apply. A job starts `loadstone agent` instead of a dask worker.
 """
 
 import asyncio

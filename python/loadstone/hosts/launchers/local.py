@@ -1,4 +1,4 @@
-"""Agents on this machine: for tries and tests, and to see what several processes change."""
+"""Agents on this machine: for trying out, for tests, and to compare several processes."""
 
 import sys
 

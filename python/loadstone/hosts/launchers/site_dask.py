@@ -1,4 +1,4 @@
-"""The site's dask, for the launchers that go by its settings; nothing else imports it."""
+"""The site's dask, for launchers that use its settings; no other module imports it."""
 
 import importlib
 import logging

@@ -1,7 +1,7 @@
-"""Agents by the system's own ssh: its configuration, keys, known hosts and jumps hold.
+"""Agents by the system's ssh, with its configuration, keys, known hosts and jump hosts.
 
 The invitation goes through the encrypted session into the agent's standard input: it is on no
-command line and in no file. The agent leaves when its session ends.
+command line and in no file. The agent ends with its session.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Files that survive a kill or a power cut at any moment, and the lock of a run folder.
 
-A file is named by the folder that the user named, and by its name beneath it, such as
-"trials/0001.json". The folder may be a stranger's: beneath it no link is followed, nothing that is
-there is opened to be written anew, and drafts have names that nobody knows before.
+A file is given by the folder that the user named, and by its name below it, such as
+"trials/0001.json". The folder may come from a stranger: below it no link is followed, no existing
+file is opened for writing, and drafts have unpredictable names.
 """
 
 import contextlib

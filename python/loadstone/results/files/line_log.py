@@ -1,8 +1,8 @@
-"""Logs of a run folder: a line of JSON for each entry, with its checksum; lines are only added.
+"""Logs of a run folder: a line of JSON with a checksum for each entry; only appended.
 
-A kill can cut off the last line. That is no damage: the next writer takes it away. Every other line
-must be as it was written, or the log says that it is damaged. Lines of earlier builds have no
-checksum; they hold only the keys that those builds wrote.
+A kill can cut off the last line. This is not damage: the next writer removes it. If any other line
+was changed, the log is reported as damaged. Lines of earlier builds have no checksum; they contain
+only the keys that those builds wrote.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Files that users name for what they asked for: reports, pages, charts, scripts.
+"""Output files that users name: reports, pages, charts, scripts.
 
-One that is there is replaced if loadstone wrote it and nobody has changed it since: an attribute of
-the file holds the SHA-256 of what was written. Where a file system keeps no attributes, the user
-has to allow it.
+An existing file is replaced if loadstone wrote it and nobody has changed it since: an attribute of
+the file holds the SHA-256 of its content. If a file system has no attributes, the user must allow
+the replacement.
 """
 
 import contextlib
