@@ -37,8 +37,8 @@ from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock
 
-IN_USE = "an agent makes load here already"
-LAUNCHER_GONE = "what launched the agent has gone"
+IN_USE = "another agent already makes load here"
+LAUNCHER_GONE = "the program that launched the agent is gone"
 INVALID_MESSAGE = "the controller sent an invalid message"
 
 SAY_ALIVE_S = 1.0
@@ -96,7 +96,7 @@ class Agent:
         self.files = files
         self.settling = Settling()
         self.has_left = threading.Event()
-        self.reason = "the connection to the controller broke"
+        self.reason = "the connection to the controller broke off"
         self.clock = clock
         self._host = invitation.host
         self._lease_s = invitation.lease_s
@@ -192,7 +192,7 @@ class Agent:
         while time.monotonic() - self._heard < self._lease_s:
             if self.has_left.wait(LEASE_CHECK_S):
                 return
-        why = f"nothing was heard of the controller for {self._lease_s:g} s"
+        why = f"no message from the controller for {self._lease_s:g} s"
         if self._work is not None:
             self._work.leave(why)
         with contextlib.suppress(RuntimeError):
