@@ -34,7 +34,7 @@ mod namespace;
 mod settings;
 mod slot;
 
-use beside::Beside;
+use beside::ForeignPlaces;
 pub(super) use client::RadosClient;
 use connection::{Connection, InFlight, PoolContext};
 use library::Context;
@@ -50,7 +50,7 @@ pub(super) struct Rados {
     dataset: Dataset,
     title: Arc<Title>,
     /// What is known of others' namespaces, where the trial may write into them.
-    beside: Option<Beside>,
+    foreign: Option<ForeignPlaces>,
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
@@ -201,7 +201,7 @@ impl Driver for Rados {
         let rados = Self {
             access,
             instances,
-            beside: trial.allow_foreign.then(|| Beside::new(&dataset)),
+            foreign: trial.allow_foreign.then(|| ForeignPlaces::new(&dataset)),
             dataset,
             title: Arc::new(Title::of(trial, |key| key)),
             payload: PayloadSpec::of_trial(trial),

@@ -2,7 +2,7 @@
 //!
 //! What the run writes there carries its name, where the store keeps metadata. The first put of an
 //! object is conditional where the store heeds it, and follows a look where not. To look whose an
-//! object is takes a request of its own, which is not measured; another's makes the request that
+//! object is takes a request of its client, which is not measured; another's makes the request that
 //! wanted it a failure.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) type Header<'a> = (&'a str, &'a [u8]);
 
 /// What a trial that may write into others' places knows of them.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct ForeignPlaces {
     run: Vec<u8>,
     /// Which of the dataset's places are others'.
     places: Box<[AtomicBool]>,
@@ -40,14 +40,14 @@ pub(crate) struct Beside {
 
 /// What a put says of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum OwnerTag {
     /// Nothing: the place is ours.
     #[default]
-    Plain,
+    None,
     /// Whose the object is.
-    Named,
+    Run,
     /// That, and that it must be the first.
-    First,
+    RunIfAbsent,
 }
 
 /// Who an object says has written it.
@@ -80,12 +80,12 @@ enum Whose {
 }
 
 /// What a driver can do in another's place whose store may keep metadata and heed conditions.
-pub(crate) trait Neighbour: Places {
+pub(crate) trait SharedPlace: Places {
     /// Returns what is known of others' places, if the trial may write into them.
-    fn known(&self) -> Option<&Arc<Beside>>;
+    fn known(&self) -> Option<&Arc<ForeignPlaces>>;
     fn dataset(&self) -> &Dataset;
     /// Has what is put from now on say that of itself.
-    fn put_as(&mut self, manner: Manner);
+    fn put_as(&mut self, tag: OwnerTag);
     async fn perform(&mut self, request: &Request) -> Completion;
     /// Ends a request with a failure, without having asked for anything.
     fn refuse(&mut self, kind: Outcome, text: String) -> Completion;
@@ -104,7 +104,7 @@ pub(crate) trait Neighbour: Places {
     async fn writes_over(&mut self, place: &str, key: &str, text: &str) -> Result<bool, Error>;
 }
 
-impl Beside {
+impl ForeignPlaces {
     /// Returns what a trial has to know, if it may write into others' places.
     pub(crate) fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
         trial.allow_foreign.then(|| Arc::new(Self::new(&Dataset::new(trial), &trial.run)))
@@ -123,9 +123,9 @@ impl Beside {
     }
 
     /// Returns the headers of a put, sorted; `name` is that of the metadata.
-    pub(crate) fn headers(&self, manner: Manner, name: &'static str) -> Vec<Header<'_>> {
-        let first = (manner == Manner::First).then_some(IF_NONE);
-        let named = (manner != Manner::Plain).then_some((name, self.run.as_slice()));
+    pub(crate) fn headers(&self, tag: OwnerTag, name: &'static str) -> Vec<Header<'_>> {
+        let first = (tag == OwnerTag::RunIfAbsent).then_some(IF_NONE);
+        let named = (tag != OwnerTag::None).then_some((name, self.run.as_slice()));
         first.into_iter().chain(named).collect()
     }
 
@@ -161,46 +161,46 @@ impl Beside {
 }
 
 /// Does a request in another's place.
-pub(crate) async fn perform<N: Neighbour>(
-    own: &mut N,
+pub(crate) async fn perform<N: SharedPlace>(
+    client: &mut N,
     request: &Request,
-    beside: &Beside,
+    foreign: &ForeignPlaces,
 ) -> Completion {
-    let manner = if beside.keeps_metadata() { Manner::Named } else { Manner::Plain };
-    own.put_as(manner);
+    let tag = if foreign.keeps_metadata() { OwnerTag::Run } else { OwnerTag::None };
+    client.put_as(tag);
     let answer = match request.operation {
-        Operation::Put => put(own, request, beside, manner).await,
-        _ if manner == Manner::Plain => own.perform(request).await,
-        _ => match refusal(own, request).await {
+        Operation::Put => put(client, request, foreign, tag).await,
+        _ if tag == OwnerTag::None => client.perform(request).await,
+        _ => match refusal(client, request).await {
             Some(refusal) => refusal,
-            None => own.perform(request).await,
+            None => client.perform(request).await,
         },
     };
-    own.put_as(Manner::Plain);
+    client.put_as(OwnerTag::None);
     answer
 }
 
 /// Returns the answer to a request that would change an object of another's, or one that cannot be
 /// asked for.
-async fn refusal<N: Neighbour>(own: &mut N, request: &Request) -> Option<Completion> {
+async fn refusal<N: SharedPlace>(client: &mut N, request: &Request) -> Option<Completion> {
     let (kind, changed) = match request.operation {
         Operation::Post => (Outcome::EXISTS, vec![(request.object().index, Vec::new())]),
         Operation::Delete => (Outcome::DENIED, vec![(request.object().index, Vec::new())]),
         Operation::BulkDelete => {
-            let ((first, keys), step) = (request.batch(), own.dataset().spec().buckets);
+            let ((first, keys), step) = (request.batch(), client.dataset().spec().buckets);
             let numbers = (0..u64::from(keys)).map(|number| (first + number * step, Vec::new()));
             (Outcome::DENIED, numbers.collect())
         }
         Operation::Copy | Operation::MultipartPut => {
             let index = request.object().index;
-            let changed = own.derived(request).into_iter().map(|suffix| (index, suffix));
+            let changed = client.derived(request).into_iter().map(|suffix| (index, suffix));
             (Outcome::EXISTS, changed.collect())
         }
         _ => return None,
     };
     for (index, suffix) in changed {
-        match whose(own, index, &suffix).await {
-            Ok(Whose::Theirs) => return Some(refuse(own, kind)),
+        match whose(client, index, &suffix).await {
+            Ok(Whose::Theirs) => return Some(refuse(client, kind)),
             Ok(_) => {}
             Err(failed) => return Some(failed),
         }
@@ -208,62 +208,66 @@ async fn refusal<N: Neighbour>(own: &mut N, request: &Request) -> Option<Complet
     None
 }
 
-async fn put<N: Neighbour>(
-    own: &mut N,
+async fn put<N: SharedPlace>(
+    client: &mut N,
     request: &Request,
-    beside: &Beside,
-    named: Manner,
+    foreign: &ForeignPlaces,
+    named: OwnerTag,
 ) -> Completion {
     let object = request.object();
-    let is_conditional = !beside.lacks_conditions.load(Ordering::Relaxed);
-    let is_again = beside.is_put(object.index);
+    let is_conditional = !foreign.lacks_conditions.load(Ordering::Relaxed);
+    let is_again = foreign.is_put(object.index);
     // What was put before is asked for: a condition that fails would cost the bytes of the put.
     let is_likely_there = is_again || object.version > 1;
-    let found = match named == Manner::Named && (is_likely_there || !is_conditional) {
-        true => whose(own, object.index, b"").await,
+    let found = match named == OwnerTag::Run && (is_likely_there || !is_conditional) {
+        true => whose(client, object.index, b"").await,
         false if is_again => Ok(Whose::Ours),
         false => Ok(Whose::Nobodys),
     };
     let is_first = match found {
         Ok(Whose::Nobodys) => is_conditional,
         Ok(Whose::Ours) => false,
-        Ok(Whose::Theirs) => return refuse(own, Outcome::EXISTS),
+        Ok(Whose::Theirs) => return refuse(client, Outcome::EXISTS),
         Err(failed) => return failed,
     };
     if is_first {
-        own.put_as(Manner::First);
+        client.put_as(OwnerTag::RunIfAbsent);
     }
-    let mut answer = own.perform(request).await;
+    let mut answer = client.perform(request).await;
     if is_first && answer.outcome == Outcome::http(412) {
         // A trial that is repeated comes to what it put before it was stopped.
         let found = match named {
-            Manner::Named => whose(own, object.index, b"").await,
+            OwnerTag::Run => whose(client, object.index, b"").await,
             _ => Ok(Whose::Theirs),
         };
         answer = match found {
             // To some stores a key with a delete marker is there.
             Ok(Whose::Ours | Whose::Nobodys) => {
-                own.put_as(named);
-                own.perform(request).await
+                client.put_as(named);
+                client.perform(request).await
             }
-            Ok(Whose::Theirs) => refuse(own, Outcome::EXISTS),
+            Ok(Whose::Theirs) => refuse(client, Outcome::EXISTS),
             Err(failed) => failed,
         };
     }
     if answer.outcome.is_ok() {
-        beside.note_put(object.index);
+        foreign.note_put(object.index);
     }
     answer
 }
 
 #[cold]
-fn refuse<N: Neighbour>(own: &mut N, kind: Outcome) -> Completion {
-    own.refuse(kind, "the object is there, and this run did not write it".to_owned())
+fn refuse<N: SharedPlace>(client: &mut N, kind: Outcome) -> Completion {
+    client.refuse(kind, "the object is there, and this run did not write it".to_owned())
 }
 
-async fn whose<N: Neighbour>(own: &mut N, index: u64, suffix: &[u8]) -> Result<Whose, Completion> {
-    let writer = own.writer_of(index, suffix).await?;
-    Ok(whose_by(&writer, &own.title()))
+async fn whose<N: SharedPlace>(
+    client: &mut N,
+    index: u64,
+    suffix: &[u8],
+) -> Result<Whose, Completion> {
+    let writer = client.writer_of(index, suffix).await?;
+    Ok(whose_by(&writer, &client.title()))
 }
 
 fn whose_by(writer: &Writer, title: &Title) -> Whose {
@@ -276,31 +280,31 @@ fn whose_by(writer: &Writer, title: &Title) -> Whose {
 
 /// Finds out what the store makes of a claim: whether it keeps whose it is, and whether it heeds
 /// that a put must be the first.
-pub(crate) async fn try_claim<N: Neighbour>(
-    own: &mut N,
+pub(crate) async fn try_claim<N: SharedPlace>(
+    client: &mut N,
     place: &str,
     key: &str,
     text: &str,
 ) -> Result<(), Error> {
-    let Some(beside) = own.known().map(Arc::clone) else { return Ok(()) };
-    let dataset = own.dataset().spec();
+    let Some(foreign) = client.known().map(Arc::clone) else { return Ok(()) };
+    let dataset = client.dataset().spec();
     let number = (0..dataset.buckets).find(|number| dataset.bucket(*number) == place);
     let Some(number) = number.and_then(|number| usize::try_from(number).ok()) else {
         return Ok(());
     };
-    if !says_whose(own, place, key).await? {
-        beside.loses_metadata.store(true, Ordering::Relaxed);
+    if !says_whose(client, place, key).await? {
+        foreign.loses_metadata.store(true, Ordering::Relaxed);
     }
-    if own.writes_over(place, key, text).await? {
-        beside.lacks_conditions.store(true, Ordering::Relaxed);
+    if client.writes_over(place, key, text).await? {
+        foreign.lacks_conditions.store(true, Ordering::Relaxed);
     }
-    beside.places[number].store(true, Ordering::Relaxed);
+    foreign.places[number].store(true, Ordering::Relaxed);
     Ok(())
 }
 
 /// Tells whether a claim names the run that has written it.
-async fn says_whose<N: Neighbour>(own: &mut N, place: &str, key: &str) -> Result<bool, Error> {
-    match own.writer_at(place, key).await? {
+async fn says_whose<N: SharedPlace>(client: &mut N, place: &str, key: &str) -> Result<bool, Error> {
+    match client.writer_at(place, key).await? {
         Writer::Run(_) => Ok(true),
         Writer::Unnamed => Ok(false),
         Writer::Absent => {
@@ -311,19 +315,19 @@ async fn says_whose<N: Neighbour>(own: &mut N, place: &str, key: &str) -> Result
 }
 
 /// Returns those of some keys whose objects are ours, or gone.
-pub(crate) async fn keys_of_ours<N: Neighbour>(
-    own: &mut N,
+pub(crate) async fn keys_of_ours<N: SharedPlace>(
+    client: &mut N,
     place: &str,
     keys: &[String],
 ) -> Result<Vec<String>, Error> {
-    let title = own.title();
+    let title = client.title();
     // Where the claim does not say whose it is, nothing does.
-    if keys.is_empty() || !says_whose(own, place, &title.claim_key()).await? {
+    if keys.is_empty() || !says_whose(client, place, &title.claim_key()).await? {
         return Ok(keys.to_vec());
     }
     let mut ours = Vec::with_capacity(keys.len());
     for key in keys {
-        if whose_by(&own.writer_at(place, key).await?, &title) != Whose::Theirs {
+        if whose_by(&client.writer_at(place, key).await?, &title) != Whose::Theirs {
             ours.push(key.clone());
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::beside::Beside;
+use super::beside::ForeignPlaces;
 use super::{LeftKind, Mark, Title};
 use crate::chance::mix64;
 use crate::dataset::Dataset;
@@ -145,8 +145,8 @@ impl History {
         let title = Arc::new(Title::of(trial, plain_key));
         let stop = Arc::new(AtomicBool::new(false));
         let (world, dataset) = (Arc::clone(&self.world), Dataset::new(trial));
-        let (beside, volume) = (Beside::of_trial(trial), self.volume);
-        Arc::new(Target { world, title, stop, beside, dataset, volume })
+        let (foreign, volume) = (ForeignPlaces::of_trial(trial), self.volume);
+        Arc::new(Target { world, title, stop, foreign, dataset, volume })
     }
 
     fn ready(&mut self) -> Result<bool, Error> {

@@ -9,7 +9,7 @@ use crate::dataset::Dataset;
 use crate::driver::{Client, Traffic};
 use crate::error::Error;
 use crate::outcome::{Completion, Outcome, PartEnd};
-use crate::ownership::beside::{Beside, Manner, Neighbour, Writer};
+use crate::ownership::beside::{ForeignPlaces, OwnerTag, SharedPlace, Writer};
 use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::requests::Request;
 use crate::transport::http_store::HttpStore;
@@ -54,17 +54,17 @@ impl<S: HttpStore> Client for S {
     }
 }
 
-impl<S: HttpStore> Neighbour for S {
-    fn known(&self) -> Option<&Arc<Beside>> {
-        self.http().thread.target.beside.as_ref()
+impl<S: HttpStore> SharedPlace for S {
+    fn known(&self) -> Option<&Arc<ForeignPlaces>> {
+        self.http().thread.target.foreign.as_ref()
     }
 
     fn dataset(&self) -> &Dataset {
         &self.http().thread.dataset
     }
 
-    fn put_as(&mut self, manner: Manner) {
-        self.http_mut().manner = manner;
+    fn put_as(&mut self, tag: OwnerTag) {
+        self.http_mut().tag = tag;
     }
 
     async fn perform(&mut self, request: &Request) -> Completion {
@@ -98,7 +98,7 @@ impl<S: HttpStore> Neighbour for S {
 
     async fn writes_over(&mut self, place: &str, key: &str, text: &str) -> Result<bool, Error> {
         let thread = Rc::clone(&self.http().thread);
-        let headers = thread.target.owner_headers(Manner::First, Self::RUN);
+        let headers = thread.target.owner_headers(OwnerTag::RunIfAbsent, Self::RUN);
         self.renew_deadline();
         self.at(place, key);
         let expected = &[200, 201, 202, 400, 412, 501];

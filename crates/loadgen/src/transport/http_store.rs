@@ -133,9 +133,9 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     /// Does a request, with regard to others where the place is theirs.
     async fn perform_anywhere(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.http().thread);
-        match &thread.target.beside {
-            Some(beside) if beside.concerns(request, &thread.dataset) => {
-                Box::pin(beside::perform(self, request, beside)).await
+        match &thread.target.foreign {
+            Some(foreign) if foreign.concerns(request, &thread.dataset) => {
+                Box::pin(beside::perform(self, request, foreign)).await
             }
             _ => self.perform_plainly(request).await,
         }

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::facts::Limits;
 use crate::operation::Operation;
 use crate::ownership::Title;
-use crate::ownership::beside::{Beside, Header, Manner};
+use crate::ownership::beside::{ForeignPlaces, Header, OwnerTag};
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
@@ -100,7 +100,7 @@ pub(crate) struct HttpTarget {
     /// The key that objects are encrypted with, if they are.
     sealing: Option<Arc<SealingKey>>,
     /// Others' places, where the trial may write into them.
-    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) foreign: Option<Arc<ForeignPlaces>>,
     pub(super) timeout_ns: u64,
     pub(crate) is_per_request: bool,
 }
@@ -132,15 +132,15 @@ impl HttpTarget {
             payload: PayloadSpec::of_trial(trial),
             connections: connections_of_a_client(trial),
             sealing: SealingKey::of_trial(trial),
-            beside: Beside::of_trial(trial),
+            foreign: ForeignPlaces::of_trial(trial),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
     }
 
     /// Returns the headers of a put that say who wrote it, sorted; `name` is that of the metadata.
-    pub(crate) fn owner_headers(&self, manner: Manner, name: &'static str) -> Vec<Header<'_>> {
-        self.beside.as_ref().map(|beside| beside.headers(manner, name)).unwrap_or_default()
+    pub(crate) fn owner_headers(&self, tag: OwnerTag, name: &'static str) -> Vec<Header<'_>> {
+        self.foreign.as_ref().map(|foreign| foreign.headers(tag, name)).unwrap_or_default()
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct HttpClient<S> {
     pub(super) next_pages: HashMap<u64, String>,
     pub(super) opener: Option<Opener>,
     /// What puts say of themselves.
-    pub(crate) manner: Manner,
+    pub(crate) tag: OwnerTag,
     /// The text of the last failure, where later requests would hide it.
     pub(crate) error: Option<String>,
     /// Whether the last answer was 401.
@@ -230,7 +230,7 @@ impl<S> HttpClient<S> {
             ranges: Vec::new(),
             next_pages: HashMap::new(),
             opener: target.sealing.as_ref().map(Opener::new),
-            manner: Manner::default(),
+            tag: OwnerTag::default(),
             error: None,
             is_unauthorized: false,
         };

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::call::{Call, Manner, RUN};
+use super::call::{Call, OwnerTag, RUN};
 use super::client::RadosClient;
 use super::library::{AioCompletion, Context};
 use crate::dataset::Dataset;
@@ -25,9 +25,9 @@ const EQUAL: u8 = 1;
 
 /// Which of the dataset's namespaces are others'.
 #[derive(Debug)]
-pub(super) struct Beside(Box<[AtomicBool]>);
+pub(super) struct ForeignPlaces(Box<[AtomicBool]>);
 
-impl Beside {
+impl ForeignPlaces {
     pub(super) fn new(dataset: &Dataset) -> Self {
         Self((0..dataset.spec().buckets).map(|_| AtomicBool::new(false)).collect())
     }
@@ -55,30 +55,30 @@ impl RadosClient {
         &mut self,
         context: Context,
         call: Call,
-        first: Manner,
+        first: OwnerTag,
         object: Option<&ObjectId>,
     ) -> (u64, c_int, u64) {
         self.guard = self.rados.title.run.clone();
-        let mut manner = first;
+        let mut tag = first;
         let mut end = (0, -libc::EBUSY, 0);
         for _ in 0..TRIES {
             if let Some(object) = object {
                 self.fill(call, object);
             }
             let sent_ns = self.reactor.now_ns();
-            let (result, ended_ns) = self.perform(context, call, manner).await;
+            let (result, ended_ns) = self.perform(context, call, tag).await;
             end = (sent_ns, result, ended_ns);
-            manner = match (manner, -result) {
-                (Manner::First, libc::EEXIST) => Manner::Ours,
-                (Manner::Ours, libc::ENOENT) if call.is_write() => Manner::First,
-                (Manner::Ours, libc::ECANCELED) => match self.run_of(context).await {
+            tag = match (tag, -result) {
+                (OwnerTag::First, libc::EEXIST) => OwnerTag::Ours,
+                (OwnerTag::Ours, libc::ENOENT) if call.is_write() => OwnerTag::First,
+                (OwnerTag::Ours, libc::ECANCELED) => match self.run_of(context).await {
                     // A run that the user named: compared with from now on.
                     Ok(Some(run)) if run != self.guard && self.rados.title.is_ours(&run) => {
                         self.guard = run;
-                        Manner::Ours
+                        OwnerTag::Ours
                     }
                     // Gone meanwhile.
-                    Err(libc::ENOENT) => Manner::Ours,
+                    Err(libc::ENOENT) => OwnerTag::Ours,
                     _ => break,
                 },
                 _ => break,
@@ -90,7 +90,7 @@ impl RadosClient {
     /// Returns the run that the object names that `name` holds, if it names one.
     async fn run_of(&mut self, context: Context) -> Result<Option<String>, c_int> {
         let call = Call::Attribute { length: RUN_BYTES_MAX };
-        match self.perform(context, call, Manner::Plain).await.0 {
+        match self.perform(context, call, OwnerTag::None).await.0 {
             // Some releases say the one, some the other.
             0 => Ok(None),
             result if result == -libc::ENODATA => Ok(None),
@@ -118,7 +118,7 @@ impl RadosClient {
         name: &str,
     ) -> Result<bool, c_int> {
         self.at(name);
-        match self.change_beside(context, Call::Remove, Manner::Ours, None).await.1 {
+        match self.change_beside(context, Call::Remove, OwnerTag::Ours, None).await.1 {
             result if result == -libc::ECANCELED => Ok(false),
             result if result < 0 && result != -libc::ENOENT => Err(-result),
             _ => Ok(true),
@@ -135,7 +135,7 @@ impl RadosClient {
         aio: AioCompletion,
         (name, given): (*const c_char, *const c_char),
         call: Call,
-        manner: Manner,
+        tag: OwnerTag,
     ) -> c_int {
         let library = self.library;
         let (run, guard) = (&self.rados.title.run, &self.guard);
@@ -143,7 +143,7 @@ impl RadosClient {
         // is given: the texts, the content and, when it is submitted, the steps.
         unsafe {
             let steps = (library.rados_create_write_op)();
-            if manner == Manner::First {
+            if tag == OwnerTag::First {
                 (library.rados_write_op_create)(steps, EXCLUSIVE, ptr::null());
                 let value = run.as_ptr().cast();
                 (library.rados_write_op_setxattr)(steps, RUN.as_ptr(), value, run.len());

@@ -74,10 +74,10 @@ impl Call {
 
 /// What a change says of the object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum OwnerTag {
     /// Nothing: the namespace is ours.
     #[default]
-    Plain,
+    None,
     /// It is not there, and is ours from now on.
     First,
     /// It is ours.

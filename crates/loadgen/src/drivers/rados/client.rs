@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::call::{Call, Manner, RUN};
+use super::call::{Call, OwnerTag, RUN};
 use super::connection::PoolContext;
 use super::library::{AioCompletion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
@@ -97,16 +97,16 @@ impl Client for RadosClient {
         self.name.clear();
         self.rados.dataset.write_key(index, &mut self.name);
         self.name.push(0);
-        let theirs = self.rados.beside.as_ref().is_some_and(|beside| beside.is_theirs(bucket));
+        let theirs = self.rados.foreign.as_ref().is_some_and(|foreign| foreign.is_theirs(bucket));
         let (sent_ns, result, ended_ns) = if theirs && call.is_change() {
             // What was put before is most likely there.
             let is_new = request.object().version <= 1 && matches!(call, Call::WriteFull { .. });
-            let first = if is_new { Manner::First } else { Manner::Ours };
+            let first = if is_new { OwnerTag::First } else { OwnerTag::Ours };
             self.change_beside(context, call, first, Some(&object)).await
         } else {
             self.fill(call, &object);
             let sent_ns = self.reactor.now_ns();
-            let (result, ended_ns) = self.perform(context, call, Manner::Plain).await;
+            let (result, ended_ns) = self.perform(context, call, OwnerTag::None).await;
             (sent_ns, result, ended_ns)
         };
         let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
@@ -214,12 +214,12 @@ impl RadosClient {
         &mut self,
         context: Context,
         name: &str,
-        (call, manner): (Call, Manner),
+        (call, tag): (Call, OwnerTag),
         content: &[u8],
     ) -> Result<(), c_int> {
         self.at(name);
         *self.content.borrow_mut() = Draft { bytes: content.to_vec(), held: Held::default() };
-        let (result, _) = self.perform(context, call, manner).await;
+        let (result, _) = self.perform(context, call, tag).await;
         if result < 0 { Err(-result) } else { Ok(()) }
     }
 
@@ -232,7 +232,7 @@ impl RadosClient {
     ) -> Result<String, c_int> {
         self.at(name);
         let call = Call::Read { offset: 0, length: bytes_max };
-        let (result, _) = self.perform(context, call, Manner::Plain).await;
+        let (result, _) = self.perform(context, call, OwnerTag::None).await;
         let Ok(length) = usize::try_from(result) else { return Err(-result) };
         Ok(self.text_read(length))
     }
@@ -251,9 +251,9 @@ impl RadosClient {
         &mut self,
         context: Context,
         call: Call,
-        manner: Manner,
+        tag: OwnerTag,
     ) -> (c_int, u64) {
-        if let Err(number) = self.submit(context, call, manner) {
+        if let Err(number) = self.submit(context, call, tag) {
             return (-number, self.reactor.now_ns());
         }
         let (slot, reactor) = (&self.slot, &self.reactor);
@@ -278,7 +278,7 @@ impl RadosClient {
         }
     }
 
-    fn submit(&mut self, io: Context, call: Call, manner: Manner) -> Result<(), c_int> {
+    fn submit(&mut self, io: Context, call: Call, tag: OwnerTag) -> Result<(), c_int> {
         // SAFETY: no request is in flight on the slot until `arm`.
         let buffer = unsafe { self.slot.buffer(call.bytes_read()) }.as_mut_ptr();
         let content = self.content.borrow();
@@ -292,9 +292,7 @@ impl RadosClient {
         // has run.
         let result = unsafe {
             match call {
-                _ if manner != Manner::Plain => {
-                    self.submit_bound(io, aio, (name, given), call, manner)
-                }
+                _ if tag != OwnerTag::None => self.submit_bound(io, aio, (name, given), call, tag),
                 Call::WriteFull { length } => {
                     (library.rados_aio_write_full)(io, name, aio, given, length)
                 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::call::Call;
-use super::call::Manner;
+use super::call::OwnerTag;
 use super::client::RadosClient;
 use super::connection::PoolContext;
 use super::library::refused;
@@ -111,7 +111,7 @@ impl Places for RadosClient {
             let removed = match is_bound {
                 true => self.remove_ours(context.context, name).await,
                 false => {
-                    let call = (Call::Remove, Manner::Plain);
+                    let call = (Call::Remove, OwnerTag::None);
                     self.ask(context.context, name, call, &[]).await.map(|()| true)
                 }
             };
@@ -143,7 +143,7 @@ impl Places for RadosClient {
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error> {
         let context = open(self, place)?;
         renew_deadline(self);
-        let call = (Call::WriteFull { length: text.len() }, Manner::First);
+        let call = (Call::WriteFull { length: text.len() }, OwnerTag::First);
         match self.ask(context.context, key, call, text.as_bytes()).await {
             // Another was first: who reads it sees whose it is.
             Ok(()) | Err(libc::EEXIST) => Ok(()),
@@ -155,10 +155,10 @@ impl Places for RadosClient {
 
     async fn write_beside(&mut self, place: &str, key: &str, _: &str) -> Result<(), Error> {
         let rados = Arc::clone(&self.rados);
-        if let Some(beside) = &rados.beside
+        if let Some(foreign) = &rados.foreign
             && names_its_run(self, place, key).await?
         {
-            beside.note(&rados.dataset, place);
+            foreign.note(&rados.dataset, place);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use loadstone_wire::xml;
 use super::S3Client;
 use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
-use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
+use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -258,7 +258,7 @@ impl S3Client {
     async fn write_text(&mut self, bucket: &str, key: &str, text: &str) -> Reply {
         self.renew_deadline();
         let thread = Rc::clone(&self.http.thread);
-        let named = thread.target.owner_headers(Manner::Named, Self::RUN);
+        let named = thread.target.owner_headers(OwnerTag::Run, Self::RUN);
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named.iter().copied()).collect();
         self.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[200, 201]) };

@@ -35,7 +35,7 @@ impl S3Client {
         let algorithm = self.thread.s3.settings.checksum.of_parts();
         let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
         let thread = Rc::clone(&self.http.thread);
-        let named = thread.target.owner_headers(self.http.manner, Self::RUN);
+        let named = thread.target.owner_headers(self.http.tag, Self::RUN);
         let headers: Vec<_> = headers.into_iter().chain(named).collect();
         let headers = headers.as_slice();
         let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post, &[200]) };

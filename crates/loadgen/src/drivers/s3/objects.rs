@@ -80,7 +80,7 @@ impl HttpStore for S3Client {
             .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &http.buffers));
         let upload = body(index);
         self.at_object(index, b"");
-        let headers = http.target.owner_headers(self.http.manner, Self::RUN);
+        let headers = http.target.owner_headers(self.http.tag, Self::RUN);
         let digest = BodyDigest::Object(sha256);
         let put = HeadSpec::new(Method::Put, &[200, 201]);
         let reply = self.ask(&HeadSpec { digest, headers: &headers, ..put }, &upload).await;
@@ -151,7 +151,7 @@ impl HttpStore for S3Client {
         let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.http.thread);
         let mut all = vec![("x-amz-meta-loadstone", value.as_bytes())];
-        all.extend(thread.target.owner_headers(self.http.manner, Self::RUN));
+        all.extend(thread.target.owner_headers(self.http.tag, Self::RUN));
         all.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
         self.copy_to(request, b"", &all).await
     }

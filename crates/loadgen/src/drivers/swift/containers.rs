@@ -10,7 +10,7 @@ use loadstone_wire::json::ContainerEntry;
 use super::SwiftClient;
 use crate::error::Error;
 use crate::outcome::{Completion, Outcome};
-use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
+use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -155,7 +155,7 @@ impl Places for SwiftClient {
     async fn write(&mut self, container: &str, name: &str, text: &str) -> Result<(), Error> {
         self.renew_deadline();
         let thread = Rc::clone(&self.http.thread);
-        let named = thread.target.owner_headers(Manner::Named, Self::RUN);
+        let named = thread.target.owner_headers(OwnerTag::Run, Self::RUN);
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named).collect();
         self.at(container, name);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };

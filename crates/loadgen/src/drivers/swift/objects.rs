@@ -136,7 +136,7 @@ impl HttpStore for SwiftClient {
         let object = thread.dataset.id(request.object());
         let upload = thread.body(object, 0..object.length);
         self.at_object(request.object().index, b"");
-        let headers = thread.target.owner_headers(self.http.manner, Self::RUN);
+        let headers = thread.target.owner_headers(self.http.tag, Self::RUN);
         let head = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
         let reply = self.ask(&head, &upload).await;
         Completion { bytes: object.length, ..reply.completion() }
@@ -196,7 +196,7 @@ impl HttpStore for SwiftClient {
         write_path(&mut source, &self.name);
         self.name.extend_from_slice(COPY_SUFFIX.as_bytes());
         let thread = Rc::clone(&self.http.thread);
-        let mut all = thread.target.owner_headers(self.http.manner, Self::RUN);
+        let mut all = thread.target.owner_headers(self.http.tag, Self::RUN);
         all.push(("x-copy-from", source.as_slice()));
         let spec = HeadSpec { headers: &all, ..HeadSpec::new(Method::Put, &[201]) };
         self.ask(&spec, &Nothing).await.completion()
@@ -206,7 +206,7 @@ impl HttpStore for SwiftClient {
     async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.http.thread);
-        let mut all = thread.target.owner_headers(self.http.manner, Self::RUN);
+        let mut all = thread.target.owner_headers(self.http.tag, Self::RUN);
         all.push(("x-object-meta-loadstone", value.as_bytes()));
         self.at_object(request.object().index, b"");
         let spec = HeadSpec { headers: &all, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
@@ -219,7 +219,7 @@ impl HttpStore for SwiftClient {
         let object = thread.dataset.id(request.object());
         // A manifest cannot name a segment of no bytes: an object of none has no segments.
         let division = self.division(request);
-        let named = thread.target.owner_headers(self.http.manner, Self::RUN);
+        let named = thread.target.owner_headers(self.http.tag, Self::RUN);
         let named = named.as_slice();
         let put_segment = async |client: &mut Self, part: u64| {
             let range = division.range(part);

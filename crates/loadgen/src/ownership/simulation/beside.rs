@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::super::beside::{Beside, Manner, Neighbour, Writer, perform};
+use super::super::beside::{ForeignPlaces, OwnerTag, SharedPlace, Writer, perform};
 use super::world::{OTHER, Object as Stored, RUN, Target, TargetClient};
 use super::{History, mix64};
 use crate::dataset::{Dataset, Object};
@@ -188,10 +188,10 @@ fn load_by(seed: u64, told: &mut Told) {
 fn ask(target: &Arc<Target>, request: Request) -> Outcome {
     let reactor = target.thread().expect("it needs nothing");
     let mut client: TargetClient = target.client(&reactor, 0).expect("it needs nothing");
-    let beside = Arc::clone(target.beside.as_ref().expect("others' places are allowed"));
+    let foreign = Arc::clone(target.foreign.as_ref().expect("others' places are allowed"));
     let job = async move {
-        assert!(beside.concerns(&request, &client.target.dataset));
-        perform(&mut client, &request, &beside).await.outcome
+        assert!(foreign.concerns(&request, &client.target.dataset));
+        perform(&mut client, &request, &foreign).await.outcome
     };
     run_to_end(&Rc::clone(&reactor), &target.stop, job)
         .expect("it waits for time")
@@ -199,24 +199,24 @@ fn ask(target: &Arc<Target>, request: Request) -> Outcome {
 }
 
 /// What a driver of a store does that keeps metadata and heeds conditions, or does not.
-impl Neighbour for TargetClient {
-    fn known(&self) -> Option<&Arc<Beside>> {
-        self.target.beside.as_ref()
+impl SharedPlace for TargetClient {
+    fn known(&self) -> Option<&Arc<ForeignPlaces>> {
+        self.target.foreign.as_ref()
     }
 
     fn dataset(&self) -> &Dataset {
         &self.target.dataset
     }
 
-    fn put_as(&mut self, manner: Manner) {
-        self.manner = manner;
+    fn put_as(&mut self, tag: OwnerTag) {
+        self.tag = tag;
     }
 
     async fn perform(&mut self, request: &Request) -> Completion {
-        let (manner, keys) = (self.manner, self.changed(request));
+        let (tag, keys) = (self.tag, self.changed(request));
         let is_delete = matches!(request.operation, Operation::Delete | Operation::BulkDelete);
         let done = self.step(|world| {
-            if manner == Manner::First && world.heeds_conditions {
+            if tag == OwnerTag::RunIfAbsent && world.heeds_conditions {
                 let is_there = |(place, key): &(String, String)| {
                     world.places.get(place).is_some_and(|objects| objects.contains_key(key))
                 };
@@ -224,7 +224,7 @@ impl Neighbour for TargetClient {
                     return Outcome::http(412);
                 }
             }
-            let run = (manner != Manner::Plain && world.keeps_metadata).then_some(RUN);
+            let run = (tag != OwnerTag::None && world.keeps_metadata).then_some(RUN);
             for (place, key) in &keys {
                 let Some(objects) = world.places.get_mut(place) else { continue };
                 match is_delete {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::super::beside::{Beside, Manner, keys_of_ours, try_claim};
+use super::super::beside::{ForeignPlaces, OwnerTag, keys_of_ours, try_claim};
 use super::super::{
     Look, Made, Mark, Page, Places, Removed, Scope, Standing, Swept, Title, is_absent, look, ready,
     sweep,
@@ -172,7 +172,7 @@ pub(super) struct Target {
     pub(super) world: Arc<Mutex<World>>,
     pub(super) title: Arc<Title>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) foreign: Option<Arc<ForeignPlaces>>,
     pub(super) dataset: Dataset,
     pub(super) volume: &'static str,
 }
@@ -180,7 +180,7 @@ pub(super) struct Target {
 pub(super) struct TargetClient {
     pub(super) target: Arc<Target>,
     reactor: Rc<Reactor>,
-    pub(super) manner: Manner,
+    pub(super) tag: OwnerTag,
 }
 
 impl Driver for Target {
@@ -209,7 +209,7 @@ impl Driver for Target {
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<TargetClient, Error> {
         let (target, reactor) = (Arc::clone(self), Rc::clone(reactor));
-        Ok(TargetClient { target, reactor, manner: Manner::default() })
+        Ok(TargetClient { target, reactor, tag: OwnerTag::default() })
     }
 }
 
