@@ -42,10 +42,10 @@ help: ## print this list
 # ---- set-up ---------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(STAMPS)/bytecode ## create .venv with everything in it, and build loadstone into it
+setup: $(STAMPS)/bytecode $(STAMPS)/packages ## create .venv with everything in it, and build loadstone into it
 
 .PHONY: build
-build: $(STAMPS)/bytecode ## the same as setup
+build: $(STAMPS)/bytecode $(STAMPS)/packages ## the same as setup
 
 .PHONY: tools
 tools:
@@ -77,14 +77,25 @@ $(STAMPS)/venv: | tools
 	$(call quietly,venv,$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --upgrade 'pip>=25.1')
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/packages: $(STAMPS)/venv pyproject.toml
-	@echo 'installing the Python packages …'
-	$(call quietly,packages,$(BIN)/python -m pip install 'maturin>=1.9$(comma)<2' --group dev)
+# The programs of developers. What only uses loadstone, such as the demo, does without them.
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
+	@echo 'installing the Python packages of developers …'
+	$(call quietly,dev,$(BIN)/python -m pip install --group dev)
 	@touch $@
 
-$(STAMPS)/extension: $(STAMPS)/packages $(RUST_SOURCES)
+$(STAMPS)/maturin: $(STAMPS)/venv
+	$(call quietly,maturin,$(BIN)/python -m pip install 'maturin>=1.9$(comma)<2')
+	@touch $@
+
+# This also installs what loadstone itself needs.
+$(STAMPS)/extension: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo 'building loadstone (the first time this takes some minutes) …'
-	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[arrow$(comma)datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
+	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release)
+	@touch $@
+
+$(STAMPS)/packages: $(STAMPS)/dev $(STAMPS)/extension
+	@echo 'installing what loadstone may use …'
+	$(call quietly,packages,$(BIN)/python -m pip install "loadstone[arrow$(comma)datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
 	@touch $@
 
 # As pip does for a package that it copies: compiling all modules anew would take half of the time of a
@@ -106,7 +117,7 @@ demo: $(STAMPS)/bytecode ## build everything and run the main job on the embedde
 CHECKED := --release $(addprefix --config profile.release.,debug-assertions=true overflow-checks=true \
 	$(patsubst crates/%,package.loadstone-%.opt-level=0,$(wildcard crates/*)))
 .PHONY: test-rust
-test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
+test-rust: $(STAMPS)/packages ## run the tests of the Rust crates
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --tests --quiet $(CARGO_TEST_OPTIONS)
 
 # CI also runs the long tests that its commit draws (tests/rotation.py).
@@ -129,12 +140,12 @@ ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
 RUN := $(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; };
 BESIDE := $(MAKE) --no-print-directory $(STAMPS)/rewritten; run $(PARALLEL) $(WORKERS) $(ALONE:%=--ignore=%);
 .PHONY: test-python
-test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
+test-python: $(STAMPS)/packages ## run the Python tests that need no real servers
 	@$(RUN) $(BESIDE) run $(ALONE); exit $$status
 
 # Rust's tests are compiled and run while Python's wait. A process group of their own ends with Ctrl-C, too.
 .PHONY: test
-test: $(STAMPS)/extension ## run all tests that need no real servers
+test: $(STAMPS)/packages ## run all tests that need no real servers
 	@mkdir -p $(LOGS); \
 	set -m; $(MAKE) test-rust </dev/null >$(LOGS)/test-rust.log 2>&1 & rust=$$!; set +m; \
 	trap "kill -- -$$rust 2>/dev/null || true" EXIT; \
@@ -164,7 +175,7 @@ fuzz: | tools ## look for inputs that break a parser: FUZZ_SECONDS for each targ
 
 # atheris is libFuzzer for Python. Its wheels are for Linux on x86-64, so nothing else installs it.
 .PHONY: fuzz-readers
-fuzz-readers: $(STAMPS)/extension ## the same for readers of campaigns, run folders and imports
+fuzz-readers: $(STAMPS)/packages ## the same for readers of campaigns, run folders and imports
 	@$(BIN)/python -m pip install --quiet --group fuzz; \
 	for name in $(or $(FUZZ),$(notdir $(wildcard tests/fuzz/corpus/*))); do \
 		mkdir -p "build/fuzz/$$name"; \
@@ -178,7 +189,7 @@ fuzz-readers: $(STAMPS)/extension ## the same for readers of campaigns, run fold
 
 # What is made from code and kept beside it; tests say when it is old.
 .PHONY: reference
-reference: $(STAMPS)/extension ## make anew the schemas, the types of Python that follow them, and the references
+reference: $(STAMPS)/packages ## make anew the schemas, the types of Python that follow them, and the references
 	$(call quietly,schemas,LOADSTONE_RENEW=1 PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) -p loadstone-loadgen --lib --quiet published)
 	@$(BIN)/python -m tests.docs.document_types
 	@$(BIN)/python -m loadstone.campaign.schema.json_schema docs/reference/campaign.schema.json
@@ -186,14 +197,14 @@ reference: $(STAMPS)/extension ## make anew the schemas, the types of Python tha
 	@$(BIN)/python -m pytest -q --renew-golden tests/unit/test_rules.py -k reference
 
 .PHONY: golden
-golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit
+golden: $(STAMPS)/packages ## write the golden reports anew; read the difference before a commit
 	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py
 
 # The tests of one server follow each other in one process (tests/conftest.py), beside those of others.
 # Here the servers work while a test waits.
 REAL_ALONE := tests/calibration tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
-test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
+test-real: $(STAMPS)/packages servers ## install and start real servers, and test against them
 	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
 	run $(PARALLEL) logical $(REAL_ALONE:%=--ignore=%); \
 	run $(REAL_ALONE); \
@@ -206,7 +217,7 @@ MEMORY_TESTS ?= tests/docs/test_commands.py
 MEMORY_PYTHON := build/memory/python
 MEMORY_REPORTS := $(CURDIR)/build/memory/report
 .PHONY: test-memory
-test-memory: $(STAMPS)/extension ## look for wrong uses of memory: the documents' commands under AddressSanitizer
+test-memory: $(STAMPS)/packages ## look for wrong uses of memory: the documents' commands under AddressSanitizer
 	@rm -rf build/memory; mkdir -p $(MEMORY_PYTHON); host=$$(rustc -vV | sed -n 's/^host: //p'); \
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address PYO3_PYTHON="$$PWD/$(BIN)/python" \
 		cargo build $(CHECKED) -p loadstone-loadgen-py --target "$$host" --target-dir target/memory --quiet; \
@@ -219,13 +230,13 @@ test-memory: $(STAMPS)/extension ## look for wrong uses of memory: the documents
 
 # Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
 .PHONY: test-long
-test-long: $(STAMPS)/extension servers ## run the tests that take minutes or hours: more seeds, more histories
+test-long: $(STAMPS)/packages servers ## run the tests that take minutes or hours: more seeds, more histories
 	@$(MAKE) test-memory
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --release --workspace --quiet -- --ignored
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 
 .PHONY: rig
-rig: $(STAMPS)/extension ## draw bottlenecks and publish how often the verdict names them (15 minutes; some need root)
+rig: $(STAMPS)/packages ## draw bottlenecks and publish how often the verdict names them (15 minutes; some need root)
 	@$(BIN)/python -m tests.rig $(or $(RIG_OPTIONS),--publish)
 
 .PHONY: servers
@@ -236,14 +247,14 @@ servers: $(STAMPS)/venv ## install the real servers that test-real starts
 SUBJECTS_SINCE := 2026-11-22T19:00:00Z
 
 .PHONY: lint
-lint: $(STAMPS)/extension check ## check formats, types, lints, layers and the subjects of commits
+lint: $(STAMPS)/packages check ## check formats, types, lints, layers and the subjects of commits
 	$(call quietly,rustfmt,cargo fmt --all --check)
 	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
 	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E -e '.{73}' -e '^[^ ]*( [^ ]*)?$$')
 
 # Clippy's own artefacts are those of lint, and mypy keeps its own: the second time takes seconds.
 .PHONY: check
-check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, mypy, layers, names
+check: $(STAMPS)/dev ## check what changed without a build: clippy, ruff, mypy, layers, names
 	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
 	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call quietly,mypy,$(BIN)/python -m mypy)
@@ -251,12 +262,12 @@ check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, m
 	$(call quietly,names,$(BIN)/python -m tests.docs.names)
 
 .PHONY: format
-format: $(STAMPS)/packages ## put all sources into the one format
+format: $(STAMPS)/dev ## put all sources into the one format
 	@cargo fmt --all
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
 
 .PHONY: bench
-bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp, fio and elbencho (those on PATH)
+bench: $(STAMPS)/packages ## compare CPU per request with wrk, oha, warp, fio and elbencho (those on PATH)
 	$(call quietly,store,cargo build --release --quiet -p loadstone-store)
 	$(call quietly,examples,cargo build --release --quiet -p loadstone-loadgen --examples)
 	@$(BIN)/python bench/http_vs_peers.py
@@ -265,11 +276,11 @@ bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp, fio a
 	@$(BIN)/python bench/file_vs_elbencho.py
 
 .PHONY: bench-report
-bench-report: $(STAMPS)/extension ## measure CPU and memory of reports against the number of trials
+bench-report: $(STAMPS)/packages ## measure CPU and memory of reports against the number of trials
 	@$(BIN)/python bench/report.py
 
 .PHONY: docs
-docs: $(STAMPS)/extension ## build the documentation site into build/docs/site, and the crates' own; check both
+docs: $(STAMPS)/packages ## build the documentation site into build/docs/site, and the crates' own; check both
 	$(call quietly,site,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)
 	$(call quietly,manual,$(BIN)/python -m tests.docs.manual build/docs/loadstone.1)
 	@echo 'build/docs/site/index.html'
@@ -280,7 +291,7 @@ docs: $(STAMPS)/extension ## build the documentation site into build/docs/site, 
 # refuses to name it so where a symbol is newer.
 ARCHITECTURE ?= x86_64
 .PHONY: wheel
-wheel: $(STAMPS)/packages | tools ## build a wheel that installs without a compiler; ARCHITECTURE=aarch64 for that
+wheel: $(STAMPS)/maturin | tools ## build a wheel that installs without a compiler; ARCHITECTURE=aarch64 for that
 	$(call quietly,zig,$(BIN)/python -m pip install --quiet --group wheel)
 	$(call quietly,wheel,VIRTUAL_ENV="$$PWD/$(VENV)" PATH="$$PWD/$(BIN):$$PATH" $(BIN)/maturin build --release --strip \
 		--zig --compatibility manylinux_2_28 --target $(ARCHITECTURE)-unknown-linux-gnu --target-dir target/wheel --out build/wheels)
