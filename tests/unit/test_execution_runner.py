@@ -16,6 +16,7 @@ from loadstone.execution import interrupt as interrupt_module
 from loadstone.execution import runner
 from loadstone.execution.events import (
     Event,
+    HostNews,
     Resting,
     TrialEnded,
     TrialFailed,
@@ -23,6 +24,7 @@ from loadstone.execution.events import (
     TrialSkipped,
     TrialStarted,
 )
+from loadstone.execution.host.settling import Settling
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.store import RunWriter, read_run
 from tests.unit.campaign_drivers import DRIVERS
@@ -88,6 +90,27 @@ def test_every_trial_is_run_in_order_and_kept(
     kinds = [type(event) for event in events if event is not None]
     assert kinds[:3] == [TrialStarted, TrialProgress, TrialProgress]
     assert kinds.count(TrialEnded) == len(plan.trials)
+
+
+def test_what_earlier_trials_left_is_kept_with_measured_trials_and_told(
+    tmp_path: Path, loadgen: FakeLoadgen, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    residue = {
+        "quantity": "ports_resting",
+        "before_wait": 900,
+        "before_load": 800,
+        "settled_max": 5,
+    }
+    state = {"waited_ns": 7, "residues": [residue]}
+    monkeypatch.setattr(Settling, "settle", lambda *_: state)
+    plan = plan_of(CAMPAIGN.replace("[put, get, delete]", "[get]"))
+    runner.execute(plan, create(tmp_path / "run", plan), events.append)
+    measured = {trial.id for trial in plan.trials if trial.is_measured}
+    assert len(measured) < len(plan.trials)
+    kept = {one.id: one.summary.get("host_state") for one in read_run(tmp_path / "run").records}
+    assert {name for name, found in kept.items() if found == state} == measured
+    told = [event.document["id"] for event in events if isinstance(event, HostNews)]
+    assert set(told) == measured
 
 
 def test_the_load_generator_gets_the_very_document_of_the_plan(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
@@ -10,7 +11,7 @@ from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.events import CeilingFailed, Event, Resting
+from loadstone.execution.events import CeilingFailed, Event, HostNews, Resting
 from loadstone.execution.host.settling import Settling, disk_queue
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
@@ -122,11 +123,17 @@ class Surroundings:
         if not document["measured"]:
             return None
         quantities = [] if document.get("hosts") else self._settling.quantities_of(document)
-        return self._settling.settle(
+        state = self._settling.settle(
             [*quantities, disk_queue(self._exporters.disk_requests)],
             self._interrupt.wait,
             lambda left_s, why: self._listen(Resting(seconds=left_s, why=why)),
         )
+        left = [one for one in state["residues"] if one["before_load"] > one["settled_max"]]
+        for one in left:
+            value, what = units.format_number(one["before_load"]), one["quantity"].replace("_", " ")
+            text = f"the trial begins with {value} {what}; up to {one['settled_max']:,} are usual"
+            self._listen(HostNews(document=document, text=text, is_problem=False))
+        return state
 
     def start(self) -> None:
         """Begin to watch: the first trial is not to wait for it."""
