@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.measured.rows import read_samples
+from loadstone.analysis.measured.rows import values_of_metric
 from loadstone.results.record import Record
 
 STALLED_SHARE = 0.05
@@ -103,9 +103,8 @@ def _throttled_ns(record: Record) -> float:
     """Return how long the client's control group held its threads back, in the whole trial."""
     if record.probes_path is None:
         return 0.0
-    groups = read_samples(record.probes).get(("cgroup", "throttled_ns"), ())
-    values = [value for samples in groups for value in samples.values.tolist()]
-    return max(values) - min(values) if values else 0.0
+    values = values_of_metric(record.probes, "cgroup", "throttled_ns")
+    return float(values.max() - values.min()) if values.size else 0.0
 
 
 def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:

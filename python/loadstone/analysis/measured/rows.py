@@ -121,14 +121,34 @@ def read_samples(probes: Table) -> Quantities:
         codes = codes * len(values) + places
     times, numbers = _times(probes), _values(probes)
     order = np.lexsort((numbers, times, codes))
-    ends = [*(np.flatnonzero(np.diff(codes[order])) + 1).tolist(), order.size]
-    groups = [order[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1))
+    ends = [*starts[1:].tolist(), order.size]
+    # All groups at once: a trial has hundreds of quantities, and a run thousands of trials.
+    first_rows = np.minimum.reduceat(order, starts)
+    names_of_groups = [
+        [values[place] for place in places[order[starts]].tolist()] for places, values in columns
+    ]
+    times, numbers = times[order], numbers[order]
     found: dict[tuple[str, str], list[Samples]] = {}
-    for group in sorted(groups, key=lambda group: int(group.min())):
-        probe, metric, host, subject = (values[places[group[0]]] for places, values in columns)
-        samples = Samples(host=host, subject=subject, times_ns=times[group], values=numbers[group])
+    for group in np.argsort(first_rows).tolist():
+        probe, metric, host, subject = (names[group] for names in names_of_groups)
+        rows = slice(int(starts[group]), ends[group])
+        samples = Samples(host=host, subject=subject, times_ns=times[rows], values=numbers[rows])
         found.setdefault((probe, metric), []).append(samples)
     return found
+
+
+def values_of_metric(probes: Table, probe: str, metric: str) -> NDArray[np.float64]:
+    """Return all values of one metric of a probe, without making samples of the others."""
+    if not probes.num_rows:
+        return np.zeros(0)
+    is_wanted = np.ones(probes.num_rows, dtype=bool)
+    for name, wanted in (("probe", probe), ("metric", metric)):
+        places, values = _coded(probes, name)
+        if wanted not in values:
+            return np.zeros(0)
+        is_wanted &= places == values.index(wanted)
+    return _values(probes)[is_wanted]
 
 
 def _coded(probes: Table, name: str) -> tuple[NDArray[np.int64], list[str | None]]:
