@@ -127,7 +127,7 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
 
     def told(*ceilings: KnownCeiling, run: str = "") -> bool:
         made = account([rate], ceilings=ceilings, run=run)
-        return "contradicting-statements" in rules(made)
+        return "contradicting-ceilings" in rules(made)
 
     twice = replace(disk, bytes_per_s=230e6, text="230 MB/s")
     assert told(disk, twice)
@@ -138,9 +138,9 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     # What a text says of it counts, too; of a device with a speed each way it may be either.
     said = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
     made = account([rate], ceilings=(disk,), statements=said)
-    assert "contradicting-statements" in rules(made)
+    assert "contradicting-ceilings" in rules(made)
     ways = (replace(disk, bounds="read"), replace(twice, bounds="write"))
-    assert "contradicting-statements" not in rules(replace(made, ceilings=ways))
+    assert "contradicting-ceilings" not in rules(replace(made, ceilings=ways))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import (
@@ -15,12 +16,27 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.published.rules import printed_units
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_problem = partial(_rule, severity="problem", effect="precision")
+
 
 AGREE = 0.10
 LOOKS_ALIKE = 0.05
 
 
+@_problem(
+    id="contradicting-cell",
+    effect="invalid",
+    short="contradicting columns",
+    says="columns that contradict each other",
+    means="At least one of the numbers is wrong.",
+    do="Recalculate them from the raw data.",
+)
 def contradicting_cell(account: Account) -> Iterator[Finding]:
     """Find cells whose requests and megabytes per second do not fit the size all the others have.
 
@@ -57,6 +73,13 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
             )
 
 
+@_caution(
+    id="contradicting-spread",
+    short="contradicting spreads",
+    says="a ± of MB/s that cannot come from the same trials as the ± of requests",
+    means="One of the two comes from other data.",
+    do="Recalculate both from the same trials.",
+)
 def contradicting_spread(account: Account) -> Iterator[Finding]:
     """Find cells whose two ± cannot be of the same trials.
 
@@ -116,6 +139,13 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
     return high < other_low or other_high < low
 
 
+@_caution(
+    id="megabyte-base",
+    short="MB of which size",
+    says='the meaning of "MB" in a table',
+    means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
+    do="Give MiB or MB, and say which.",
+)
 def megabyte_base(account: Account) -> Iterator[Finding]:
     """Say which "MB" a table means, where the readings of it and of the size differ.
 
@@ -168,6 +198,13 @@ def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[
     return f"{exact} exactly, the others to ±1 in the last digit"
 
 
+@_caution(
+    id="contradicting-statements",
+    short="contradicting statements",
+    says="one quantity stated twice with different values",
+    means="Everything that depends on it is uncertain.",
+    do="Find out which statement holds.",
+)
 def contradicting_statements(account: Account) -> Iterator[Finding]:
     """Find quantities that are stated twice with values that do not agree."""
     for (quantity, _), entries in _by_quantity(account).items():
@@ -185,6 +222,13 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
         )
 
 
+@_caution(
+    id="mixed-units",
+    short="mixed units",
+    says="similar numbers in different units",
+    means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
+    do="Give MiB or MB, and say which.",
+)
 def mixed_units(account: Account) -> Iterator[Finding]:
     """Find results and ceilings that look alike as printed, but count different megabytes."""
     for measurement in account.of(BYTE_RATE):

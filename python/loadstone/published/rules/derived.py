@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 
 from loadstone.analysis.accounts.account import (
     RATE,
@@ -11,11 +12,24 @@ from loadstone.analysis.accounts.account import (
     describe_case,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_problem = partial(_rule, severity="problem", effect="precision")
+
 
 DENOMINATOR_MAX = 10_000_000
 CHANCE_MAX = 1e-6
 
 
+@_problem(
+    id="rate-from-latency",
+    short="rates computed from latency",
+    says="throughput computed as threads over mean latency",
+    means="It leaves out all time between requests: the true rate is lower.",
+    do="Count completions over wall time.",
+)
 def rate_from_latency(account: Account) -> Iterator[Finding]:
     """Find throughput that was computed as threads over mean latency, and never counted.
 

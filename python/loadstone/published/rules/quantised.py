@@ -2,16 +2,30 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.naming import describe_size
+from loadstone.analysis.rules.rule import Rule, listed
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+
 
 CHANCE_MAX = 1e-6
 TELLING = 0.5
 NEIGHBOURHOOD = 0.10
 
 
+@_caution(
+    id="whole-seconds",
+    short="times in whole seconds",
+    says="rates over whole seconds",
+    means="Short runs are wrong by up to a second in their length.",
+    do="Measure time to the millisecond, or much longer.",
+)
 def whole_seconds(account: Account) -> Iterator[Finding]:
     """Find groups of rates that all equal work / k for a whole number of seconds k.
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import (
@@ -9,7 +10,15 @@ from loadstone.analysis.accounts.account import (
     Statement,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.published.rules.printed_units import in_common
+
+RULES: list[Rule] = []
+_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
+_caution = partial(_rule, severity="caution", effect="precision")
+_note = partial(_rule, severity="note", effect="none")
+_problem = partial(_rule, severity="problem", effect="precision")
+
 
 """By how much words may round the ratio of their numbers."""
 
@@ -117,6 +126,13 @@ ABOVE = 1.05
 APART = 0.10
 
 
+@_caution(
+    id="limit-does-not-scale",
+    short="limits that do not scale",
+    says="a limit per bucket, client or the like that does not grow with their number",
+    means="A shared resource is the limit.",
+    do="Name the shared resource, or measure it.",
+)
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
     """Find limits stated "per bucket" and the like that more of them do not multiply."""
     groups: dict[tuple[str, str, str], list[Statement]] = {}
@@ -151,6 +167,13 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
         )
 
 
+@_caution(
+    id="faster-than-beneath",
+    short="faster than the layer beneath",
+    says="a layer that is stated to be faster than the layer below",
+    means="Several were used at once, or a cache was measured.",
+    do="Say how many, and what was cached.",
+)
 def faster_than_beneath(account: Account) -> Iterator[Finding]:
     """Find layers stated to be faster than what they stand on: a cache, or several of it."""
     for statement in account.statements:
@@ -188,6 +211,13 @@ def _over(statement: Statement, other: Statement) -> float | None:
     return value / beneath if unit == of and beneath > 0 else None
 
 
+@_caution(
+    id="contradicting-ceilings",
+    short="contradicting ceilings",
+    says="the ceiling of one device or link stated twice, differently",
+    means="A share of that ceiling is uncertain.",
+    do="Find out which of them holds.",
+)
 def two_speeds(account: Account) -> Iterator[Finding]:
     """Find one device or link whose ceiling is given twice, with values that do not agree."""
     if account.run:
@@ -209,7 +239,7 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         if len(speeds) < 2 or max(values) <= (1 + APART) * min(values):
             continue
         yield Finding(
-            rule="contradicting-statements",
+            rule="contradicting-ceilings",
             statement=(
                 f"{name} has several speeds: {' and '.join(text for _, text in speeds)},"
                 f" {max(values) / min(values):.1f}× apart"
@@ -220,6 +250,13 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         )
 
 
+@_note(
+    id="ratio-in-words",
+    short="ratios in words",
+    says='a ratio in words ("thrice") that its own numbers miss by more than a tenth',
+    means="The words claim another result than the numbers.",
+    do="Correct the words.",
+)
 def ratios_in_words(account: Account) -> Iterator[Finding]:
     """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
     for claim in account.ratios:
@@ -245,6 +282,13 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
         )
 
 
+@_caution(
+    id="threads-and-cores",
+    short="threads and cores contradict",
+    says='labels such as "all threads" that contradict each other or the cores',
+    means="The load behind a number is not known.",
+    do="State the number of threads.",
+)
 def threads_and_cores(account: Account) -> Iterator[Finding]:
     """Find labels such as "all threads available" on loads that cannot all be all of them."""
     all_of_them = sorted({load.threads for load in account.loads if load.share == "all"})
@@ -279,6 +323,13 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+@_problem(
+    id="unnamed-spread",
+    short="a ± without a name",
+    says="a ± whose meaning is not given",
+    means="It may be a standard deviation, a standard error or a range.",
+    do="Say which, and of what.",
+)
 def unnamed_spread(account: Account) -> Iterator[Finding]:
     """Say where a ± stands whose meaning is not given: no interval can be made of it."""
     spreads = [
