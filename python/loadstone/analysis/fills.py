@@ -81,15 +81,15 @@ class _Decline:
 
 @_note(
     id="fill-and-rate",
-    says="what the rate becomes as a store is filled",
-    means="Near 1, the levels that were tried make no difference.",
+    says="how the rate changes as a store is filled",
+    means="Near 1, the fill level makes no difference.",
     do="Nothing, or try a higher level: fill: 80%.",
 )
 @_caution(
     id="slower-when-fuller",
     short="slower when fuller",
     says="a store that is slower when it is fuller",
-    means="A number of the empty store flatters, unless it is chance.",
+    means="The number of the empty store is too high, unless this is chance.",
     do="Repeat it in blocks, and report the level at which the store will be used.",
 )
 def declines(account: Account) -> Iterator[Finding]:

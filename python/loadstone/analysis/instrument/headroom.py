@@ -229,7 +229,7 @@ def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) 
             raise NoOwnCeilingError(f"{host['name']}: {error}") from error
         machines.setdefault(known.machine or host["name"], []).append(share)
     if not machines:
-        raise NoOwnCeilingError("not one request succeeded")
+        raise NoOwnCeilingError("no request succeeded")
     return max((_together(shares) for shares in machines.values()), key=lambda one: one.share)
 
 
@@ -247,7 +247,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
     if not trial.get("load"):
         raise NoOwnCeilingError(f"no load generator made the load of a trial of {kind_of(trial)}")
     if not part.good:
-        raise NoOwnCeilingError("not one request succeeded")
+        raise NoOwnCeilingError("no request succeeded")
     settings = trial["target"].get("settings") or {}
     dataset = trial.get("dataset") or {}
     return ceiling_of(

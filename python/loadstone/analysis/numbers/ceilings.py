@@ -50,7 +50,7 @@ def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
     id="link-ceiling",
     effect="bound",
     short="the network link was full",
-    says="results that crowd below the goodput of an Ethernet link",
+    says="results just below the goodput of an Ethernet link",
     means="They are the link's numbers, not the target's.",
     do="Measure over a faster link, or with objects small enough not to fill it.",
 )
@@ -192,8 +192,8 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
 @_caution(
     id="working-set",
     short="dataset fits a CPU cache",
-    says="reads of objects that are together under 32 MiB, which a processor's cache holds",
-    means="The reads may never have left a cache.",
+    says="reads of a dataset under 32 MiB, which fits a CPU cache",
+    means="The reads may come from a cache.",
     do="Read a dataset larger than the target's memory.",
 )
 def working_set(account: Account) -> Iterator[Finding]:

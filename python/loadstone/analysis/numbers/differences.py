@@ -24,7 +24,7 @@ _note = partial(_rule, severity="note", effect="none")
 
 @_note(
     id="noise-floor",
-    says="what a target held against itself shows",
+    says="the result of an A/A control",
     means="A smaller difference between targets cannot be distinguished from chance.",
     do="Run more blocks to lower it.",
 )

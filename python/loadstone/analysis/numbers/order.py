@@ -104,8 +104,8 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
 @_note(
     id="rate-per-machine",
     says="how the rate of a machine changes as machines are added",
-    means="Below 1, something that all share limits (client, network, metadata), or the load is"
-    " too small.",
+    means="Below 1, a shared resource limits (client, network, metadata), or "
+    "the load is too small.",
     do="Add client hosts and requests in flight in step with machines.",
 )
 def rate_per_machine(account: Account) -> Iterator[Finding]:

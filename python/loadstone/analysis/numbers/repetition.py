@@ -34,7 +34,7 @@ COLD_CHANCE = 0.01
     id="single-trials",
     short="one trial per number",
     says="numbers that were measured once",
-    means="No interval, and no comparison, can be given.",
+    means="There is no interval, and no comparison.",
     do="Repeat in interleaved blocks: --blocks 6, or blocks: 6 in the campaign.",
     covers=("n=1",),
 )

@@ -65,7 +65,7 @@ def _judged(rule: Rule, check: Check | str, account: Account) -> MistakeResult:
     says="no interval, or a ± without a name",
     asks="Every headline has an interval",
     means="A difference cannot be distinguished from chance.",
-    do="Give a 95 % interval, and of what.",
+    do="Give a 95 % interval, and say of what.",
 )
 def _interval(account: Account) -> Checked:
     cells = _cells(account)
@@ -98,7 +98,7 @@ def _enough_trials(account: Account) -> Checked:
     id="not-interleaved",
     says="targets not interleaved",
     asks="Targets are interleaved",
-    means="What changed meanwhile is taken for a difference.",
+    means="A drift looks like a difference.",
     do="Interleave the targets: blocks.",
 )
 def _interleaved(account: Account) -> Checked:
@@ -113,7 +113,7 @@ def _interleaved(account: Account) -> Checked:
 @_mistake(
     id="wrong-unit",
     says="requests or seconds counted as n",
-    means="They depend on each other: the interval is far too narrow.",
+    means="They are correlated: the interval is far too narrow.",
     do="Count trials.",
 )
 def _right_unit(account: Account) -> Checked:
@@ -127,7 +127,7 @@ def _right_unit(account: Account) -> Checked:
 @_mistake(
     id="averaged-percentiles",
     says="averaged percentiles",
-    means="An average of percentiles is no percentile.",
+    means="An average of percentiles is not a percentile.",
     do="Merge histograms.",
 )
 def _merged_percentiles(account: Account) -> Checked:
@@ -142,7 +142,7 @@ def _merged_percentiles(account: Account) -> Checked:
 @_mistake(
     id="closed-loop-latency",
     says="closed-loop latency",
-    means="A closed load leaves out those who would have waited.",
+    means="A closed load leaves out requests that would have waited.",
     do="Measure latency at a rate.",
 )
 def _open_loop(account: Account) -> Checked:
@@ -179,7 +179,7 @@ def _resolved_tails(account: Account) -> Checked:
 @_mistake(
     id="partial-suite",
     says="a part of a suite",
-    means="The members left out may say the opposite.",
+    means="The parts left out may show the opposite.",
     do="Show all of them.",
 )
 def _whole_suite(account: Account) -> Checked:
@@ -303,9 +303,9 @@ def _client_cost(account: Account) -> Checked:
 
 @_mistake(
     id="errors-as-work",
-    says="errors counted as work",
-    means="A refusal is fast.",
-    do="Count failures apart.",
+    says="errors counted as successes",
+    means="Errors are often fast.",
+    do="Count failures separately.",
 )
 def _errors(account: Account) -> Checked:
     return _stated(account.disclosure.errors, "how many requests failed")
@@ -324,7 +324,7 @@ def _payload(account: Account) -> Checked:
 @_mistake(
     id="durability-differs",
     says="different durability",
-    means="Fewer copies are less work.",
+    means="Fewer copies mean less work.",
     do="State the redundancy of each target.",
 )
 def _durability(account: Account) -> Checked:
@@ -352,7 +352,7 @@ def _verification(account: Account) -> Checked:
     says="many comparisons",
     asks="Families of comparisons are corrected",
     means="One in twenty differs by chance.",
-    do="Correct by Holm.",
+    do="Use Holm's correction.",
 )
 def _family(account: Account) -> Checked:
     cases = len({measurement.case for measurement in account.measurements})
@@ -380,7 +380,7 @@ def _no_difference(account: Account) -> Checked:
 @_mistake(
     id="picked-trials",
     says="picked trials",
-    means="The best trial is no mean.",
+    means="The best trial is not the mean.",
     do="List every trial.",
 )
 def _all_trials(account: Account) -> Checked:
@@ -393,7 +393,7 @@ def _all_trials(account: Account) -> Checked:
 @_mistake(
     id="chart-lines",
     says="lines through unmeasured points",
-    means="A line claims what was not measured.",
+    means="A line suggests values that were not measured.",
     do="Draw markers only.",
 )
 def _chart_lines(account: Account) -> Checked:

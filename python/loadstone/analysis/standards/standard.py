@@ -163,7 +163,7 @@ def _everything_disclosed(run: Run, findings: Findings) -> Answer:
 @_rule(
     id="not-comparable",
     says="Ratios are of comparable targets",
-    means="A ratio of unlike things is none.",
+    means="A ratio of different things is meaningless.",
     do="State durability and tuning of each target.",
 )
 def _comparable(run: Run, findings: Findings) -> Answer:
@@ -198,7 +198,7 @@ def _comparable(run: Run, findings: Findings) -> Answer:
 @_rule(
     id="no-ceiling",
     says="The instrument is calibrated",
-    means="Otherwise the client may be what was measured.",
+    means="Otherwise the client itself may be measured.",
     do="loadstone calibrate.",
 )
 def _calibrated(run: Run, findings: Findings) -> Answer:
@@ -217,7 +217,7 @@ def _calibrated(run: Run, findings: Findings) -> Answer:
 @_rule(
     id="late-requests",
     says="Latency counts from the intended start",
-    means="Late requests would hide the wait.",
+    means="Otherwise late requests hide the wait.",
     do="Lower the rate where requests left late.",
 )
 def _intended(run: Run, findings: Findings) -> Answer:
@@ -261,7 +261,7 @@ def _preconditioned(run: Run, findings: Findings) -> Answer:
 @_rule(
     id="no-control",
     says="An A/A control is included",
-    means="It shows what chance alone does.",
+    means="It shows the effect of chance alone.",
     do="Name one target twice.",
 )
 def _control(run: Run, findings: Findings) -> Answer:
@@ -302,7 +302,7 @@ def _against_load(run: Run, findings: Findings) -> Answer:
 @_rule(
     id="capacity-not-confirmed",
     says="A capacity is confirmed",
-    means="A search ends at its luckiest trial.",
+    means="A search tends to end at its luckiest trial.",
     do="Let the search confirm its answer.",
 )
 def _capacity(run: Run, findings: Findings) -> Answer:
