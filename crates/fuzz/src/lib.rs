@@ -53,7 +53,7 @@ struct Response {
 fn read_response(method: Method, pieces: &[&[u8]]) -> Result<Response, ParseError> {
     let mut parser = ResponseParser::default();
     parser.start(method);
-    let mut seen = Response::default();
+    let mut response = Response::default();
     for piece in pieces {
         let mut rest = *piece;
         loop {
@@ -65,25 +65,25 @@ fn read_response(method: Method, pieces: &[&[u8]]) -> Result<Response, ParseErro
                     break;
                 }
                 Event::Head(head) => {
-                    seen.status = head.status;
-                    seen.length = head.content_length;
-                    seen.keep_alive = head.keep_alive;
-                    seen.header = head.header("etag").map(<[u8]>::to_vec);
+                    response.status = head.status;
+                    response.length = head.content_length;
+                    response.keep_alive = head.keep_alive;
+                    response.header = head.header("etag").map(<[u8]>::to_vec);
                 }
                 Event::Body(bytes) => {
                     assert!(!bytes.is_empty(), "there is progress");
-                    seen.body.extend_from_slice(bytes);
+                    response.body.extend_from_slice(bytes);
                 }
                 Event::End => {
-                    seen.is_ended = true;
-                    return Ok(seen);
+                    response.is_ended = true;
+                    return Ok(response);
                 }
             }
             rest = &rest[consumed..];
         }
     }
     parser.close()?;
-    Ok(seen)
+    Ok(response)
 }
 
 /// Parts of an answer to several ranges lie where their heads say, however the network cuts them.
@@ -106,18 +106,18 @@ type Bytes = Vec<(u64, u8)>;
 
 fn read_ranges(boundary: &[u8], pieces: &[&[u8]]) -> Result<Bytes, RangesError> {
     let mut parser = RangesParser::new(boundary);
-    let mut found = Vec::new();
+    let mut bytes = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
         while let Some(piece) = parser.next(&mut rest)? {
             assert!(!piece.bytes.is_empty(), "there is progress");
             let places = (0..).map(|step| piece.offset.wrapping_add(step));
-            found.extend(places.zip(piece.bytes.iter().copied()));
+            bytes.extend(places.zip(piece.bytes.iter().copied()));
         }
         assert!(rest.is_empty(), "more is asked for when all is used up");
     }
     parser.finish()?;
-    Ok(found)
+    Ok(bytes)
 }
 
 /// A document yields no more than it holds.
@@ -191,12 +191,12 @@ mod tests {
     fn what_was_kept_is_taken_or_refused_as_it_must_be() {
         for target in TARGETS {
             let folder = format!("{}/corpus/{}", env!("CARGO_MANIFEST_DIR"), target.name);
-            let kept: Vec<_> = std::fs::read_dir(&folder)
+            let inputs: Vec<_> = std::fs::read_dir(&folder)
                 .unwrap_or_else(|error| panic!("{folder}: {error}"))
                 .map(|entry| entry.expect("a folder of files").path())
                 .collect();
-            assert!(!kept.is_empty(), "{folder} holds no input");
-            for path in kept {
+            assert!(!inputs.is_empty(), "{folder} holds no input");
+            for path in inputs {
                 (target.run)(&std::fs::read(&path).expect("it can be read"));
             }
         }

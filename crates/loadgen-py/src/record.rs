@@ -102,8 +102,8 @@ impl Schema {
     /// Returns a table of columns, in the order of the schema.
     fn of_columns(&self, columns: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<Table> {
         if columns.len() != self.inner.fields().len() {
-            let (found, wanted) = (columns.len(), self.inner.fields().len());
-            return Err(PyValueError::new_err(format!("{found} columns instead of {wanted}")));
+            let (given, wanted) = (columns.len(), self.inner.fields().len());
+            return Err(PyValueError::new_err(format!("{given} columns instead of {wanted}")));
         }
         self.table(|name| {
             let place = self.inner.index_of(name).expect("a column of the schema");
@@ -218,8 +218,8 @@ impl Table {
     fn concat(schema: &Schema, tables: Vec<Py<Self>>) -> PyResult<Self> {
         let mut batches = Vec::new();
         for table in &tables {
-            let own = table.get().inner.fit_with(&schema.inner, schema.later);
-            batches.extend_from_slice(own.map_err(|error| raise(&error))?.batches());
+            let fitted = table.get().inner.fit_with(&schema.inner, schema.later);
+            batches.extend_from_slice(fitted.map_err(|error| raise(&error))?.batches());
         }
         Ok(Self { inner: loadstone_record::Table::new(Arc::clone(&schema.inner), batches) })
     }
@@ -244,8 +244,8 @@ impl Table {
 
     /// Returns of what kind a column's values are: int64, float64, text or bytes.
     fn kind(&self, name: &str) -> PyResult<&'static str> {
-        let found = self.inner.schema().field_with_name(name);
-        match found.map_err(|_| PyKeyError::new_err(name.to_owned()))?.data_type() {
+        let field = self.inner.schema().field_with_name(name);
+        match field.map_err(|_| PyKeyError::new_err(name.to_owned()))?.data_type() {
             DataType::Int32 | DataType::Int64 => Ok("int64"),
             DataType::Float64 => Ok("float64"),
             DataType::Utf8 => Ok("text"),
@@ -264,11 +264,11 @@ impl Table {
 
     /// Returns the values of a column.
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
-        let found = PyList::empty(py);
+        let values = PyList::empty(py);
         for array in self.column(name)? {
-            append(py, &found, array)?;
+            append(py, &values, array)?;
         }
-        Ok(found)
+        Ok(values)
     }
 
     /// Returns the rows as dicts.

@@ -34,7 +34,10 @@ impl StreamEncoder {
 
     /// Returns what begins the stream, before its first table.
     fn begin<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &locked(&self.inner).as_ref().map_or_else(Vec::new, |own| own.begin()))
+        PyBytes::new(
+            py,
+            &locked(&self.inner).as_ref().map_or_else(Vec::new, |encoder| encoder.begin()),
+        )
     }
 
     /// Returns a table's bytes; columns that the stream does not know are dropped.
@@ -47,7 +50,8 @@ impl StreamEncoder {
 
     /// Returns what ends the stream; nothing the second time.
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |own| own.end());
+        let bytes =
+            locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |encoder| encoder.end());
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(&error))?))
     }
 }
@@ -76,7 +80,8 @@ impl ParquetEncoder {
 
     /// Returns the rest of the file; nothing the second time.
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |own| own.end());
+        let bytes =
+            locked(&self.inner).take().map_or_else(|| Ok(Vec::new()), |encoder| encoder.end());
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(&error))?))
     }
 }
@@ -116,8 +121,8 @@ impl StreamReader {
     #[staticmethod]
     fn of_descriptor(descriptor: RawFd) -> PyResult<Self> {
         // SAFETY: the caller holds it open for this call, and ours is a copy.
-        let own = unsafe { BorrowedFd::borrow_raw(descriptor) }.try_clone_to_owned()?;
-        let source: Box<dyn Read + Send> = Box::new(BufReader::new(File::from(own)));
+        let copy = unsafe { BorrowedFd::borrow_raw(descriptor) }.try_clone_to_owned()?;
+        let source: Box<dyn Read + Send> = Box::new(BufReader::new(File::from(copy)));
         Ok(Self { inner: Mutex::new(loadstone_record::StreamReader::new(source, None, u64::MAX)) })
     }
 
@@ -134,8 +139,8 @@ impl StreamReader {
         locked(&self.inner).read_bytes()
     }
 
-    fn __iter__(own: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        own
+    fn __iter__(reader: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        reader
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Table>> {

@@ -76,9 +76,10 @@ pub fn intervals() -> SchemaRef {
 /// were, and of what type their users are.
 #[must_use]
 pub fn actions() -> SchemaRef {
-    let own = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));
-    let own = own.map(|(name, kind)| (if *name == "operation" { "action" } else { *name }, kind));
-    schema(own.chain(ACTIONS.iter().map(|(name, kind)| (*name, kind))))
+    let shared = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));
+    let shared =
+        shared.map(|(name, kind)| (if *name == "operation" { "action" } else { *name }, kind));
+    schema(shared.chain(ACTIONS.iter().map(|(name, kind)| (*name, kind))))
 }
 
 /// One row for each value that a probe read. Counters stay as they were read: differences are made

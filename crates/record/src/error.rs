@@ -55,7 +55,7 @@ pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, E
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-    said.or_else(|| panic.downcast_ref::<String>().cloned())
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "its content is damaged".into())
 }

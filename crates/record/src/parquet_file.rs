@@ -167,7 +167,7 @@ fn read(
         .with_projection(mask)
         .with_batch_size(usize::try_from(at_once).unwrap_or(ROW_GROUP_ROWS))
         .build()?;
-    let found = arrow_array::RecordBatchReader::schema(&reader);
+    let schema = arrow_array::RecordBatchReader::schema(&reader);
     let (mut batches, mut read_bytes) = (Vec::new(), 0);
     for batch in reader {
         let batch = batch?;
@@ -177,7 +177,7 @@ fn read(
         }
         batches.push(batch);
     }
-    Table::new(found, batches).fit_with(wanted, later)
+    Table::new(schema, batches).fit_with(wanted, later)
 }
 
 /// Returns what a value takes in memory at the least; a text has an offset of four bytes.

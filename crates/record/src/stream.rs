@@ -67,12 +67,13 @@ impl<R: Read> StreamReader<R> {
     /// Returns the head of a message, its body, and the length of both as they stand there.
     fn message(&mut self) -> Result<Option<(Vec<u8>, Buffer, u64)>, Error> {
         let Some((metadata, length)) = self.head() else { return Ok(None) };
-        let told = guarded(|| {
+        let length_of_body = guarded(|| {
             root_as_message(&metadata)
                 .map(|message| message.bodyLength())
                 .map_err(|error| Error::Damaged(error.to_string()))
         });
-        let Some(body_bytes) = told.ok().and_then(|bytes| u64::try_from(bytes).ok()) else {
+        let Some(body_bytes) = length_of_body.ok().and_then(|bytes| u64::try_from(bytes).ok())
+        else {
             return Ok(None);
         };
         if body_bytes > self.batch_bytes_max {

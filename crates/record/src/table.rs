@@ -87,14 +87,14 @@ impl Table {
 }
 
 /// Tells whether a table of one schema has all columns of another.
-pub(crate) fn check(found: &Schema, wanted: &Schema, later: &[&str]) -> Result<(), Error> {
+pub(crate) fn check(schema: &Schema, wanted: &Schema, later: &[&str]) -> Result<(), Error> {
     let mut missing = Vec::new();
     for field in wanted.fields() {
-        match found.column_with_name(field.name()) {
+        match schema.column_with_name(field.name()) {
             None if !later.contains(&field.name().as_str()) => missing.push(field.name().as_str()),
-            Some((_, own)) if own.data_type() != field.data_type() => {
-                let (name, own, kind) = (field.name(), own.data_type(), field.data_type());
-                let words = format!("its column {name} is of the type {own}, not {kind}");
+            Some((_, column)) if column.data_type() != field.data_type() => {
+                let (name, column, kind) = (field.name(), column.data_type(), field.data_type());
+                let words = format!("its column {name} is of the type {column}, not {kind}");
                 return Err(Error::Damaged(words));
             }
             _ => {}

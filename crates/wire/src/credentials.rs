@@ -14,10 +14,10 @@ pub fn read_profile(credentials: &str, config: &str, name: &str) -> Option<Secti
     let titled = read_section(config, &title);
     // Both titles are known for the default profile.
     let other = (name == "default").then(|| read_section(config, "profile default")).flatten();
-    let found = [read_section(credentials, name), titled, other];
-    let mut found = found.into_iter().flatten();
-    let mut profile = found.next()?;
-    for later in found {
+    let sections = [read_section(credentials, name), titled, other];
+    let mut sections = sections.into_iter().flatten();
+    let mut profile = sections.next()?;
+    for later in sections {
         for (key, value) in later {
             profile.entry(key).or_insert(value);
         }

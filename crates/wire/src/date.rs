@@ -89,8 +89,8 @@ fn days_from_1970(year: u64, month: u64, day: u64) -> u64 {
 
 fn numbers(text: &str, separator: char) -> Option<[u64; 3]> {
     let mut parts = text.split(separator).map(|part| part.parse().ok());
-    let found = [parts.next()??, parts.next()??, parts.next()??];
-    parts.next().is_none().then_some(found)
+    let fields = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(fields)
 }
 
 fn write_digits(text: &mut [u8], mut number: u32) {

@@ -142,16 +142,16 @@ mod tests {
     fn a_digest_fed_in_pieces_is_that_of_the_whole() {
         let starts: [fn() -> Running; 4] =
             [Running::crc32c, Running::crc64nvme, Running::md5, Running::sha256];
-        let found = starts.map(|start| {
+        let digests = starts.map(|start| {
             let mut running = start();
             b"123456789".chunks(4).for_each(|piece| running.update(piece));
             let (bytes, length) = running.finish();
             bytes[..length].to_vec()
         });
-        assert_eq!(found[0], crc32c(b"123456789").to_be_bytes());
-        assert_eq!(found[1], crc64nvme(b"123456789").to_be_bytes());
-        assert_eq!(found[2], md5(b"123456789"));
-        assert_eq!(found[3], sha256(b"123456789"));
+        assert_eq!(digests[0], crc32c(b"123456789").to_be_bytes());
+        assert_eq!(digests[1], crc64nvme(b"123456789").to_be_bytes());
+        assert_eq!(digests[2], md5(b"123456789"));
+        assert_eq!(digests[3], sha256(b"123456789"));
     }
 
     #[test]

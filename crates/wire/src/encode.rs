@@ -42,7 +42,7 @@ pub fn write_query_part(out: &mut Vec<u8>, part: &[u8]) {
 /// The parameters must be sorted by name, as Signature Version 4 wants them.
 pub fn write_query(out: &mut Vec<u8>, parameters: &[(&str, Option<&[u8]>)]) {
     debug_assert!(
-        parameters.is_sorted_by(|one, two| one.0 <= two.0),
+        parameters.is_sorted_by(|first, second| first.0 <= second.0),
         "query parameters must be sorted, or the signature will not match"
     );
     for (position, (name, value)) in parameters.iter().enumerate() {

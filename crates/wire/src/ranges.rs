@@ -201,10 +201,10 @@ mod tests {
         let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
         for piece in pieces {
             let mut input = *piece;
-            while let Some(found) = parser.next(&mut input)? {
-                match found.starts {
-                    Some(range) => parts.push((range.first, found.bytes.to_vec())),
-                    None => parts.last_mut().unwrap().1.extend_from_slice(found.bytes),
+            while let Some(piece) = parser.next(&mut input)? {
+                match piece.starts {
+                    Some(range) => parts.push((range.first, piece.bytes.to_vec())),
+                    None => parts.last_mut().unwrap().1.extend_from_slice(piece.bytes),
                 }
             }
         }
@@ -262,9 +262,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_reads_the_same_wherever_it_is_cut(one in 0..BODY.len(), two in 0..BODY.len()) {
-            let (one, two) = (one.min(two), one.max(two));
-            let cut = read(&[&BODY[..one], &BODY[one..two], &BODY[two..]]);
+        fn a_body_reads_the_same_wherever_it_is_cut(first in 0..BODY.len(), second in 0..BODY.len()) {
+            let (first, second) = (first.min(second), first.max(second));
+            let cut = read(&[&BODY[..first], &BODY[first..second], &BODY[second..]]);
             prop_assert_eq!(cut, read(&[BODY]));
         }
 

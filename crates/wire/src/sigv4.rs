@@ -187,7 +187,7 @@ impl Signer {
     /// Writes the canonical request, and every header that it signs into the head.
     fn write_canonical(&mut self, request: &Request<'_>, head: &mut Vec<u8>) {
         debug_assert!(
-            request.headers.is_sorted_by(|one, two| one.0 < two.0),
+            request.headers.is_sorted_by(|first, second| first.0 < second.0),
             "headers to sign must be sorted, or the signature will not match"
         );
         let payload = request.payload.text();
@@ -202,21 +202,21 @@ impl Signer {
 
         self.signed_names.clear();
         let token = self.credentials.session_token.as_deref().unwrap_or("");
-        let own: [(&str, &[u8]); 4] = [
+        let protocol: [(&str, &[u8]); 4] = [
             ("host", request.host),
             ("x-amz-content-sha256", payload),
             ("x-amz-date", &self.amz_date),
             ("x-amz-security-token", token.as_bytes()),
         ];
-        let mut own = own[..if token.is_empty() { 3 } else { 4 }].iter().peekable();
+        let mut protocol = protocol[..if token.is_empty() { 3 } else { 4 }].iter().peekable();
         let mut more = request.headers.iter().peekable();
         loop {
-            let is_own_first = match (own.peek(), more.peek()) {
+            let is_own_first = match (protocol.peek(), more.peek()) {
                 (None, None) => break,
-                (Some(own), Some(more)) => own.0 < more.0,
-                (own, _) => own.is_some(),
+                (Some(protocol), Some(more)) => protocol.0 < more.0,
+                (protocol, _) => protocol.is_some(),
             };
-            let next = if is_own_first { own.next() } else { more.next() };
+            let next = if is_own_first { protocol.next() } else { more.next() };
             let &(name, value) = next.expect("the one that was peeked at is there");
             http1::header(head, name, value);
             canonical.extend_from_slice(name.as_bytes());

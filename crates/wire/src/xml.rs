@@ -360,11 +360,11 @@ fn expect(
     // Services beside a store, such as STS, wrap the same error into an "ErrorResponse".
     let (mut error, mut wrapped) = (StoreError::default(), StoreError::default());
     let root = walk(xml, |depth, name, text| {
-        let found = if depth == 3 { &mut wrapped } else { &mut error };
+        let store_error = if depth == 3 { &mut wrapped } else { &mut error };
         match (depth, name, text) {
-            (2 | 3, b"Code", Some(text)) => found.code = text.to_owned(),
-            (2 | 3, b"Message", Some(text)) => found.message = text.to_owned(),
-            (2, b"Region" | b"Endpoint", Some(text)) => found.instead = Some(text.to_owned()),
+            (2 | 3, b"Code", Some(text)) => store_error.code = text.to_owned(),
+            (2 | 3, b"Message", Some(text)) => store_error.message = text.to_owned(),
+            (2, b"Region" | b"Endpoint", Some(text)) => store_error.instead = Some(text.to_owned()),
             _ => {}
         }
         visit(depth, name, text);
@@ -458,10 +458,10 @@ mod tests {
 <Version><Key>b</Key><VersionId>null</VersionId></Version>
 <NextKeyMarker>b</NextKeyMarker><NextVersionIdMarker>null</NextVersionIdMarker>
 </ListVersionsResult>";
-        let found = parse_version_page(page).unwrap();
+        let page_of_versions = parse_version_page(page).unwrap();
         let pair = |key: &str, id: &str| (key.to_owned(), id.to_owned());
-        assert_eq!(found.versions, [pair("a", "2"), pair("a", "1"), pair("b", "null")]);
-        assert_eq!(found.next, Some(pair("b", "null")));
+        assert_eq!(page_of_versions.versions, [pair("a", "2"), pair("a", "1"), pair("b", "null")]);
+        assert_eq!(page_of_versions.next, Some(pair("b", "null")));
         let mut body = Vec::new();
         write_delete_versions(&mut body, [("a&", "2")].into_iter());
         let body = String::from_utf8(body).unwrap();
@@ -479,13 +479,14 @@ mod tests {
     fn names_are_decoded_where_the_answer_says_that_they_are_encoded() {
         let encoded = "a%01+%2B/%C3%BC";
         let decoded = "a\u{1} +/ü".to_owned();
-        for (said, expected) in [("<EncodingType>url</EncodingType>", &*decoded), ("", encoded)] {
+        for (encoding, expected) in [("<EncodingType>url</EncodingType>", &*decoded), ("", encoded)]
+        {
             let keys = format!(
-                "<ListBucketResult><Contents><Key>{encoded}</Key></Contents>{said}</ListBucketResult>"
+                "<ListBucketResult><Contents><Key>{encoded}</Key></Contents>{encoding}</ListBucketResult>"
             );
             assert_eq!(parse_keys(keys.as_bytes()).unwrap().1, [expected]);
             let entry = format!(
-                "<NextKeyMarker>{encoded}</NextKeyMarker><IsTruncated>true</IsTruncated>{said}"
+                "<NextKeyMarker>{encoded}</NextKeyMarker><IsTruncated>true</IsTruncated>{encoding}"
             );
             let versions = format!(
                 "<ListVersionsResult><Version><Key>{encoded}</Key></Version>{entry}</ListVersionsResult>"
@@ -515,8 +516,8 @@ mod tests {
     fn a_document_cut_short_is_malformed() {
         for length in 60..PAGE.len() - 1 {
             if PAGE.is_char_boundary(length) {
-                let found = parse_list_page(&PAGE.as_bytes()[..length], |_, _| ());
-                assert_eq!(found, Err(XmlError::Malformed), "{length}");
+                let listed = parse_list_page(&PAGE.as_bytes()[..length], |_, _| ());
+                assert_eq!(listed, Err(XmlError::Malformed), "{length}");
             }
         }
     }
@@ -624,8 +625,8 @@ mod tests {
         let sts = b"<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>\
             <Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
             <RequestId>1</RequestId></ErrorResponse>";
-        let found = parse_error(sts).expect("it is one");
-        assert_eq!((found.code.as_str(), found.message.as_str()), ("AccessDenied", "no"));
+        let refusal = parse_error(sts).expect("it is one");
+        assert_eq!((refusal.code.as_str(), refusal.message.as_str()), ("AccessDenied", "no"));
         assert!(parse_error(b"<ListBucketResult/>").is_none());
     }
 
@@ -640,9 +641,9 @@ mod tests {
         fn any_text_is_escaped_so_that_it_reads_back(key in "[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\n]*") {
             let mut body = Vec::new();
             write_delete_objects(&mut body, std::iter::once(key.as_str()));
-            let mut found = None;
-            walk(&body, |_, name, text| if name == b"Key" { found = text.map(str::to_owned) }).unwrap();
-            prop_assert_eq!(found.as_deref(), Some(key.as_str()));
+            let mut read_key = None;
+            walk(&body, |_, name, text| if name == b"Key" { read_key = text.map(str::to_owned) }).unwrap();
+            prop_assert_eq!(read_key.as_deref(), Some(key.as_str()));
         }
     }
 }

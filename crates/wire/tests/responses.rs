@@ -20,7 +20,7 @@ fn read(method: Method, pieces: &[&[u8]]) -> Result<Seen, ParseError> {
     parser.start(method);
     let total: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut used = 0;
-    let mut seen = Seen { status: 0, keep_alive: false, etag: None, body: Vec::new(), left: 0 };
+    let mut response = Seen { status: 0, keep_alive: false, etag: None, body: Vec::new(), left: 0 };
     for piece in pieces {
         let mut rest = *piece;
         loop {
@@ -30,18 +30,18 @@ fn read(method: Method, pieces: &[&[u8]]) -> Result<Seen, ParseError> {
             match progress.event {
                 Event::More => break assert_eq!(consumed, rest.len()),
                 Event::Head(head) => {
-                    seen.status = head.status;
-                    seen.keep_alive = head.keep_alive;
-                    seen.etag = head.header("ETag").map(<[u8]>::to_vec);
+                    response.status = head.status;
+                    response.keep_alive = head.keep_alive;
+                    response.etag = head.header("ETag").map(<[u8]>::to_vec);
                 }
-                Event::Body(bytes) => seen.body.extend_from_slice(bytes),
-                Event::End => return Ok(Seen { left: total - used, ..seen }),
+                Event::Body(bytes) => response.body.extend_from_slice(bytes),
+                Event::End => return Ok(Seen { left: total - used, ..response }),
             }
             rest = &rest[consumed..];
         }
     }
     parser.close()?;
-    Ok(seen)
+    Ok(response)
 }
 
 fn get(response: &str) -> Result<Seen, ParseError> {
@@ -50,34 +50,34 @@ fn get(response: &str) -> Result<Seen, ParseError> {
 
 #[test]
 fn a_body_of_known_length_is_read_to_its_end_and_no_further() {
-    let seen =
+    let response =
         get("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag:  \"x\" \r\n\r\nhelloHTTP").unwrap();
-    assert_eq!(seen.body, b"hello");
-    assert_eq!(seen.left, 4, "bytes behind the body are left for the caller to object to");
-    assert_eq!(seen.etag.as_deref(), Some(b"\"x\"".as_slice()));
-    assert!(seen.keep_alive);
+    assert_eq!(response.body, b"hello");
+    assert_eq!(response.left, 4, "bytes behind the body are left for the caller to object to");
+    assert_eq!(response.etag.as_deref(), Some(b"\"x\"".as_slice()));
+    assert!(response.keep_alive);
 }
 
 #[test]
 fn a_chunked_body_loses_its_chunks_extensions_and_trailers() {
-    let seen = get("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n\
+    let response = get("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n\
                     5;name=value\r\nhello\r\n00A \r\n0123456789\r\n0\r\nX-Trailer: 1\r\n\r\nrest")
     .unwrap();
-    assert_eq!(seen.body, b"hello0123456789");
-    assert_eq!((seen.left, seen.keep_alive), (4, true));
+    assert_eq!(response.body, b"hello0123456789");
+    assert_eq!((response.left, response.keep_alive), (4, true));
 }
 
 #[test]
 fn a_body_without_length_ends_with_the_connection() {
-    let seen = get("HTTP/1.1 200 OK\r\n\r\nall of it").unwrap();
-    assert_eq!((seen.body.as_slice(), seen.keep_alive), (b"all of it".as_slice(), false));
+    let response = get("HTTP/1.1 200 OK\r\n\r\nall of it").unwrap();
+    assert_eq!((response.body.as_slice(), response.keep_alive), (b"all of it".as_slice(), false));
 }
 
 #[test]
 fn answers_without_a_body_leave_the_connection_usable() {
     for status in ["204 No Content", "304 Not Modified"] {
-        let seen = get(&format!("HTTP/1.1 {status}\r\n\r\n")).unwrap();
-        assert!(seen.body.is_empty() && seen.keep_alive, "{status}");
+        let response = get(&format!("HTTP/1.1 {status}\r\n\r\n")).unwrap();
+        assert!(response.body.is_empty() && response.keep_alive, "{status}");
     }
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4096\r\n\r\n";
     assert!(read(Method::Head, &[head]).unwrap().keep_alive);
@@ -87,8 +87,9 @@ fn answers_without_a_body_leave_the_connection_usable() {
 #[test]
 fn interim_answers_are_skipped() {
     let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n";
-    let seen = get(&format!("{interim}HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")).unwrap();
-    assert_eq!(seen.status, 201);
+    let response =
+        get(&format!("{interim}HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")).unwrap();
+    assert_eq!(response.status, 201);
     let endless = interim.repeat(20);
     assert_eq!(get(&endless), Err(ParseError::TooManyInterim));
     assert_eq!(get("HTTP/1.1 101 x\r\n\r\n"), Err(ParseError::UnexpectedUpgrade));
@@ -112,15 +113,15 @@ fn the_connection_header_and_the_version_say_whether_it_may_be_used_again() {
 fn contradicting_framing_is_refused_or_not_trusted() {
     let framed = |headers: &str| get(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n0\r\n\r\n"));
     for lengths in ["-1", "+1", "", "1,2", "0x10", "18446744073709551616", "1 2"] {
-        let found = framed(&format!("Content-Length: {lengths}\r\n"));
-        assert_eq!(found, Err(ParseError::BadContentLength), "{lengths:?}");
+        let response = framed(&format!("Content-Length: {lengths}\r\n"));
+        assert_eq!(response, Err(ParseError::BadContentLength), "{lengths:?}");
     }
     let twice = framed("Content-Length: 1\r\nContent-Length: 2\r\n");
     assert_eq!(twice, Err(ParseError::BadContentLength));
     assert_eq!(framed("Content-Length: 1\r\nContent-Length: 1\r\n").unwrap().body, b"0");
     for coding in ["gzip", "gzip, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
-        let found = framed(&format!("Transfer-Encoding: {coding}\r\n"));
-        assert_eq!(found, Err(ParseError::BadTransferEncoding), "{coding:?}");
+        let response = framed(&format!("Transfer-Encoding: {coding}\r\n"));
+        assert_eq!(response, Err(ParseError::BadTransferEncoding), "{coding:?}");
     }
     let both = framed("Transfer-Encoding: chunked\r\nContent-Length: 99\r\n").unwrap();
     assert!(both.body.is_empty() && !both.keep_alive);
@@ -194,8 +195,8 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 
 /// How many bytes are left when an answer ends depends on how many were given, so the seams
 /// are compared without it.
-fn without_left(seen: Result<Seen, ParseError>) -> Result<Seen, ParseError> {
-    seen.map(|seen| Seen { left: 0, ..seen })
+fn without_left(response: Result<Seen, ParseError>) -> Result<Seen, ParseError> {
+    response.map(|response| Seen { left: 0, ..response })
 }
 
 proptest! {

@@ -42,9 +42,9 @@ const EXAMPLE: Request<'_> = Request {
 #[test]
 fn the_documented_get_object_has_its_documented_signature() {
     let headers = [("range", b"bytes=0-9".as_slice())];
-    let found = documented(&Request { path: b"/test.txt", headers: &headers, ..EXAMPLE });
+    let authorization = documented(&Request { path: b"/test.txt", headers: &headers, ..EXAMPLE });
     assert_eq!(
-        found,
+        authorization,
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, \
          SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, \
          Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
@@ -58,7 +58,7 @@ fn the_documented_put_object_has_its_documented_signature() {
         ("x-amz-storage-class", b"REDUCED_REDUNDANCY"),
     ];
     let hash = hex_of_sha256(&sha256(b"Welcome to Amazon S3."));
-    let found = documented(&Request {
+    let authorization = documented(&Request {
         method: Method::Put,
         path: b"/test%24file.text",
         headers: &headers,
@@ -66,8 +66,8 @@ fn the_documented_put_object_has_its_documented_signature() {
         ..EXAMPLE
     });
     assert!(
-        found.ends_with("98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"),
-        "{found}"
+        authorization.ends_with("98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"),
+        "{authorization}"
     );
 }
 
@@ -83,8 +83,8 @@ fn the_documented_bucket_requests_have_their_documented_signatures() {
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
         ),
     ] {
-        let found = documented(&Request { query, ..EXAMPLE });
-        assert!(found.ends_with(signature), "{found}");
+        let authorization = documented(&Request { query, ..EXAMPLE });
+        assert!(authorization.ends_with(signature), "{authorization}");
     }
 }
 

@@ -70,8 +70,8 @@ impl<'a> Head<'a> {
         let mut lines = self.raw.split(|&byte| byte == b'\n');
         lines.next();
         lines.find_map(|line| {
-            let (found, value) = line.split_at(memchr::memchr(b':', line)?);
-            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value[1..].trim_ascii())
+            let (field, value) = line.split_at(memchr::memchr(b':', line)?);
+            field.eq_ignore_ascii_case(name.as_bytes()).then(|| value[1..].trim_ascii())
         })
     }
 
