@@ -236,7 +236,7 @@ test-long: $(STAMPS)/packages servers ## run the tests that take minutes or hour
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 
 .PHONY: rig
-rig: $(STAMPS)/packages ## draw bottlenecks and publish how often the verdict names them (15 minutes; some need root)
+rig: $(STAMPS)/packages ## draw bottlenecks and publish how often the verdict names them (20 minutes; some need root)
 	@$(BIN)/python -m tests.rig $(or $(RIG_OPTIONS),--publish)
 
 .PHONY: servers
