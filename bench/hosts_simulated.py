@@ -82,6 +82,10 @@ class Streams:
             for host in hosts:
                 self._told.put(Heard(host=host, say="ready", body={"attempt": self._attempt}))
 
+    def qsize(self) -> int:
+        """Return how many words wait: as many as there are hosts, which is one second of each."""
+        return len(self._order)
+
     def get(self, timeout: float = 0) -> Heard:
         """Return the next word: of all hosts one second after the other, then their ends."""
         if not self._told.empty():

@@ -50,6 +50,7 @@ def test_every_published_report_has_charts_of_its_own(tmp_path: Path) -> None:
         "skyhook": "data-against-load",
     }
     for name, chart in expected.items():
+        (tmp_path / name).mkdir()
         print_accounts([f"published:{name}"], "svg", tmp_path / name)
         names = [path.stem for path in (tmp_path / name).glob("*.svg")]
         assert any(one.startswith(chart) for one in names), (name, names)
@@ -149,6 +150,7 @@ def test_logs_of_several_clients_stand_beside_each_other_with_their_threads(
         f"datasafe:{client}={write_log(tmp_path / f'{client}.log', factor)}"
         for client, factor in (("m5.large", 1.0), ("c5n.large", 1.5))
     ]
+    (tmp_path / "charts").mkdir()
     print_accounts(names, "svg", tmp_path / "charts")
     text = (tmp_path / "charts" / "throughput.svg").read_text()
     for word in ("client × threads", "m5.large", "c5n.large", "below: client"):

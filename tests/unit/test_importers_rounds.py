@@ -262,12 +262,11 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
         assert imported.name == "put"
         runs.append(str(tmp_path / f"run-{name}"))
     assert main(["compare", *runs]) == 0
-    # The order in which another tool ran its cases is unknown.
     run = read_run(runs[0])
     found = analyse(run)
     assert "interleaved" not in sentences_of(run, found)[0]
-    of_order = [one for one in declare(run, found) if one.title == "Trials are interleaved"]
-    assert [one.status for one in of_order] == ["unknown"]
+    of_order = [one for one in declare(run, found) if one.title == "Targets are interleaved"]
+    assert [one.status for one in of_order] == ["not applicable"]
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,9 @@ def test_leaving_out_by_chance_biases_no_ratio() -> None:
             arms.append([made(value=part.good, block=part.record.trial["block"]) for part in kept])
         pairs = pairs_in_turns(*arms)
         if pairs:
-            ratio = paired_ratio([one.a for one in pairs], [one.b for one in pairs]).ratio
+            ratio = paired_ratio(
+                [pair.a[0].value for pair in pairs], [pair.b[0].value for pair in pairs]
+            ).ratio
             logs.append(float(np.log(ratio)))
     assert len(logs) > RUNS // 4
     assert abs(fmean(logs) - np.log(1.5)) < 4 * stdev(logs) / len(logs) ** 0.5

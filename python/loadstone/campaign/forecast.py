@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 
 _Kind = tuple[str, tuple[str, ...], str]

@@ -9,6 +9,7 @@ from loadstone.campaign.planning.lifecycle import dataset_of, place_of
 from loadstone.campaign.planning.placement import Buckets
 from loadstone.campaign.planning.query_plan import LOAD, QUERIES
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.mix import operations_of
 from loadstone.documents.summary import LeftPlace, Summary
 from loadstone.documents.trial import TrialDocument
 
@@ -63,7 +64,7 @@ def remains(
             if is_removed(summary, document):
                 left.pop(place_of(document), None)
             kept[place_of(document)] = places_left(summary)
-        elif set(lifecycle.operations_of(document)) & _MAKES:
+        elif set(operations_of(document)) & _MAKES:
             left.setdefault(place_of(document), document)
     found = [
         Remains(

@@ -13,6 +13,7 @@ from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.reading.parse import validate
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.documents.manifest import ValueChange
+from loadstone.documents.mix import writes_dataset
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 
@@ -118,7 +119,7 @@ def left_as(
 
 def _after(document: TrialDocument, dataset: RunToResume) -> RunToResume:
     version = dataset.version
-    if lifecycle.writes_dataset(document):
+    if writes_dataset(document):
         version = _version(document)
     return RunToResume(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
 

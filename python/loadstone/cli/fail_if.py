@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.cli import exit_code, plain
+from loadstone.documents.mix import operations_of
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:

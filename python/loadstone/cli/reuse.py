@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from loadstone.campaign.planning.lifecycle import Need, dataset_of, operations_of, place_of
+from loadstone.campaign.planning.lifecycle import Need, dataset_of, place_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.reuse import Kept, Reused
 from loadstone.campaign.remains import began
 from loadstone.campaign.resume import left_as
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.documents.mix import operations_of
 from loadstone.errors import InputError, ResultError
 from loadstone.execution.cleaning import begun, what_is_left
 from loadstone.results.layout import MANIFEST, read_manifest

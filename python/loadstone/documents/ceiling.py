@@ -1,5 +1,6 @@
 """Ceilings, typed: what planning writes of one, and what its record says was measured."""
 
+from collections.abc import Sequence
 from typing import Required
 
 from typing_extensions import TypedDict
@@ -74,3 +75,20 @@ class LeftBehind(TypedDict, total=False):
 
     command: list[str]
     why: str
+
+
+FALLEN = 0.8
+"""A rate whose last third is slower than this share of its first third moved."""
+
+
+def sustained_share(seconds: Sequence[float]) -> float | None:
+    """Return the last third of the rates of seconds over all of them, where they fell; else None.
+
+    A path or device with burst credit is fast until the credit is spent: what it sustains are its
+    last seconds.
+    """
+    third = len(seconds) // 3
+    if not third or not sum(seconds):
+        return None
+    first, last = sum(seconds[:third]) / third, sum(seconds[-third:]) / third
+    return last * len(seconds) / sum(seconds) if last < FALLEN * first else None

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from loadstone.formats import fio, iperf3, rados_bench, reading
 from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial
@@ -14,10 +13,6 @@ _BOUNDS = {
     "receive": READS, "get": READS, "read": READS,
     "send": WRITES, "put": WRITES, "write": WRITES, "trim": WRITES,
 }  # fmt: skip
-
-
-FALLEN = 0.8
-"""A rate whose last third is slower than this share of its first third moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +32,6 @@ class PrintedMeasurement:
     service: bytes | None = None
     tool: str = ""
     tool_version: str | None = None
-
-
-def sustained_share(seconds: Sequence[float]) -> float | None:
-    """Return the last third of the rates of seconds over all of them, where they fell; else None.
-
-    A path or device with burst credit is fast until the credit is spent: what it sustains are its
-    last seconds.
-    """
-    third = len(seconds) // 3
-    if not third or not sum(seconds):
-        return None
-    first, last = fmean(seconds[:third]), fmean(seconds[-third:])
-    return last / fmean(seconds) if last < FALLEN * first else None
 
 
 def read_measurements(form: str, paths: Sequence[Path]) -> list[PrintedMeasurement]:

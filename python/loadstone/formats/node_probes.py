@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadstone.documents.ceiling import sustained_share
 from loadstone.documents.node import Bandwidth, DirectionRates, Ping
 from loadstone.errors import InputError
 from loadstone.formats.json_document import JsonNode, parse_document
-from loadstone.formats.measurement import sustained_share
 from loadstone.formats.reading import FileLine, clean
 
 _COUNTS = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from loadstone.analysis.accounts.account import KnownCeiling
+from loadstone.documents.ceiling import sustained_share
 from loadstone.formats import iperf3
-from loadstone.formats.measurement import sustained_share
 
 
 def read_ceiling(path: Path) -> KnownCeiling:

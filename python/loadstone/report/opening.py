@@ -9,8 +9,8 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import Headline, headline_of
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import Size, TrialDocument
 from loadstone.results.record import Run
 

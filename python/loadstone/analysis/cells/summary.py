@@ -18,7 +18,7 @@ from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.judgements.labels import label_cell
 from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part, WindowWork
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
-from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import LoadDocument
 
 ALL_OPERATIONS = "all"

@@ -12,7 +12,7 @@ from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import operations_in
 from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import merge
-from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.mix import operations_of
 from loadstone.results.record import Record
 
 SECOND_NS = 1_000_000_000

@@ -27,8 +27,8 @@ from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.campaign.drivers import facts_of
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.schema.hook import POINTS
+from loadstone.documents.mix import operations_of
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:

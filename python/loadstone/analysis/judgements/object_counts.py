@@ -11,14 +11,9 @@ from dataclasses import dataclass, field
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.measured.rows import Rows
-from loadstone.campaign.planning.lifecycle import (
-    CLEAN_UP,
-    dataset_of,
-    operations_of,
-    order_of,
-    place_of,
-)
+from loadstone.campaign.planning.lifecycle import CLEAN_UP, dataset_of, order_of, place_of
 from loadstone.campaign.remains import is_removed
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 from loadstone.units import counted

@@ -14,8 +14,7 @@ from typing import Literal
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
-from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
-from loadstone.formats.measurement import sustained_share
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, sustained_share
 from loadstone.results.record import Run
 
 Resource = Literal["network", "device", "server"]

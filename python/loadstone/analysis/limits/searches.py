@@ -18,7 +18,6 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign import search_step
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.search import (
     End,
     FoundCapacity,
@@ -30,6 +29,7 @@ from loadstone.campaign.search import (
     counted,
     next_step,
 )
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
-from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.mix import operations_of
 from loadstone.documents.summary import EdgeWork, Iteration
 from loadstone.results.record import Record
 

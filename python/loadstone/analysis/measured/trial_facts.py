@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
-from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.documents.mix import operations_of
 from loadstone.documents.python_types import Parameters
 from loadstone.documents.summary import LoadHost
 from loadstone.documents.target_state import TargetState

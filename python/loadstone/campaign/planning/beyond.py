@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from loadstone.campaign.planning.lifecycle import dataset_of, operations_of
+from loadstone.campaign.planning.lifecycle import dataset_of
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 
 # Objects that a mix of one trial may put, over all its stages; the load generator holds to it.

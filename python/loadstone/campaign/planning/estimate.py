@@ -8,6 +8,7 @@ from loadstone.campaign.planning import lifecycle
 from loadstone.campaign.planning.lifecycle import State, dataset_of
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.dataset import read_size_law
+from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import Size, TrialDocument
 
 _WRITES = frozenset({"put", "multipart_put", "write", "append"})
@@ -150,7 +151,7 @@ class _Held:
             self.objects = 0
         elif after in (State.FULL, State.SURPLUS):
             self.objects = objects
-        elif lifecycle.writes_dataset(document):
+        elif writes_dataset(document):
             self.objects = min(objects, self.objects + requests)
 
 

@@ -9,14 +9,13 @@ from enum import Enum
 
 from loadstone.campaign.drivers import Driver, facts_of
 from loadstone.campaign.schema.phase import Phase
+from loadstone.documents.mix import WRITES_BLOCKS, WRITES_WHOLE, operations_of
 from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, TrialDocument
 
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
 FILL = "fill"
 
-_WRITES_WHOLE = frozenset({"put", "multipart_put"})
-_WRITES_BLOCKS = frozenset({"write", "append"})
 _DELETES = frozenset({"delete", "bulk_delete"})
 
 
@@ -52,11 +51,6 @@ class Need(Enum):
                 return state is State.ABSENT
             case Need.EMPTY:
                 return state is State.EMPTY
-
-
-def operations_of(document: TrialDocument) -> list[str]:
-    """Return the operations of a trial's mix; trials of other kinds have none."""
-    return [share["operation"] for share in document.get("mix") or ()]
 
 
 def dataset_of(document: TrialDocument) -> DatasetDocument:
@@ -96,20 +90,6 @@ def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
     return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
 
 
-def writes_data(document: TrialDocument) -> bool:
-    """Tell whether any operation of a trial writes what objects hold."""
-    return not {*operations_of(document)}.isdisjoint(_WRITES_WHOLE | _WRITES_BLOCKS)
-
-
-def writes_dataset(document: TrialDocument) -> bool:
-    """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
-    operations = operations_of(document)
-    if document.get("script"):
-        # Each of its objects has versions of its own.
-        return False
-    return len(operations) == 1 and operations[0] in _WRITES_WHOLE | _WRITES_BLOCKS
-
-
 def _need_of_script(driver: str) -> Need:
     """A script knows what there is: nothing, but for what is put there for it."""
     return Need.FRESH if facts_of(driver).keeps else Need.ANYTHING
@@ -124,7 +104,7 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
         return Need.EMPTY
     if operations == ["append"]:
         return Need.FRESH
-    writes = _WRITES_WHOLE | ({"write"} if order == "sequential" else set())
+    writes = WRITES_WHOLE | ({"write"} if order == "sequential" else set())
     if set(operations) <= writes:
         return Need.FRESH if is_first else Need.ANYTHING
     return Need.FULL
@@ -164,7 +144,7 @@ def state_after(document: TrialDocument, state: State) -> State:
 
 def _state_after_mix(operations: list[str], state: State) -> State:
     """A mix reads the dataset, puts beside it and deletes only what it has put."""
-    if not set(operations) & (_WRITES_WHOLE | {"copy"}):
+    if not set(operations) & (WRITES_WHOLE | {"copy"}):
         return state
     return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
 
@@ -173,7 +153,7 @@ def state_interrupted(document: TrialDocument, state: State) -> State:
     """Return what has to be assumed of a dataset when a trial on it did not finish."""
     after = state_after(document, state)
     changes = set(operations_of(document)) & (
-        _WRITES_WHOLE | _WRITES_BLOCKS | _DELETES | {"create_bucket", "delete_bucket"}
+        WRITES_WHOLE | WRITES_BLOCKS | _DELETES | {"create_bucket", "delete_bucket"}
     )
     if document["phase"] == CLEAN_UP or (changes and len(operations_of(document)) == 1):
         is_certain = state is after and state is not State.EMPTY

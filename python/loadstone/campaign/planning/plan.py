@@ -23,6 +23,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.campaign import Campaign, suites
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import DatasetDocument, TargetDocument, TrialDocument
 from loadstone.errors import CampaignError, Mistake
 
@@ -423,7 +424,7 @@ class _Planner:
     def _emit(
         self, document: TrialDocument, held: _Held, pause_ns: int = 0, is_first: bool = False
     ) -> None:
-        held.version += lifecycle.writes_dataset(document)
+        held.version += writes_dataset(document)
         dataset: DatasetDocument = {
             **lifecycle.dataset_of(document),
             "bucket_prefix": held.prefix,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadstone.campaign.planning.lifecycle import dataset_of, operations_of
+from loadstone.campaign.planning.lifecycle import dataset_of
 from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import DatasetDocument, Origin, TrialDocument
 
 # What these do to objects needs none but those that are there, and puts nothing beside them.

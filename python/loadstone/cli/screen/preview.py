@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadstone import units
-from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule, start_of, suites
@@ -21,6 +20,7 @@ from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
+from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits

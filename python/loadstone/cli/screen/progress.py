@@ -10,10 +10,11 @@ from typing import Protocol
 from loadstone import units
 from loadstone.campaign.forecast import Forecast
 from loadstone.campaign.parameters import describe_parameters
-from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
+from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli import plain
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
+from loadstone.documents.mix import writes_dataset
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument

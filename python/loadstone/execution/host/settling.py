@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from loadstone import units
 from loadstone.campaign.drivers import addresses_of, facts_of
-from loadstone.campaign.planning.lifecycle import writes_data
+from loadstone.documents.mix import writes_data
 from loadstone.documents.summary import HostState, Residue, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.host.limits import Demand, demand_of, read_limits
