@@ -90,7 +90,7 @@ def test_the_capacity_of_a_queue_comes_back_with_its_bounds(tmp_path: Path) -> N
     assert found.rate.low is not None
     assert found.rate.high is not None
     # What was achieved at the capacity is the capacity: nothing failed and nothing was left over.
-    assert found.rate.centre == pytest.approx(found.lower, rel=0.02)
+    assert found.rate.value == pytest.approx(found.lower, rel=0.02)
     assert found.latency_ns is not None
     assert found.latency_ns <= 1.1 * LIMIT_S * 1e9
 

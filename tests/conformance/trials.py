@@ -143,6 +143,8 @@ def run(
         elif event["kind"] == "figures":
             if event["rows"] is not None:
                 rows.extend(event["rows"].to_pylist())
+            if watch is not None:
+                watch(event["live"])
             has_begun = bool(event["live"]["requests"])
             if has_begun and begun is not None:
                 begun.set()

@@ -129,7 +129,7 @@ def long_run(folder: Path, *changes: str) -> Iterator[Any]:
     """Start a load of three hosts that would go on for ten minutes, and wait until it is on."""
     file = campaigns.write(folder, LONG)
     words = [word for change in changes for word in ("--set", change)]
-    process = start("run", file, "-o", folder / "run", *words)
+    process = start("run", file, "-o", folder / "run", "--allow-commands", *words)
     try:
         campaigns.wait_for(process, "%")
         yield process
@@ -410,7 +410,9 @@ def test_hosts_are_checked_without_a_load(tmp_path: Path) -> None:
     assert one["cores"] >= 1
     assert one["clock_bound_ns"] > 0
     assert one["descriptors"] > 0
-    said = loadstone("hosts", "check", file, "--set", "hosts.command=/nowhere/loadstone")
+    said = loadstone(
+        "hosts", "check", file, "--allow-commands", "--set", "hosts.command=/nowhere/loadstone"
+    )
     assert said.code == 1
     assert "local1" in said.err
     assert "/nowhere/loadstone" in said.err

@@ -44,7 +44,7 @@ def test_a_run_that_the_kernel_kills_for_its_memory_says_so(tmp_path: Path) -> N
     assert manifest["state"] == "interrupted"
     (trial,) = manifest["failed"]
     assert trial == "0001"
-    assert "limits: memory: 12" in (manifest["failed"][trial])
+    assert "limits.memory: 12" in (manifest["failed"][trial])
     assert manifest["limits"]["memory_kills"] >= 1
     assert not list(Path("/sys/fs/cgroup").rglob(f"loadstone-{manifest['run']}"))
     report = loadstone("report", run)

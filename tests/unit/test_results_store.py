@@ -259,7 +259,7 @@ def test_readers_do_not_keep_a_writer_out(tmp_path: Path, run_path: Path) -> Non
             lambda path: ((path / "trials").mkdir(parents=True), (path / "trials/a").touch()),
             "not empty",
         ),
-        (lambda path: RunWriter.create(path, manifest()).close(), "one already"),
+        (lambda path: RunWriter.create(path, manifest()).close(), "already is"),
     ],
 )
 def test_a_run_is_never_written_over_what_is_there(

@@ -169,10 +169,6 @@ def _measured(engine: Engine, route: Route, work: Callable[[], _T]) -> tuple[_T,
     return done, use if told is None else replace(told, cores=use.cores)
 
 
-if __name__ == "__main__":
-    main()
-
-
 _REREAD = ("workingset_refault_file", "workingset_refault_anon")
 """What the kernel calls pages that it had dropped not long before they were wanted again."""
 
@@ -294,3 +290,7 @@ def _pressure_file() -> str:
 def _text(path: str) -> str:
     with open(path) as file:
         return file.read()
+
+
+if __name__ == "__main__":
+    main()

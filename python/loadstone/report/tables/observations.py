@@ -34,7 +34,7 @@ def _table(run: Run, results: Sequence[Result]) -> Table:
     parts = [one.name.split(", ") for one in results]
     shared = [part for part in parts[0] if len(parts) > 1 and all(part in own for own in parts)]
     # What differs stands on two lines, so that four results fit on 80 columns.
-    heads = [[part for part in own if part not in shared] for own in parts]
+    heads = [[part for part in own if part not in shared] or own[:1] for own in parts]
     verdicts = [one.verdict for one in results if one.verdict is not None]
     rows = [("limited by", *(_limit(verdict) for verdict in verdicts))]
     rows += [
