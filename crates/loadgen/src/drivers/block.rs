@@ -132,8 +132,9 @@ impl Driver for Block {
         let place = Place::open(trial, data_bytes, flush.open_flags())?;
         let (is_blocking, refusal) = engine::choose(trial, &place)?;
         let block_bytes = trial.options.range_bytes.unwrap_or(largest).clamp(1, stride_bytes);
-        place.check_alignment(block_bytes, largest)?;
-        let buffer_bytes = if moves_data(trial) { block_bytes } else { 0 };
+        place.check_alignment(block_bytes, largest, stride_bytes)?;
+        let io_bytes = block_bytes.next_multiple_of(place.alignment() as u64);
+        let buffer_bytes = if moves_data(trial) { io_bytes } else { 0 };
         Ok(Self {
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),

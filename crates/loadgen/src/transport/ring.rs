@@ -195,7 +195,8 @@ impl Ring {
         }
         let entry = self.entry(slot, action).user_data(u64::from(slot));
         let mut ring = self.ring.borrow_mut();
-        // SAFETY: the buffer belongs to the slot, which stays until the completion has come.
+        // SAFETY: the buffer belongs to the slot, which stays until the completion has come, and `entry`
+        // holds what is moved to its length.
         while unsafe { ring.submission().push(&entry) }.is_err() {
             ring.submit()?;
             self.queued.set(0);
@@ -213,6 +214,9 @@ impl Ring {
     fn entry(&self, slot: SlotIndex, action: Action) -> squeue::Entry {
         let mut slots = self.slots.borrow_mut();
         let Slot { buffer, is_registered, .. } = &mut slots[slot as usize];
+        if let Action::Read { bytes, .. } | Action::Write { bytes, .. } = action {
+            assert!(bytes as usize <= buffer.len(), "{bytes} bytes do not fit the slot's buffer");
+        }
         let start = buffer.as_mut_ptr();
         let registered = is_registered.then(|| u16::try_from(slot).expect("below the maximum"));
         let is_file_registered = self.is_file_registered.get();

@@ -387,18 +387,29 @@ impl Place {
         Err(Error::target(self.what("open"), "it was replaced meanwhile"))
     }
 
-    /// Refuses blocks that direct I/O could not do. An object in one block is rounded up.
-    pub(super) fn check_alignment(&self, block_bytes: u64, largest: u64) -> Result<(), Error> {
+    /// Refuses blocks that direct I/O could not do without touching the next object.
+    pub(super) fn check_alignment(
+        &self,
+        block_bytes: u64,
+        largest: u64,
+        stride_bytes: u64,
+    ) -> Result<(), Error> {
         let alignment = self.alignment() as u64;
-        if block_bytes.is_multiple_of(alignment) || block_bytes >= largest {
+        if fits(alignment, block_bytes, largest, stride_bytes) {
             return Ok(());
         }
         Err(Error::target(
-            format!("read and write blocks of {block_bytes} bytes directly on {}", self.quoted()),
+            format!(
+                "read and write blocks of {block_bytes} bytes directly on {}, of objects that are \
+                 {stride_bytes} bytes apart",
+                self.quoted()
+            ),
             format!("its direct I/O goes by {alignment} bytes"),
         )
         .of(Kind::Unsupported)
-        .with_hint(format!("choose a multiple of {alignment}, or set direct to false")))
+        .with_hint(format!(
+            "choose blocks and objects of a multiple of {alignment} bytes, or set direct to false"
+        )))
     }
 
     /// Tells whether deletes have to be discards, for the device knows nothing better.
@@ -486,5 +497,29 @@ impl Place {
 
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
         Error::system(self.what(verb), error)
+    }
+}
+
+/// Tells whether reads and writes that are rounded up to the alignment begin at multiples of it, and end before
+/// the next object begins. Blocks are cut from an object; one that holds a whole object may be rounded up.
+fn fits(alignment: u64, block_bytes: u64, largest: u64, stride_bytes: u64) -> bool {
+    let is_block_aligned = block_bytes.is_multiple_of(alignment) || block_bytes >= largest;
+    is_block_aligned
+        && stride_bytes.is_multiple_of(alignment)
+        && DATA_START.is_multiple_of(alignment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn direct_io_never_reaches_into_the_next_object() {
+        assert!(fits(512, 512, 8192, 8192));
+        assert!(fits(4096, 100, 100, 4096), "a whole object is rounded up");
+        assert!(fits(16_384, 16_384, 65_536, 65_536));
+        assert!(!fits(4096, 512, 8192, 8192));
+        assert!(!fits(16_384, 4096, 4096, 4096), "rounded up it is four objects long");
+        assert!(!fits(16_384, 16_384, 20_480, 20_480), "the second object begins within a block");
     }
 }
