@@ -94,8 +94,8 @@ def test_a_signal_while_ranks_are_waited_for_leaves_nothing(
     mute = tmp_path / "mute"
     mute.write_text("#!/bin/sh\ntrap '' HUP\nsleep 600\n")
     mute.chmod(0o755)
-    process = start("run", of_mpirun(tmp_path, str(mute)), "-o", tmp_path / "run",
-                    environment={**os.environ, **AS_ROOT})  # fmt: skip
+    words = ("run", of_mpirun(tmp_path, str(mute)), "--allow-commands", "-o", tmp_path / "run")
+    process = start(*words, environment={**os.environ, **AS_ROOT})
     end = time.monotonic() + WAIT_S
     while len(running(str(mute))) < 2:
         assert time.monotonic() < end, "the ranks never began"

@@ -1,5 +1,7 @@
 """The process of an engine: what it gives, how it ends, and what is lost with it."""
 
+import importlib
+import inspect
 import json
 import os
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.engines import ENGINES, EngineEntry
 from loadstone.engines.engine import Bucket, EngineUse, ServerAccess, SparkOptions, Tables
 from loadstone.engines.process.messages import (
     CLASS,
@@ -251,3 +254,13 @@ def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
     streams.lose(EngineError("engine_error", "no such file"), None)
     assert streams.are_over
     assert [one.outcome for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2
+
+
+@pytest.mark.parametrize("entry", ENGINES.values(), ids=list(ENGINES))
+def test_each_engine_is_where_its_row_says(entry: EngineEntry) -> None:
+    """Its own package is imported when it is opened, so that this needs none."""
+    module = importlib.import_module(f"loadstone.engines.{entry.module}")
+    assert inspect.isclass(getattr(module, entry.class_name))
+    if entry.setup is not None:
+        setup = importlib.import_module(f"loadstone.engines.{entry.setup}")
+        assert callable(setup.check)

@@ -36,7 +36,7 @@ class EngineEntry:
 
 ENGINES: Mapping[str, EngineEntry] = {
     "clickhouse": EngineEntry(
-        "clickhouse",
+        "clickhouse_server",
         "ClickHouse",
         "chdb",
         "clickhouse",
@@ -59,7 +59,7 @@ ENGINES: Mapping[str, EngineEntry] = {
         "Spark",
         "pyspark",
         "spark",
-        setup="spark_setup",
+        setup="spark_engine",
         settings=SparkOptions,
         is_kept=True,
     ),
