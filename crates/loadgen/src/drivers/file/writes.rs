@@ -184,6 +184,9 @@ pub(super) fn c_path(path: &[u8]) -> &CStr {
     CStr::from_bytes_with_nul(path).expect("a path ends with its only zero; check saw to it")
 }
 
+/// How often a file that others create and delete meanwhile is looked at again.
+const CREATE_RETRIES: u32 = 16;
+
 /// Opens a file to write it anew: one that is not there, or that is the run's and nothing else.
 ///
 /// Which of both is tried first by what the file before was, so that neither costs a call in vain.
@@ -195,19 +198,24 @@ fn create(
 ) -> io::Result<OwnedFd> {
     let directory = bucket.keys.as_fd();
     let flags = flags | libc::O_CREAT;
-    if *expects_new {
-        match disk::open_at(directory, name, flags | libc::O_EXCL) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made,
+    // Another client may create or delete the file between two calls.
+    for attempt in 0.. {
+        if *expects_new {
+            match disk::open_at(directory, name, flags | libc::O_EXCL) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && attempt < CREATE_RETRIES => {
+                }
+                made => return made,
+            }
         }
-    }
-    match look(directory, name) {
-        Ok(found) => bucket.check(&found)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            *expects_new = true;
-            return disk::open_at(directory, name, flags | libc::O_EXCL);
+        match look(directory, name) {
+            Ok(found) => {
+                bucket.check(&found)?;
+                break;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => *expects_new = true,
+            Err(error) => return Err(error),
         }
-        Err(error) => return Err(error),
     }
     *expects_new = false;
     if !bucket.is_guarded {
