@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
 use crate::payload::ObjectId;
-use crate::script::{self, Found, Listing, Script};
+use crate::script::{self, Listing, ListingCheck, Script};
 use crate::trial::{DatasetSpec, SizeLaw, Trial};
 
 mod chooser;
@@ -176,9 +176,9 @@ impl Dataset {
     ///
     /// # Panics
     /// When the dataset is of no script, whose listings alone are counted so.
-    pub(crate) fn find(&self, listing: &Listing) -> Found<'_> {
+    pub(crate) fn check_listing(&self, listing: &Listing) -> ListingCheck<'_> {
         let script = self.script.as_ref().expect("only a script lists prefixes");
-        script.subjects.find(*listing)
+        script.subjects.check_listing(*listing)
     }
 
     /// Returns the key that a name in a listing stands for; `None` where names are encrypted, and

@@ -18,7 +18,7 @@ mod subjects;
 pub(crate) use progress::{Progress, Turn};
 pub(crate) use requests::{Expected, Row, Rows};
 pub use subjects::Reader;
-pub(crate) use subjects::{Found, Listing, SetVerdict, Subjects};
+pub(crate) use subjects::{Listing, ListingCheck, SetVerdict, Subjects};
 
 /// Bits of an object's version that hold its length.
 const LENGTH_BITS: u32 = 40;

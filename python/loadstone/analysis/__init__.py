@@ -21,7 +21,11 @@ from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.object_counts import ObjectCounts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.trial_findings import judge
-from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
+from loadstone.analysis.limits.exporter_series import (
+    ExporterMetric,
+    ExporterSeries,
+    ExporterWatch,
+)
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import (
     MeasuredCeiling,
@@ -93,7 +97,7 @@ class Findings:
     @property
     def has_rounds(self) -> bool:
         """Whether results are of several rounds, which stand in `rounds` by themselves."""
-        return len({one.round for one in self.rounds}) > 1
+        return len({result.round for result in self.rounds}) > 1
 
 
 def analyse(run: Run, *, courses: bool = True) -> Findings:
@@ -102,7 +106,7 @@ def analyse(run: Run, *, courses: bool = True) -> Findings:
     Without `courses` nothing over time is kept: `timelines`, `resources` and `exporters` are empty.
     """
     if run.members:
-        return _joined(run, [analyse(one, courses=courses) for one in run.members])
+        return _joined(run, [analyse(member, courses=courses) for member in run.members])
     return _analysed(run, courses=courses)
 
 
@@ -110,10 +114,10 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
 
     def ordered(kind: str) -> tuple[Result, ...]:
-        return in_order((cell for one in members for cell in getattr(one, kind)), targets)
+        return in_order((cell for member in members for cell in getattr(member, kind)), targets)
 
     def every(kind: str) -> tuple[Any, ...]:
-        return tuple(entry for one in members for entry in getattr(one, kind))
+        return tuple(entry for member in members for entry in getattr(member, kind))
 
     return Findings(
         results=ordered("results"),
@@ -123,28 +127,28 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         account=replace(
             members[0].account,
             name=run.name,
-            measurements=tuple(m for one in members for m in one.account.measurements),
+            measurements=tuple(m for member in members for m in member.account.measurements),
         ),
         trials=every("trials"),
         timelines=every("timelines"),
         resources=every("resources"),
         findings=join_findings(
-            {own.client: one.findings for own, one in zip(run.members, members, strict=True)}
+            {run.client: member.findings for run, member in zip(run.members, members, strict=True)}
         ),
         searches=every("searches"),
         changes=every("changes"),
         ceilings=every("ceilings"),
         hooks=every("hooks"),
-        client=", ".join(one.client for one in members),
+        client=", ".join(member.client for member in members),
         actions=every("actions"),
         action_groups=every("action_groups"),
         action_cases=every("action_cases"),
         action_totals=every("action_totals"),
         targets=tuple(targets),
         replays=every("replays"),
-        exporters=join_exporters(one.exporters for one in members),
+        exporters=join_exporters(member.exporters for member in members),
         mistakes=join_mistakes(
-            {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
+            {run.client: member.mistakes for run, member in zip(run.members, members, strict=True)}
         ),
     )
 
@@ -260,15 +264,15 @@ WORST_FIRST: Sequence[Outcome] = ("fail", "not stated", "pass", "not applicable"
 # results stand beside the others' under the parameter `client`. Clients ran at different times,
 # so nothing is pooled over them, and no difference between them is called significant.
 def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
-    """Return what was found, once where every client's run says the same."""
-    found: dict[tuple[str, str], dict[str, Finding]] = {}
+    """Return the clients' findings; one that all share is named once."""
+    groups: dict[tuple[str, str], dict[str, Finding]] = {}
     for client, findings in of_clients.items():
-        for one in findings:
-            found.setdefault((one.rule, one.statement), {})[client] = one
+        for finding in findings:
+            groups.setdefault((finding.rule, finding.statement), {})[client] = finding
     joined = []
-    for (_, statement), by_client in found.items():
+    for (_, statement), by_client in groups.items():
         first = next(iter(by_client.values()))
-        cases = dict.fromkeys(case for one in by_client.values() for case in one.cases)
+        cases = dict.fromkeys(case for finding in by_client.values() for case in finding.cases)
         if len(by_client) < len(of_clients):
             statement = f"{', '.join(by_client)}: {statement}"
         joined.append(replace(first, statement=statement, cases=tuple(cases)))
@@ -277,33 +281,30 @@ def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding,
 
 def join_mistakes(of_clients: Mapping[str, Sequence[MistakeResult]]) -> tuple[MistakeResult, ...]:
     """Return each common mistake with its worst outcome, and which client's run that was."""
-    found: dict[str, dict[str, MistakeResult]] = {}
-    for client, results in of_clients.items():
-        for one in results:
-            found.setdefault(one.id, {})[client] = one
+    groups: dict[str, dict[str, MistakeResult]] = {}
+    for client, mistakes in of_clients.items():
+        for mistake in mistakes:
+            groups.setdefault(mistake.id, {})[client] = mistake
     joined = []
-    for by_client in found.values():
-        client, worst = min(by_client.items(), key=lambda one: WORST_FIRST.index(one[1].outcome))
-        is_same = len({(one.outcome, one.evidence) for one in by_client.values()}) == 1
+    for by_client in groups.values():
+        client, worst = min(by_client.items(), key=lambda item: WORST_FIRST.index(item[1].outcome))
+        is_same = len({(mistake.outcome, mistake.evidence) for mistake in by_client.values()}) == 1
         joined.append(worst if is_same else replace(worst, evidence=f"{client}: {worst.evidence}"))
     return tuple(joined)
 
 
 def join_exporters(series: Iterable[ExporterSeries]) -> ExporterSeries:
     """Return what exporters showed to every client; a metric's lines stand side by side."""
-    kept = list(series)
-    metrics: dict[tuple[str, str], list[int]] = {}
-    found = [metric for one in kept for metric in one.metrics]
-    for place, metric in enumerate(found):
-        metrics.setdefault((metric.probe, metric.metric), []).append(place)
+    all_series = list(series)
+    by_name: dict[tuple[str, str], list[ExporterMetric]] = {}
+    for exporters in all_series:
+        for metric in exporters.metrics:
+            by_name.setdefault((metric.probe, metric.metric), []).append(metric)
     return ExporterSeries(
         metrics=tuple(
-            replace(
-                found[places[0]],
-                lines=tuple(line for place in places for line in found[place].lines),
-            )
-            for places in metrics.values()
+            replace(same[0], lines=tuple(line for metric in same for line in metric.lines))
+            for same in by_name.values()
         ),
-        others=max((one.others for one in kept), default=0),
-        still=max((one.still for one in kept), default=0),
+        others=max((exporters.others for exporters in all_series), default=0),
+        still=max((exporters.still for exporters in all_series), default=0),
     )

@@ -38,7 +38,7 @@ struct Law {
     servers: usize,
     /// Share of requests that fail with status 503.
     failures: f64,
-    /// More requests a second than this are told to slow down; 0 for no such limit.
+    /// Rate limit in requests per second, above which requests are throttled; 0 for none.
     admits_per_s: f64,
     /// How long that takes. Refused requests go no further.
     refusal_ns: u64,
@@ -139,8 +139,7 @@ impl Queue {
         }
     }
 
-    /// Returns when a request that arrives now will have been served. Nobody arrives earlier than
-    /// one before.
+    /// Returns the completion time of a request that arrives now. Calls come in order of arrival.
     fn served_ns(&mut self, now_ns: u64, chance: u64) -> u64 {
         while let Some(&Reverse(arrives_ns)) = self.others_ns.peek() {
             if arrives_ns > now_ns {
@@ -149,7 +148,7 @@ impl Queue {
             self.others_ns.pop();
             self.chance = mix64(self.chance.wrapping_add(1));
             let service_ns = self.station.service_ns(self.chance);
-            // What others did before the first request is of no concern.
+            // Other clients' load before the first request does not matter.
             let served_ns = self.take(arrives_ns, service_ns).max(now_ns.saturating_sub(SINCE_NS));
             self.others_ns.push(Reverse(served_ns));
         }
@@ -278,7 +277,7 @@ impl Simulated {
         queue.served_ns(now_ns, chance)
     }
 
-    /// Tells whether a request that arrives now is told to slow down.
+    /// Returns whether the rate limit throttles a request that arrives now.
     fn refuses(&self, now_ns: u64) -> bool {
         if self.law.admits_per_s == 0.0 {
             return false;
@@ -288,7 +287,7 @@ impl Simulated {
         if *next_ns > since_ns {
             return true;
         }
-        // A tenth of a second is saved up at most.
+        // The burst is at most a tenth of a second of the rate.
         *next_ns = next_ns.max(since_ns - 1e8) + 1e9 / self.law.admits_per_s;
         false
     }

@@ -131,12 +131,12 @@ impl ToyClient {
         if let Subject::Listing(listing) = &request.subject {
             let place = toy.dataset.bucket(toy.dataset.bucket_of(listing.prefix.into()));
             let prefix = toy.dataset.listed_prefix(listing);
-            let mut found = toy.dataset.find(listing);
+            let mut check = toy.dataset.check_listing(listing);
             let keys = map.get(&place).into_iter().flat_map(BTreeMap::keys);
             let keys = keys.filter(|key| key.starts_with(&prefix));
-            keys.for_each(|key| found.add(toy.dataset.listed_key(key).as_deref()));
-            completion.objects = found.entries();
-            return completion.outcome = Outcome::of_set(found.verdict());
+            keys.for_each(|key| check.add(toy.dataset.listed_key(key).as_deref()));
+            completion.objects = check.entries();
+            return completion.outcome = Outcome::of_set(check.verdict());
         }
         if request.operation == Operation::List {
             let objects = map.get(&toy.dataset.bucket(request.bucket()));

@@ -219,12 +219,12 @@ async fn put<N: SharedPlace>(
     let is_again = foreign.is_put(object.index);
     // What was put before is asked for: a condition that fails would cost the bytes of the put.
     let is_likely_there = is_again || object.version > 1;
-    let found = match named == OwnerTag::Run && (is_likely_there || !is_conditional) {
+    let owner = match named == OwnerTag::Run && (is_likely_there || !is_conditional) {
         true => whose(client, object.index, b"").await,
         false if is_again => Ok(Whose::Ours),
         false => Ok(Whose::Nobodys),
     };
-    let is_first = match found {
+    let is_first = match owner {
         Ok(Whose::Nobodys) => is_conditional,
         Ok(Whose::Ours) => false,
         Ok(Whose::Theirs) => return refuse(client, Outcome::EXISTS),
@@ -236,11 +236,11 @@ async fn put<N: SharedPlace>(
     let mut answer = client.perform(request).await;
     if is_first && answer.outcome == Outcome::http(412) {
         // A trial that is repeated comes to what it put before it was stopped.
-        let found = match named {
+        let owner = match named {
             OwnerTag::Run => whose(client, object.index, b"").await,
             _ => Ok(Whose::Theirs),
         };
-        answer = match found {
+        answer = match owner {
             // To some stores a key with a delete marker is there.
             Ok(Whose::Ours | Whose::Nobodys) => {
                 client.put_as(named);

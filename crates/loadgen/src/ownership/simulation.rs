@@ -219,11 +219,11 @@ impl History {
     /// Cleans up by a copy of the run's folder, as it was before some of the run: a journal that lacks
     /// later entries. What it knows of may go, and nothing of others.
     fn clean_up_by_copy(&mut self) {
-        let kept = self.draw(1 + self.journal.len() as u64) as usize;
+        let journal_length = self.draw(1 + self.journal.len() as u64) as usize;
         let volumes = if self.draw(2) == 0 { Vec::new() } else { self.volumes.clone() };
         let (journal, phase) = (self.journal.clone(), self.trial["phase"].clone());
         let volumes = std::mem::replace(&mut self.volumes, volumes);
-        self.journal.truncate(kept);
+        self.journal.truncate(journal_length);
         // It ends, whatever it says.
         let _ = self.clean_up();
         self.expect_theirs();

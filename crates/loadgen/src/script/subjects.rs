@@ -165,10 +165,10 @@ impl Subjects {
         })
     }
 
-    /// Begins to count what comes back of a listing.
-    pub(crate) fn find(&self, wanted: Listing) -> Found<'_> {
+    /// Starts to check the keys of a listing.
+    pub(crate) fn check_listing(&self, wanted: Listing) -> ListingCheck<'_> {
         let most = u64::from(wanted.entries).min(self.count);
-        Found { prefix: &self.prefix, wanted, most, entries: 0, hash: 0, unread: 0 }
+        ListingCheck { prefix: &self.prefix, wanted, most, entries: 0, hash: 0, unread: 0 }
     }
 }
 
@@ -208,9 +208,9 @@ pub(crate) enum SetVerdict {
     Corrupt,
 }
 
-/// What a listing has returned so far: how many keys, and the sum of their hashes.
+/// Checks the keys that a listing returns: their count, and the sum of their hashes.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct ListingCheck<'a> {
     prefix: &'a str,
     wanted: Listing,
     /// No right answer has more keys.
@@ -221,7 +221,7 @@ pub(crate) struct Found<'a> {
     unread: u64,
 }
 
-impl Found<'_> {
+impl ListingCheck<'_> {
     /// Counts a key, which is nothing where its name is encrypted and does not open.
     pub(crate) fn add(&mut self, key: Option<&str>) {
         self.entries += 1;
@@ -238,8 +238,8 @@ impl Found<'_> {
         self.hash = self.hash.wrapping_add(u64::from_le_bytes(*first));
     }
 
-    /// Describes what came back, for people.
-    pub(crate) fn told(&self) -> String {
+    /// Describes the result for an error message.
+    pub(crate) fn describe(&self) -> String {
         let (found, wanted) = (self.entries, self.wanted.entries);
         if self.unread > 0 {
             let unread = self.unread;

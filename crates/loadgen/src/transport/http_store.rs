@@ -306,7 +306,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         let dataset = &thread.dataset;
         let place = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
         let prefix = dataset.listed_prefix(listing);
-        let mut found = dataset.find(listing);
+        let mut check = dataset.check_listing(listing);
         let (mut whole, mut token) = (None::<Completion>, None::<String>);
         loop {
             let page = PageSpec {
@@ -322,7 +322,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             match listed {
                 Ok(page) => {
                     for key in &page.keys {
-                        found.add(dataset.listed_key(key).as_deref());
+                        check.add(dataset.listed_key(key).as_deref());
                     }
                     next = page.next;
                     if next.is_some() && (page.keys.is_empty() || next == token) {
@@ -330,15 +330,15 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
                         completion.outcome = self.object_to(Outcome::PROTOCOL, text.to_owned());
                         return completion;
                     }
-                    next = next.filter(|_| !found.has_too_many());
+                    next = next.filter(|_| !check.has_too_many());
                 }
                 Err(outcome) => completion.outcome = outcome,
             }
-            completion.objects = found.entries();
+            completion.objects = check.entries();
             if next.is_none() {
-                let outcome = Outcome::of_set(found.verdict());
+                let outcome = Outcome::of_set(check.verdict());
                 if completion.outcome.is_ok() && !outcome.is_ok() {
-                    completion.outcome = self.object_to(outcome, found.told());
+                    completion.outcome = self.object_to(outcome, check.describe());
                 }
                 return completion;
             }

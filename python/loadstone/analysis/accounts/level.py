@@ -30,10 +30,9 @@ def level_of(trials: Sequence[Measurement]) -> float:
 def levels_of(units: Sequence[Sequence[Measurement]]) -> list[float]:
     """Return a number for each unit of repetition, so that their geometric mean is the whole's.
 
-    A percentile of all requests is no mean of the units' own. So a unit counts for what the whole
-    loses without it: the jackknife's pseudo-values, on logarithms, about the whole's value (Efron &
-    Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11). Of a mean of logarithms these
-    are the units' own logarithms.
+    The percentile of all requests is not a mean of the units' percentiles. Each unit is therefore
+    represented by its jackknife pseudo-value, on logarithms (Efron & Tibshirani, An Introduction
+    to the Bootstrap, 1993, chapter 11). For a geometric mean these equal the units' values.
     """
     whole = _level_of_requests(list(chain.from_iterable(units)))
     if whole is None:

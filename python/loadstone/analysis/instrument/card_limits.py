@@ -22,9 +22,9 @@ OWN_TRAFFIC = 0.5
 FRAME_BYTES = 1500
 FRAME_HEADER_BYTES = 14
 DROPPED = 0.001
-"""Of the packets: fewer are dropped now and then by any card, as of protocols that nobody knows."""
+"""Share of packets. Any card drops fewer now and then, such as frames of unknown protocols."""
 LOST_INSIDE = 0.10
-"""Of the bytes that came in: headers of packets that are put together before IP are up to 4 %."""
+"""Share of received bytes. Headers that are merged before IP account for up to 4 %."""
 REPEATED = 0.01
 
 
@@ -32,7 +32,7 @@ def busy_cards(record: Record, lines: Lines) -> Iterator[Evidence]:
     """Yield cards that the load kept full, and packets for which no processor had time."""
     for metric in ("received_bytes", "sent_bytes"):
         for line, share in shares_of_cards(lines, metric):
-            # A virtual card's speed is a mere number: one that was passed is none.
+            # A virtual card states a nominal speed: one that was exceeded is no limit.
             if NIC_BUSY <= share <= NIC_PASSED and _is_mostly_own(record, metric, line.rate):
                 name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
                 yield evidence_of(name, share, NIC_BUSY, line.host, "card traffic")
@@ -70,7 +70,7 @@ def drops(record: Record, lines: Lines) -> Iterator[Evidence]:
             if packets is None or moved is None or not packets.growth:
                 continue
             share = line.growth / (packets.growth + line.growth)
-            # Acknowledgements are no payload: what is dropped of them is told by the other way.
+            # A direction that carries only acknowledgements is skipped: the other one decides.
             if share >= DROPPED and _is_mostly_own(record, f"{way}_bytes", moved.rate):
                 name = f"{metric.replace('_', ' ')} on {line.subject}, of its packets"
                 yield evidence_of(name, share, DROPPED, line.host, "card drops")

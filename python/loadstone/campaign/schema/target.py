@@ -291,7 +291,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 
 def carries_credential(header: str) -> bool:
-    """Say whether a header of this name carries what nobody else may know."""
+    """Tell whether a header of this name carries a credential."""
     words = header.lower().split("-")
     return words[-1] == "key" or not _SECRET_WORDS.isdisjoint(words)
 

@@ -158,7 +158,7 @@ def disk_queue(read: Callable[[], float | None]) -> Quantity:
 def _of_connections(demand: Demand, addresses: Sequence[str]) -> Iterator[Quantity]:
     limits = read_limits()
     clients = demand.to_one
-    # Of a trial that ends by the clock nobody knows how many connections it will open.
+    # A trial with a duration opens an unknown number of connections: take all ports.
     requests = limits.ports if demand.requests is None else -(-demand.requests // demand.endpoints)
     needed = requests if demand.is_per_request else clients
     free = sockets.PORTS_QUICK_SHARE * limits.ports - needed

@@ -1,6 +1,6 @@
 """Output files that users name: reports, pages, charts, scripts.
 
-An existing file is replaced if loadstone wrote it and nobody has changed it since: an attribute of
+An existing file is replaced if loadstone wrote it and it is unchanged since: an attribute of
 the file holds the SHA-256 of its content. If a file system has no attributes, the user must allow
 the replacement.
 """
@@ -91,7 +91,7 @@ def check_outside_runs(path: Path) -> None:
 
 
 def is_as_written(path: Path) -> bool:
-    """Tell whether loadstone wrote a file, and nobody has changed it since, or nothing is in it."""
+    """Tell whether a file is empty, or was written by loadstone and is unchanged since."""
     try:
         with path.open("rb") as stream:
             if not stream.peek(1):

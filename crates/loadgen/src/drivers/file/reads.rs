@@ -160,7 +160,7 @@ impl FileClient {
         let (parents, start) = prefix.rsplit_once('/').unwrap_or(("", &prefix));
         let parents_end = prefix.len() - start.len();
         let directory = tree.open_page(bucket, parents)?;
-        let mut found = dataset.find(listing);
+        let mut check = dataset.check_listing(listing);
         super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
             let is_key = name.starts_with(start.as_bytes())
                 && !name.starts_with(b".loadstone-")
@@ -169,14 +169,14 @@ impl FileClient {
                 && is_key
             {
                 let whole = format!("{}{name}", &prefix[..parents_end]);
-                found.add(dataset.listed_key(&whole).as_deref());
+                check.add(dataset.listed_key(&whole).as_deref());
             }
             true
         })?;
-        completion.objects = found.entries();
-        completion.outcome = Outcome::of_set(found.verdict());
+        completion.objects = check.entries();
+        completion.outcome = Outcome::of_set(check.verdict());
         if !completion.outcome.is_ok() {
-            self.last_error = Some(found.told());
+            self.last_error = Some(check.describe());
         }
         Ok(())
     }

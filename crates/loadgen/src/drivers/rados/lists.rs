@@ -43,14 +43,14 @@ impl RadosClient {
             let bucket = dataset.bucket_of(u64::from(listing.prefix));
             let prefix = dataset.listed_prefix(&listing);
             let context = rados.instances[instance].open(&rados, bucket)?;
-            let (mut names, mut found) = (context.list()?, dataset.find(&listing));
-            while let Some(name) = names.next()?.filter(|_| !found.has_too_many()) {
+            let (mut names, mut check) = (context.list()?, dataset.check_listing(&listing));
+            while let Some(name) = names.next()?.filter(|_| !check.has_too_many()) {
                 if name.starts_with(&prefix) {
-                    found.add(dataset.listed_key(&name).as_deref());
+                    check.add(dataset.listed_key(&name).as_deref());
                 }
             }
             drop(names);
-            Ok::<_, c_int>((found.entries(), Outcome::of_set(found.verdict()), found.told()))
+            Ok::<_, c_int>((check.entries(), Outcome::of_set(check.verdict()), check.describe()))
         };
         let listed = self.seat.run_aside(&self.reactor, list).await;
         let ended_ns = self.reactor.now_ns();
