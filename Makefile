@@ -77,7 +77,7 @@ $(STAMPS)/venv: | tools
 	$(call quietly,venv,$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --upgrade 'pip>=25.1')
 	@mkdir -p $(STAMPS) && touch $@
 
-# The programs of developers. What only uses loadstone, such as the demo, does without them.
+# The programs of developers. The demo does without them: it needs what its page is made by, and no more.
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	@echo 'installing the Python packages of developers …'
 	$(call quietly,dev,$(BIN)/python -m pip install --group dev)
@@ -90,7 +90,7 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 # This also installs what loadstone itself needs.
 $(STAMPS)/extension: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo 'building loadstone (the first time this takes some minutes) …'
-	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release)
+	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release --extras report)
 	@touch $@
 
 $(STAMPS)/packages: $(STAMPS)/dev $(STAMPS)/extension
@@ -254,7 +254,7 @@ lint: $(STAMPS)/packages check ## check formats, types, lints, layers and the su
 
 # Clippy's own artefacts are those of lint, and mypy keeps its own: the second time takes seconds.
 .PHONY: check
-check: $(STAMPS)/dev ## check what changed without a build: clippy, ruff, mypy, layers, names
+check: $(STAMPS)/packages ## check what changed without a build: clippy, ruff, mypy, layers, names
 	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
 	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call quietly,mypy,$(BIN)/python -m mypy)

@@ -1,4 +1,4 @@
-"""Refuses variables whose names tell nothing: `make lint` runs it.
+"""Refuses variables whose names tell nothing: `make check` runs it.
 
 A variable is called what it holds: `cell`, `trial`, `error`, `measured`. Packages that are not
 clean yet are listed, and leave the list as they are cleaned.

@@ -13,12 +13,15 @@ from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.standing import CHECKS, Standing
-from loadstone.analysis.rules import find_rule, view
+from loadstone.analysis.numbers import RULES as RULES_ON_NUMBERS
+from loadstone.analysis.rules import UNKNOWN, find_rule, view
 from loadstone.report import REPORTS, Options
 from loadstone.report.next_step import next_step
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
+
+(SINGLE_TRIALS,) = (rule for rule in RULES_ON_NUMBERS if rule.id == "single-trials")
 
 CODES = ("SHARED_HOST", "INSTRUMENT_CPU", "BEYOND_CLIENT", "n=1", "single-trials", "UNDETERMINED")
 
@@ -170,7 +173,7 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
         findings=(
             Finding(rule="STALLED", statement=""),
             Finding(rule="NOISY", statement=""),
-            Finding(rule="link-ceiling", statement=""),
+            Finding(rule="single-trials", statement="", row=SINGLE_TRIALS),
             *findings.findings,
         ),
     )
@@ -179,6 +182,8 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
     assert answer.cautions[0].results == 1
     said = [reason for one in answer.cautions for reason in one.reasons]
     assert len(said) == len(set(said))
+    # Rules on numbers are in no table of labels: the finding brings its own.
+    assert UNKNOWN.says not in said
     # A client that stalled for long is not said to have stalled briefly, too.
     assert view("label")["NOISY"].short not in said
     lines = [line for line in shown(run, found) if line.startswith(" ! ")]

@@ -125,6 +125,16 @@ def test_options_of_fio_that_delete_or_run_something_are_refused() -> None:
     assert "exec_prerun" in told
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["exec_prer: touch /x", '"exec_prerun=touch /x #": 1', "ioengine: 'external:./evil.so'"],
+)
+def test_fio_gets_no_option_that_could_run_something(option: str) -> None:
+    """It takes abbreviations, words with "=" as one, and engines from libraries."""
+    campaign = "ceilings: [{kind: device, options: {filename: /mnt/a, rw: read, OPTION}}]"
+    assert "option" in refused(campaign.replace("OPTION", option))
+
+
 def test_a_command_for_another_host_is_one_word_that_its_shell_reads_as_many() -> None:
     (step,) = steps(
         "ceilings: [{kind: device, via: [ssh, -4, root@osd],"

@@ -131,6 +131,15 @@ def test_one_full_core_of_many_is_seen() -> None:
     seen = decide(Observed(point=HERE, server={"cpu": 0.125, "core": 1.0}, **flat))  # type: ignore[arg-type]
     assert (seen.limit, seen.grade) == ("TARGET_CPU", "B")
     assert limit(server={"cpu": 0.5, "core": 0.85}, **flat) == "TARGET_SOFTWARE"
+    # All are busy: that the busiest of them is busier still refutes nothing.
+    assert limit(server={"cpu": 0.85, "core": 0.88}, **flat) == "TARGET_CPU"
+
+
+def test_packets_that_the_target_drops_outweigh_the_mean_use_of_its_card() -> None:
+    flat = {"higher": FLAT, **IDLE_CLIENT, "ceilings": path(0.5), "server": {"network": 0.3}}
+    lost = Evidence(metric="drops", value=0.05, threshold=0.001)
+    assert limit(**flat) == "TARGET_SOFTWARE"
+    assert limit(**flat, losses={"TARGET_NETWORK": [lost]}) == "TARGET_NETWORK"
 
 
 def test_a_load_that_a_lower_one_passed_says_nothing_of_more_load() -> None:
@@ -501,3 +510,11 @@ def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
     found = list(trial_findings.find_unsteady(seen))
     assert [one.rule for one in found] == ["not-steady"]
     assert "1 of 2 stretches" in found[0].statement
+
+
+@pytest.mark.parametrize(
+    ("load", "loads"), [(1.0, "[1, 2]"), (640_000.0, "[320000, 640000, 1280000]")]
+)
+def test_the_loads_to_measure_next_are_whole_and_differ(load: float, loads: str) -> None:
+    seen = decide(Observed(point=LoadPoint(load=load, rate=1000)))
+    assert f"sweep.threads={loads}" in seen.next[1]

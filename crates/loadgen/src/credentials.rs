@@ -52,9 +52,15 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
                     kept(value, &format!("file \"{path}\"")).map(Some)
                 }
                 Err(error) => {
+                    let hint = match error.kind() {
+                        std::io::ErrorKind::NotFound => {
+                            "give the path of a file that is there: {file: PATH}"
+                        }
+                        _ => "give a text file that this user can read",
+                    };
                     Err(Error::target(what(), format!("file {}: {error}", file_named(path)))
                         .of(Kind::SecretAbsent)
-                        .with_hint("give the path of a file that is there: {file: PATH}"))
+                        .with_hint(hint))
                 }
             }
         }

@@ -67,6 +67,3 @@ class _Observer:
         except BaseException as error:
             self.error = self.error or error
             raise
-
-
-"""What `_loadgen.run_trial` raises by itself."""

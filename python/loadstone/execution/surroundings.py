@@ -109,6 +109,8 @@ class Surroundings:
         """Wait until this host has settled, and run the hooks that come before a trial."""
         self.begin_phase(document)
         self._host_state = self._settle(document)
+        if self._interrupt.is_asked:
+            return
         self.hooks.run("before_trial", document)
 
     def of_trial(self, document: TrialDocument) -> AroundTrial:

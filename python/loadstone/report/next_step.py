@@ -58,9 +58,11 @@ def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
 def command_of(run: Run, command: str) -> str:
     """Return a verdict's command as the run's own with one thing more, where that is known."""
     words = shlex.split(str(run.manifest.get("command") or ""))
+    # The host first: the run's own words may hold "HOST", too.
+    command = command.replace("HOST", next(iter(_hosts(run)), "HOST"))
     if len(words) > 1 and words[1] in ("bench", "run"):
         command = command.replace("loadstone run CAMPAIGN", _without_output(words))
-    return command.replace("HOST", next(iter(_hosts(run)), "HOST"))
+    return command
 
 
 def _hosts(run: Run) -> Iterator[str]:

@@ -150,6 +150,8 @@ impl Queue {
             let service_ns = self.station.service_ns(self.chance);
             // Other clients' load before the first request does not matter.
             let served_ns = self.take(arrives_ns, service_ns).max(now_ns.saturating_sub(SINCE_NS));
+            // A service of no time would never let time pass.
+            let served_ns = served_ns.max(arrives_ns + 1_000);
             self.others_ns.push(Reverse(served_ns));
         }
         self.take(now_ns, self.station.service_ns(chance))

@@ -108,10 +108,6 @@ impl Client for ToyClient {
         ownership::look(self, bucket).await
     }
 
-    async fn is_bucket_absent(&mut self, bucket: &str) -> Result<bool, Error> {
-        ownership::is_absent(self, bucket).await
-    }
-
     async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
         ownership::ready(self, bucket).await
     }

@@ -1,5 +1,6 @@
 //! Driver `toy_http`, of tests alone: objects by plain PUT, GET, HEAD and DELETE, as of a WebDAV server. It
 //! shows what a driver over HTTP takes: this file, its row in the table of drivers, and nothing else.
+//! It leaves out the owner's tags, by which runs share a place with others (`write_beside`, `ours_of`).
 //! Below it stand its tests, with a server of a few lines.
 
 use std::rc::Rc;
@@ -206,18 +207,34 @@ impl Places for ToyHttpClient {
         self.at(place, "");
         let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &Nothing).await;
         match reply.status {
+            // An attempt before may have made it; whether it is empty shows whether it is ours.
+            409 if self.http.connection.is_in_doubt() => Ok(Made::New),
             409 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
-            _ => Err(self.refused(format!("create \"{place}\""), &reply)),
+            _ => Err(self.refused_to_make(format!("create \"{place}\""), &reply)),
         }
     }
 
     async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error> {
-        self.write(place, MARK, text).await.map(|()| true)
+        self.renew_deadline();
+        self.at(place, MARK);
+        let spec = HeadSpec::new(Method::Put, &[200, 201, 204]);
+        let reply = self.ask(&spec, &text.as_bytes()).await;
+        match reply.status {
+            404 => Ok(false),
+            _ if reply.outcome.is_ok() => Ok(true),
+            _ => Err(self.refused(format!("mark \"{place}\""), &reply)),
+        }
     }
 
     async fn delete_mark(&mut self, place: &str) -> Result<(), Error> {
-        self.delete_each(place, &[MARK.to_owned()]).await.map(drop)
+        self.renew_deadline();
+        self.at(place, MARK);
+        let reply = self.ask(&HeadSpec::new(Method::Delete, &[204, 404]), &Nothing).await;
+        match reply.outcome.is_ok() {
+            true => Ok(()),
+            false => Err(self.refused(format!("delete the mark of \"{place}\""), &reply)),
+        }
     }
 
     /// The server refuses to delete a collection that is not empty. One that would delete what is in it,

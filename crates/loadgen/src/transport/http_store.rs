@@ -12,8 +12,8 @@ use loadstone_wire::http1::Method;
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
-use crate::ownership::Places;
 use crate::ownership::beside::{self, Writer};
+use crate::ownership::{self, Places};
 use crate::requests::{Request, Subject};
 use crate::script::Listing;
 use crate::transport::connection::{Failure, Reply, Sending};
@@ -80,6 +80,13 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U);
     /// Returns the error of a refusal outside of the measurement, with a hint.
     fn refused(&self, action: String, reply: &Reply) -> Error;
+    /// Returns the error of a refusal to make a place, and whether it was plainly not made.
+    fn refused_to_make(&self, action: String, reply: &Reply) -> Error {
+        let error = self.refused(action, reply);
+        // What an attempt before has begun may still be made.
+        let is_no = ownership::says_no(reply.status) && !self.http().connection.is_in_doubt();
+        error.refused_if(is_no)
+    }
 
     async fn put(&mut self, request: &Request) -> Completion;
     /// Asks for a page of a listing.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use loadstone_wire::http1::{self, Method};
 use rustls::ClientConfig;
-use serde_json::Value;
 
 use crate::dataset::Dataset;
 use crate::driver::Thread;
@@ -73,8 +72,7 @@ pub(crate) fn mistakes(
     mistakes.extend(tls::mistakes(map));
     mistakes.extend(settings::header_mistakes(map));
     for key in urls {
-        let one = map.get(*key).and_then(Value::as_str);
-        for text in one.into_iter().chain(settings::texts(map, key)) {
+        for text in settings::texts(map, key) {
             if let Err(reason) = Url::parse(text) {
                 mistakes.push(format!("target.settings.{key}: \"{text}\": {reason}"));
             }
@@ -205,7 +203,7 @@ pub(crate) struct HttpClient<S> {
     pub(crate) tag: OwnerTag,
     /// The text of the last failure, where later requests would hide it.
     pub(crate) error: Option<String>,
-    /// Whether the last answer was 401.
+    /// Whether the last answer to `ask` or `ask_for_body` was 401.
     pub(crate) is_unauthorized: bool,
 }
 

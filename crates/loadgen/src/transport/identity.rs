@@ -89,7 +89,7 @@ pub(crate) fn of_file_system(path: &Path, file: BorrowedFd<'_>) -> String {
         let mount = Mount::of(number);
         // A program behind a mount in user space may be as fragile as rbd-fuse: the kernel knows it.
         if let Some(Mount { kind, source }) = &mount
-            && kind.starts_with("fuse")
+            && (kind == "fuse" || kind.starts_with("fuse."))
         {
             return Some(format!("mount of {source} ({kind})"));
         }

@@ -65,7 +65,7 @@ fn class_of_s3(method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestClass 
             })
         })
     };
-    let is_about = names(&["tagging", "acl", "attributes", "location", "versioning", "policy"]);
+    let is_about = names(&["location", "versioning"]);
     match *method {
         Method::GET if has_key && names(&["uploadId"]) => RequestClass::List,
         Method::GET if is_about => RequestClass::Head,

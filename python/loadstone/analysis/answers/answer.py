@@ -173,22 +173,26 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
             said |= _covered(names)
             reasons = dict.fromkeys(map(reason_words, names))
             yield Caution(weight=weight, results=len(own), reasons=tuple(reasons))
-    names = [
-        finding.rule
+    # A finding carries its rule, which the table of labels and limits need not have.
+    rules = {
+        finding.rule: finding.definition
         for finding in findings.findings
         if finding.effect != "none"
         and _is_remark(finding, results)
         and not finding.definition.is_of_store
-    ]
-    names += [label for one in results for label in one.remarks if _is_narrowing(label, results)]
+    }
+    for result in results:
+        for label in result.remarks:
+            if _is_narrowing(label, results):
+                rules.setdefault(label, find_rule(label))
     # Without a result the sentence itself says why there is none.
     said |= {"NOTHING ENDED"} if not results else set()
-    left = [name for name in dict.fromkeys(names) if name not in said]
-    covered = {other for name in left for other in find_rule(name).covers}
-    left = [name for name in left if name not in covered]
+    left = {name: rule for name, rule in rules.items() if name not in said}
+    covered = {other for rule in left.values() for other in rule.covers}
+    left = {name: rule for name, rule in left.items() if name not in covered}
     if left:
         own = [one for one in results if set(left) & set(one.remarks)]
-        reasons = dict.fromkeys(map(reason_words, left))
+        reasons = dict.fromkeys(rule.short or rule.says for rule in left.values())
         yield Caution(weight="caution", results=len(own), reasons=tuple(reasons))
 
 

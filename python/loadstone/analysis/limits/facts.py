@@ -323,16 +323,18 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             name: Evidence(
                 metric=f"utilisation of {_resource_in_words(name)}",
                 value=value,
-                threshold=RESOURCE_BUSY,
+                threshold=_busy_from(name),
             )
             for name, value in watched.items()
         }
-        busiest = max(watched, key=lambda name: watched[name])
+        # Against its own threshold each: the busiest core is always busier than their mean.
+        busiest = max(watched, key=lambda name: watched[name] / _busy_from(name))
         share = watched[busiest]
         reason = f"the target's {_resource_in_words(busiest)} is {share:.0%} busy"
-        # One core of many is full by chance now and then; only one that stays full is a limit.
-        threshold = CORE_FULL if busiest == "core" else RESOURCE_BUSY
-        if share < threshold or (rises and share < RESOURCE_FULL):
+        if share < _busy_from(busiest) or (rises and share < RESOURCE_FULL):
+            # A card that drops packets is full in bursts, which its mean does not show.
+            if limit in observed.losses:
+                continue
             yield Fact(
                 limit=limit,
                 bearing="refutes",
@@ -347,6 +349,12 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             evidence=(evidence[busiest],),
             rank=_rank_of(busiest, share),
         )
+
+
+def _busy_from(name: str) -> float:
+    """Return from which share on a resource of the target counts as busy."""
+    # One core of many is full by chance now and then; only one that stays full is a limit.
+    return CORE_FULL if name == "core" else RESOURCE_BUSY
 
 
 def _rank_of(name: str, share: float) -> Rank:

@@ -34,11 +34,11 @@ GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 NEXT: Mapping[str, tuple[str, str]] = {
     "loads": (
         "measure at other loads",
-        "loadstone run CAMPAIGN --set 'sweep.threads=[{half:g}, {load:g}, {twice:g}]'",
+        "loadstone run CAMPAIGN --set 'sweep.threads=[{loads}]'",
     ),
     "rates": (
         "measure at other rates",
-        "loadstone run CAMPAIGN --set 'sweep.rate=[{half:g}, {load:g}, {twice:g}]'",
+        "loadstone run CAMPAIGN --set 'sweep.rate=[{loads}]'",
     ),
     "repeat": ("repeat it in blocks", "loadstone run CAMPAIGN --set blocks=6"),
     "rest": ("rest between trials", "loadstone run CAMPAIGN --set phases.0.pause_after=60s"),
@@ -57,7 +57,7 @@ NEXT: Mapping[str, tuple[str, str]] = {
     ),
     "clients": (
         "allow more in flight",
-        "loadstone run CAMPAIGN --set load.clients_max={twice_clients:g}",
+        "loadstone run CAMPAIGN --set load.clients_max={twice_clients}",
     ),
     "client": ("measure the client's own ceiling", "loadstone calibrate"),
 }
@@ -341,9 +341,7 @@ def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:
         return ()
     why, command = NEXT[missing]
     return why, command.format(
-        half=max(1.0, load // 2),
-        load=load,
-        twice=2 * load,
+        loads=", ".join(map(str, sorted({max(1, int(load) // 2), int(load), 2 * int(load)}))),
         twice_clients=2 * (observed.clients_max or 0),
     )
 

@@ -179,7 +179,7 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
         if phase.capacity is not None and phase.capacity.vary in case.swept:
             yield KeyMistake(
                 path=path(("sweep", phase.capacity.vary)),
-                found=f"a sweep over the searched key of phase {phase.label} searches",
+                found=f"a sweep over {phase.capacity.vary}, which phase {phase.label} searches",
                 allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
             )
         load = case.load(phase)

@@ -18,6 +18,42 @@ DO_MORE = {
 """Options that do more than to read and write; a job with one of them is refused."""
 
 
+READ_AND_WRITE = frozenset((
+    "ba", "blockalign", "blocksize", "blocksize_range", "bs", "bsrange", "bssplit",
+    "buffered", "direct", "directory", "end_fsync", "fdatasync", "file_service_type",
+    "filename", "filesize", "fsync", "fsync_on_close", "group_reporting", "hipri",
+    "invalidate", "io_limit", "io_size", "iodepth", "iodepth_batch", "iodepth_batch_complete",
+    "iodepth_batch_complete_max", "iodepth_batch_complete_min", "iodepth_batch_submit",
+    "iodepth_low", "ioengine", "latency_percentile", "latency_run", "latency_target",
+    "latency_window", "lockmem", "loops", "name", "nonvectored", "norandommap", "nrfiles",
+    "number_ios", "numjobs", "offset", "offset_align", "offset_increment",
+    "percentage_random", "percentage_sequential", "ramp_time", "randrepeat", "randseed",
+    "random_distribution", "random_generator", "rate", "rate_cycle", "rate_iops",
+    "rate_iops_min", "rate_min", "rate_process", "readwrite", "registerfiles", "runtime",
+    "rw", "rw_sequencer", "rwmixread", "rwmixwrite", "size", "softrandommap", "sqthread_poll",
+    "startdelay", "stonewall", "sync", "thinktime", "thinktime_blocks", "thinktime_spin",
+    "thread", "time_based", "unified_rw_reporting", "fixedbufs", "nowait",
+))  # fmt: skip
+"""Options that a campaign may give, by their full names: fio takes abbreviations, too."""
+
+ENGINES = frozenset(
+    ("io_uring", "libaio", "mmap", "null", "posixaio", "psync", "pvsync", "pvsync2", "sync",
+     "vsync")
+)  # fmt: skip
+"""Engines of fio itself; it would load any other from a library."""
+
+
+def unknown_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
+    """Return the options that are not known to only read and write, each with the reason."""
+    elsewhere = "it is not known to only read and write: a job_file may hold it"
+    reasons = {
+        name: elsewhere for name in options if name not in READ_AND_WRITE and name not in DO_MORE
+    }
+    if str(options.get("ioengine", "sync")) not in ENGINES:
+        reasons["ioengine"] = f"allowed: {', '.join(sorted(ENGINES))}"
+    return reasons
+
+
 def refused_options(options: Mapping[str, str | int | float]) -> dict[str, str]:
     """Return the options that do more than to read and write, each with what it does."""
     off = ("0", "False", "false")

@@ -8,7 +8,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from loadstone.campaign.checks.fio_jobs import READS, refused_options, writes_of_options
+from loadstone.campaign.checks.fio_jobs import (
+    READS,
+    refused_options,
+    unknown_options,
+    writes_of_options,
+)
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
@@ -242,7 +247,8 @@ class Ceiling(BaseModel):
                 found=f"option {shown(name)}: {reason}",
                 allowed="options that read and write",
             )
-            for name, reason in refused_options(options).items()
+            for name, reason in {**unknown_options(options), **refused_options(options)}.items()
+            if name.replace("_", "-") not in OPTIONS_TAKEN
         ]
         if not ("filename" in options or "directory" in options):
             mistakes.append(

@@ -82,7 +82,9 @@ def print_preview(
     else:
         _print_phases(measured)
         _print_varied(varied)
-        _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
+        # The order of queries is said with them.
+        if not any(document.get("queries") for document in plan.documents()):
+            _print_order(measured, varied, ORDERS_OF_CASES[order].format(seed=plan.seed))
     preview_surroundings.print_surroundings(plan, nodes or {}, hosts)
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):

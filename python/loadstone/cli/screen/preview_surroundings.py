@@ -25,7 +25,7 @@ def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | Non
     if plan.hooks:
         print("\nhooks, in this order at each point:")
         print_table(("hook", "at", "only for", "within", "if it fails", "command"), _hooks(plan))
-    commands = [*consent.of_engines(plan.documents()), *consent.of_hosts(hosts)]
+    commands = [*consent.commands_of(plan), *consent.of_hosts(hosts)]
     if commands:
         print("\nrun by the campaign, which asks before the first time:")
         print_table(("key", "command"), commands)

@@ -58,7 +58,7 @@ End = tuple[bytes, bytes]
 class Route:
     """How an engine reaches its tables: by a bucket's endpoint, or a mount that `server` serves.
 
-    What that process (`mounts.py`) reads and receives counts as the engine's.
+    What that process (`server_of`) reads and receives counts as the engine's.
     """
 
     endpoint: str | None = None

@@ -193,7 +193,8 @@ class Use:
 def begin(server: int | None) -> Use:
     """Return what was used so far; peaks of memory count from now on.
 
-    `server` is a process that reads for this session (`mounts.py`): its bytes from devices count.
+    `server` is a process that reads for this session (`traffic.server_of`): its bytes from devices
+    count.
     """
     processes = list(_processes())
     for number in processes:

@@ -80,7 +80,8 @@ class Settling:
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
         """Take note of what a trial wrote: more than that it cannot have left in memory."""
-        if document.get("mix") and writes_data(document):
+        is_here = facts_of(document["target"]["driver"]).address.kind == "path"
+        if is_here and document.get("mix") and writes_data(document):
             self._written_bytes += summary.get("bytes") or 0
 
     def quantities_of(self, document: TrialDocument) -> list[Quantity]:
@@ -93,8 +94,9 @@ class Settling:
         if facts.address.kind == "path":
             known: Mapping[str, Any] = settings
             paths = [str(known[name]) for name in facts.address.settings if known.get(name)]
-            written, self._written_bytes = self._written_bytes, 0
-            quantities += _of_pages(paths, written, is_directory=facts.place == "directory")
+            quantities += _of_pages(
+                paths, self._written_bytes, is_directory=facts.place == "directory"
+            )
         return quantities
 
     def settle(self, quantities: Sequence[Quantity], rest: Rest, tell: Tell) -> HostState:
@@ -112,6 +114,9 @@ class Settling:
         ]
         for one in unsettled:
             last[one.name] = self._wait_for(one, first[one.name], rest, tell)
+        if "dirty_bytes" in last:
+            # What is left is the next trial's to wait for, too.
+            self._written_bytes = round(last["dirty_bytes"])
         return {
             "waited_ns": round((time.monotonic() - began) * 1e9) if unsettled else 0,
             "residues": [
@@ -133,15 +138,21 @@ class Settling:
         tell(quantity.wait_s, why)
         if quantity.help_along is not None:
             quantity.help_along(lambda: rest(0.0))
-            value = quantity.read() or 0.0
+            value = _read_or(quantity, value)
         while value > quantity.settled_max and (left_s := end - time.monotonic()) > 0:
             tell(left_s, why)
             if rest(min(left_s, TICK_S)):
                 return value
-            value = quantity.read() or 0.0
+            value = _read_or(quantity, value)
         if value > quantity.settled_max:
             self._in_vain.add(quantity.name)
         return value
+
+
+def _read_or(quantity: Quantity, value: float) -> float:
+    """Return a new reading; the last one where the host no longer tells."""
+    reading = quantity.read()
+    return value if reading is None else reading
 
 
 def disk_queue(read: Callable[[], float | None]) -> Quantity:

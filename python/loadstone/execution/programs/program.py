@@ -203,6 +203,3 @@ def _stop(programs: Sequence[Program], why: State) -> None:
     for program in programs:
         if program.is_running:
             program.stop(why)
-
-
-# Its configuration, keys and known hosts hold; it never asks anything.

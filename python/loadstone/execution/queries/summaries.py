@@ -11,9 +11,9 @@ from loadstone.results.record import INTERVAL_SCHEMA
 
 
 def tables_summary(
-    mark: Mark, table_files: Sequence[TableFile], *, was_there: bool
+    mark: Mark, files_kept: Sequence[TableFile], *, was_there: bool
 ) -> TablesSummary:
-    """Return the summary of tables; `kept` are files that an earlier attempt of the run wrote."""
+    """Return the summary of tables; an earlier attempt of the run wrote `files_kept`."""
     return {
         "benchmark": mark.benchmark,
         "scale": mark.scale,
@@ -23,8 +23,8 @@ def tables_summary(
         "bytes": sum(file.size_bytes for file in mark.files),
         "sha256": hashlib.sha256("".join(file.sha256 for file in mark.files).encode()).hexdigest(),
         "was_there": was_there,
-        "files_kept": len(table_files),
-        "bytes_kept": sum(one.size_bytes for one in table_files),
+        "files_kept": len(files_kept),
+        "bytes_kept": sum(one.size_bytes for one in files_kept),
     }
 
 

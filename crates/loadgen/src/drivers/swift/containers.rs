@@ -72,12 +72,7 @@ impl Places for SwiftClient {
             202 if self.http.connection.is_in_doubt() => Ok(Made::New),
             202 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
-            status => {
-                let error = self.refused(format!("create container \"{container}\""), &reply);
-                // What an attempt before has begun may still be made.
-                let is_no = ownership::says_no(status) && !self.http.connection.is_in_doubt();
-                Err(error.refused_if(is_no))
-            }
+            _ => Err(self.refused_to_make(format!("create container \"{container}\""), &reply)),
         }
     }
 

@@ -97,10 +97,10 @@ impl HttpStore for SwiftClient {
 
     /// Does a request with a token that is not old, and once more with a new one after a 401.
     async fn execute_request(&mut self, request: &Request) -> Completion {
-        let swift = Arc::clone(&self.swift);
-        if swift.tokens.is_old(unix_ns() / 1_000_000_000) {
+        if self.swift.tokens.is_old(unix_ns() / 1_000_000_000) {
             // If this fails, the old token may still do; the target will say.
-            let _ = self.renew(swift.tokens.generation()).await;
+            let generation = self.swift.tokens.generation();
+            let _ = self.renew(generation).await;
         }
         let completion = self.perform_anywhere(request).await;
         if completion.outcome != Outcome::http(401) {

@@ -13,6 +13,7 @@ Examples:
   loadstone hosts check campaign.yaml --set hosts.count=4 -f json
 """
 
+import contextlib
 import json
 import sys
 import uuid
@@ -77,19 +78,19 @@ def command(
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
-    consent.ask_for(
-        list(consent.of_hosts(campaign.hosts)), who="this campaign", is_allowed=allow_commands
-    )
     run = uuid.uuid4().hex
-    with (
-        ending_in_order(),
-        making_scripts(campaign) as scripts,
-        HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session,
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ending_in_order())
         plan = make_plan(
-            campaign, run=run, reused=reused_by(campaign), starts=1, scripts=scripts,
-            stores=store_sizes(campaign),
+            campaign, run=run, reused=reused_by(campaign), starts=1,
+            scripts=stack.enter_context(making_scripts(campaign)), stores=store_sizes(campaign),
         )  # fmt: skip
+        # Hosts read from the targets, by the profiles that the campaign names.
+        commands = [*consent.of_profiles(plan.documents()), *consent.of_hosts(campaign.hosts)]
+        consent.ask_for(commands, who="this campaign", is_allowed=allow_commands)
+        session = stack.enter_context(
+            HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign))
+        )
         clocks = session.carrier.read_clocks(session.names)
         hosts = [
             AnsweringHost(
