@@ -4,18 +4,16 @@
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from loadstone import _loadgen
 
 
-class Operation(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Operation:
     """One kind of request."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     name: str
     summary: str
@@ -25,7 +23,7 @@ class Operation(BaseModel):
     repeats: Literal["always", "until_full", "never"]
     """How often it can be done to one object, or bucket."""
 
-    options: tuple[str, ...]
+    options: Sequence[str]
     """The options of a trial document that it reads."""
 
     @property
@@ -39,7 +37,8 @@ class Operation(BaseModel):
 
 
 def _operations() -> Mapping[str, Operation]:
-    rows = [Operation.model_validate(row) for row in _loadgen.operations()]
+    names = [field.name for field in fields(Operation)]
+    rows = [Operation(**{name: row[name] for name in names}) for row in _loadgen.operations()]
     return {row.name: row for row in rows}
 
 

@@ -4,6 +4,7 @@ Missing answers are absent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -47,7 +48,9 @@ POOL_SETTINGS = (
 )
 
 
-_STATE = TypeAdapter(ClusterState)
+@cache
+def _states() -> TypeAdapter[ClusterState]:
+    return TypeAdapter(ClusterState)
 
 
 def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
@@ -69,7 +72,7 @@ def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
         "versions": _versions(answers.get("versions") or {}),
         "pools": _pools(answers, set(pools)),
     }
-    return _STATE.validate_python(
+    return _states().validate_python(
         {key: value for key, value in facts.items() if value not in (None, {}, [])}
     )
 

@@ -4,6 +4,7 @@ Unused keys are left out. Used keys may be missing or null, because releases dif
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Required
 
 from pydantic import TypeAdapter, ValidationError
@@ -213,22 +214,25 @@ class HeldGroups(TypedDict):
     pg_stats: list[HeldGroup]
 
 
-_ANSWERS = TypeAdapter[Answers](Answers)
-_GROUPS = TypeAdapter[HeldGroups | list[HeldGroup]](HeldGroups | list[HeldGroup])
-
-
 def read_answers(answers: Mapping[str, object]) -> Answers:
     """Return answers as they are read; raise ValueError with the first value that cannot be."""
     try:
-        return _ANSWERS.validate_python(answers)
+        return _answers().validate_python(answers)
     except ValidationError as error:
         raise ValueError(first_mistake(error)) from error
+
+
+@cache
+def _answers() -> TypeAdapter[Answers]:
+    return TypeAdapter(Answers)
 
 
 def read_groups(text: bytes) -> list[HeldGroup]:
     """Return the placement groups of a pool; raise ValueError for what is no list of them."""
     try:
-        groups = _GROUPS.validate_json(text)
+        groups = TypeAdapter[HeldGroups | list[HeldGroup]](
+            HeldGroups | list[HeldGroup]
+        ).validate_json(text)
     except ValidationError as error:
         raise ValueError(first_mistake(error)) from error
     return groups if isinstance(groups, list) else groups["pg_stats"]

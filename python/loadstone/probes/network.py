@@ -43,7 +43,7 @@ class TokenBucket:
     options: BucketOptions
 
 
-_QUEUES = TypeAdapter(list[Annotated[TokenBucket | object, Field(union_mode="left_to_right")]])
+Queues = list[Annotated[TokenBucket | object, Field(union_mode="left_to_right")]]
 """Queues of other kinds are of no concern."""
 
 
@@ -61,7 +61,7 @@ def shaped_cards() -> dict[str, float]:
             # It needs nothing else of the environment, where secrets may be.
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
-        queues = _QUEUES.validate_json(tc.stdout or b"[]")
+        queues = TypeAdapter[Queues](Queues).validate_json(tc.stdout or b"[]")
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     return {

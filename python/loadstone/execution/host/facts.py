@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import resource
 import socket
 from importlib import metadata
@@ -65,9 +66,17 @@ def versions() -> dict[str, str]:
 
 
 def _build() -> str:
-    """Return the first digits of the load generator's SHA-256: two builds of one version differ."""
+    """Return 16 digits of the load generator's build id: two builds of one version differ.
+
+    Where the linker wrote none, they are those of the file's SHA-256, which takes 50 ms.
+    """
     assert _loadgen.__file__ is not None
     with open(_loadgen.__file__, "rb") as file:
+        # An ELF note: the lengths of its name and of the id, its type (3), and the name.
+        note = re.search(rb"\x04\0{3}\x14\0{3}\x03\0{3}GNU\0(.{20})", file.read(4096), re.DOTALL)
+        if note is not None:
+            return note[1].hex()[:16]
+        file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
