@@ -391,6 +391,7 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
     broken.write_text("{")
     loadstone(cage, "list", "drivers")
     loadstone(cage, "calibrate", "--show")
+    loadstone(cage, "doctor")
     loadstone(cage, "published")
     loadstone(cage, "import", "warp", broken, "-o", tmp_path / "imported")
     loadstone(cage, "bench", "get", "s3+http://127.0.0.1:1", "--dry-run")

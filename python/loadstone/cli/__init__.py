@@ -90,6 +90,11 @@ COMMANDS = (
         module="loadstone.cli.commands.load.calibrate",
     ),
     Command(
+        name="doctor",
+        summary="Check what limits this host as a source of load.",
+        module="loadstone.cli.commands.load.doctor",
+    ),
+    Command(
         name="hosts",
         summary="Check whether a campaign's client hosts can make its load.",
         module="loadstone.cli.commands.load.hosts",

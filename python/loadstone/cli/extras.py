@@ -9,8 +9,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "report": ("jinja2", "py_mini_racer", "resvg_py"),
     "arrow": ("pyarrow",),
     "hosts": ("cryptography",),
+    "datafusion": ("datafusion",),
+    "duckdb": ("duckdb",),
 }
-"""What the extras bring: pages and charts; scripts and tables of Arrow; certificates of hosts."""
+"""What the extras bring: pages and charts; scripts and tables of Arrow; certificates of hosts;
+query engines."""
 
 
 def install(extra: str) -> str:

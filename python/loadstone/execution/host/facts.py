@@ -99,7 +99,7 @@ def fingerprint() -> HostFacts:
         ),
         "network": _network_cards(),
         "disks": _disks(),
-        "sysctl": {name: text for name in SYSCTLS if (text := _sysctl(name)) is not None},
+        "sysctl": {name: text for name in SYSCTLS if (text := read_sysctl(name)) is not None},
         "descriptors_max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "container": _container(),
         "cgroup": _cgroup(),
@@ -231,7 +231,8 @@ def _link_name(path: Path) -> str | None:
         return None
 
 
-def _sysctl(name: str) -> str | None:
+def read_sysctl(name: str) -> str | None:
+    """Return a setting of the kernel, its blanks as single ones; None where it has no such."""
     text = _text(Path("/proc/sys") / name.replace(".", "/"))
     return None if text is None else " ".join(text.split())
 
