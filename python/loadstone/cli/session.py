@@ -7,7 +7,9 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
 
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
@@ -44,6 +46,15 @@ if TYPE_CHECKING:
 
 REMAINS_SHOWN = 8
 
+MetricsListen = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-listen",
+        help="Serve the run's metrics to Prometheus at this address, such as 127.0.0.1:9400.",
+        metavar="HOST:PORT",
+    ),
+]
+
 
 def default_folder(name: str) -> Path:
     """Return a run folder that sorts by time and does not exist yet."""
@@ -64,10 +75,12 @@ def measure(
     with_page: bool = False,
     thresholds: Sequence["Threshold"] = (),
     is_quiet: bool = False,
+    metrics_address: str | None = None,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    `with_page` puts report.html into the folder before.
+    `with_page` puts report.html into the folder before. At `metrics_address` (HOST:PORT) the run's
+    metrics are served until its load has ended.
 
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
@@ -106,6 +119,7 @@ def measure(
             writer.amend({"scripts": scripts.origins})
         if hosts.documents:
             writer.amend({"hosts": list(hosts.documents)})
+        _serve_metrics(folder, metrics_address, stack)
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
         view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
         try:
@@ -139,6 +153,14 @@ def measure(
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
+
+
+def _serve_metrics(folder: Path, address: str | None, stack: contextlib.ExitStack) -> None:
+    if address is not None:
+        from loadstone.view.live_metrics import serving_metrics
+
+        url = stack.enter_context(serving_metrics(folder, address))
+        print(f"metrics: {url}", file=sys.stderr)
 
 
 def _interrupted(

@@ -51,16 +51,7 @@ class LiveRun:
 
     def read(self) -> dict[str, Any]:
         """Return the state of things as JSON holds it."""
-        trials = self.folder / TRIALS
-        names = {path.name for path in trials.iterdir()} if trials.is_dir() else set()
-        done = sorted(
-            name.removesuffix(RECORD_SUFFIX)
-            for name in names
-            if name.endswith(RECORD_SUFFIX) and not name.endswith(PARTIAL_SUFFIX)
-        )
-        begun = sorted(
-            name.removesuffix(STREAM_SUFFIX) for name in names if name.endswith(STREAM_SUFFIX)
-        )
+        done, begun = trials_in(self.folder)
         now = next((one for one in reversed(begun) if one not in set(done)), None)
         unknown = not self._plan or (now is not None and now not in self._plan)
         if unknown:
@@ -148,6 +139,21 @@ class LiveRun:
                 words["problem"] = "its record cannot be read"
             self._finished[trial] = words
         return self._finished[trial]
+
+
+def trials_in(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the trials of a run folder that ended, and those that began; each in order."""
+    trials = folder / TRIALS
+    names = {path.name for path in trials.iterdir()} if trials.is_dir() else set()
+    done = sorted(
+        name.removesuffix(RECORD_SUFFIX)
+        for name in names
+        if name.endswith(RECORD_SUFFIX) and not name.endswith(PARTIAL_SUFFIX)
+    )
+    begun = sorted(
+        name.removesuffix(STREAM_SUFFIX) for name in names if name.endswith(STREAM_SUFFIX)
+    )
+    return done, begun
 
 
 class _Course(NamedTuple):

@@ -94,6 +94,12 @@ def install_chromium() -> None:
         _debian_packages(["chromium"])
 
 
+def install_prometheus() -> None:
+    """Install what scrapes the metrics of a run."""
+    if shutil.which("prometheus") is None:
+        _debian_packages(["prometheus"])
+
+
 def install_chdb() -> None:
     """Install ClickHouse as a library beside loadstone; it is no server, but as large as one."""
     if any(importlib.util.find_spec(name) is None for name in ("chdb", "clickhouse_connect")):
@@ -166,6 +172,7 @@ INSTALLERS = {
     "sshd": install_sshd,
     "slurm": install_slurm,
     "chromium": install_chromium,
+    "prometheus": install_prometheus,
     "chdb": install_chdb,
     "spark": install_spark,
     "axe": install_axe,

@@ -39,6 +39,7 @@ import typer
 
 from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
+from loadstone.cli.session import MetricsListen
 
 
 def command(
@@ -189,6 +190,7 @@ def command(
         str, typer.Option("--format", "-f", help="Report to print; see: loadstone list reports.")
     ] = "terminal",
     conditions: FailIf = None,
+    metrics_listen: MetricsListen = None,
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
@@ -266,4 +268,5 @@ def command(
         allow_commands=True,
         thresholds=thresholds,
         is_quiet=quiet,
+        metrics_address=metrics_listen,
     )

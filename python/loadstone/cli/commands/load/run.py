@@ -25,6 +25,7 @@ import typer
 
 from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
+from loadstone.cli.session import MetricsListen
 from loadstone.errors import InputError
 
 
@@ -67,6 +68,7 @@ def command(
         bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
     ] = False,
     conditions: FailIf = None,
+    metrics_listen: MetricsListen = None,
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
@@ -98,4 +100,5 @@ def command(
     return session.measure(
         campaign, folder, resume=resume, file=campaign_file, text=text, command=words,
         allow_commands=allow_commands, thresholds=thresholds, is_quiet=quiet,
+        metrics_address=metrics_listen,
     )  # fmt: skip

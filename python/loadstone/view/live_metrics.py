@@ -1,0 +1,220 @@
+"""Metrics of a run while it goes on, for Prometheus to scrape.
+
+They are read from the run folder, as the live page is: neither the load threads nor the record know
+of them, and a scraper that stays away costs nothing.
+"""
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from loadstone import _loadgen
+from loadstone.documents.trial import TrialDocument
+from loadstone.errors import InputError, LoadstoneError
+from loadstone.results.files.tables import STREAM_SUFFIX
+from loadstone.results.layout import TRIALS, plain, read_manifest
+from loadstone.results.store import read_record
+from loadstone.view.live_run import LiveRun, StreamFollower, trials_in
+
+BUCKETS_S = (
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+LABELS = ("target", "phase", "operation")
+TIMES = ("response", "service")
+
+
+class Labels(NamedTuple):
+    """What a series is of. Parameters of a sweep are no labels: their number has no bound."""
+
+    target: str
+    phase: str
+    operation: str
+
+
+class _Tally:
+    """Requests since their trials began, warm-up included."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[Labels, str]] = Counter()
+        self.bytes: Counter[Labels] = Counter()
+        self.times: dict[tuple[Labels, str], _loadgen.Histogram] = {}
+
+    def take(self, document: TrialDocument, intervals: _loadgen.Table) -> None:
+        """Add rows of intervals; KeyError where the table lacks a column."""
+        target, phase = document["target"]["name"], document["phase"]
+        names = ("operation", "outcome", "requests", "bytes", *TIMES)
+        for operation, outcome, requests, size, *times in zip(
+            *(intervals[name] for name in names), strict=True
+        ):
+            if outcome == "unwritten":
+                continue
+            labels = Labels(target, phase, plain(operation or ""))
+            self.requests[labels, plain(outcome)] += requests
+            if outcome == "ok":
+                self.bytes[labels] += size
+                for kind, histogram in zip(TIMES, times, strict=True):
+                    if histogram:
+                        self._histogram(labels, kind).add(histogram)
+
+    def merge(self, other: "_Tally") -> None:
+        """Add another tally."""
+        self.requests.update(other.requests)
+        self.bytes.update(other.bytes)
+        for (labels, kind), histogram in other.times.items():
+            self._histogram(labels, kind).merge(histogram)
+
+    def _histogram(self, labels: Labels, kind: str) -> _loadgen.Histogram:
+        return self.times.setdefault((labels, kind), _loadgen.Histogram())
+
+
+class RunMetrics(Collector):
+    """The metrics of one run folder; each scrape reads only what has come since the last."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._live = LiveRun(folder)
+        self._plan: dict[str, TrialDocument] = {}
+        self._ended = _Tally()
+        self._counted: set[str] = set()
+        self._running: dict[str, tuple[StreamFollower, _Tally]] = {}
+        self._lock = threading.Lock()
+
+    def describe(self) -> list[Any]:
+        """Return nothing, so that registering does not read the folder."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the families of this moment; OSError and LoadstoneError leave them out."""
+        with self._lock, contextlib.suppress(OSError, LoadstoneError):
+            yield from [*self._of_run(), *self._of_requests()]
+
+    def _of_run(self) -> Iterator[Any]:
+        state, manifest = self._live.read(), read_manifest(self._folder)
+        yield InfoMetricFamily(
+            "loadstone_live_run",
+            "The run.",
+            value={
+                "run": str(manifest.get("run")),
+                "campaign": str(manifest.get("name")),
+                "version": str(manifest.get("loadstone")),
+            },
+        )
+        trials = GaugeMetricFamily("loadstone_live_trials", "Trials of the plan.", labels=["state"])
+        trials.add_metric(["done"], state["done"])
+        trials.add_metric(["planned"], state["planned"])
+        yield trials
+        if state["left_ns"] is not None:
+            yield GaugeMetricFamily(
+                "loadstone_live_left_seconds", "Time to the end of the load.",
+                value=state["left_ns"] / 1e9,
+            )  # fmt: skip
+        cpu = GaugeMetricFamily(
+            "loadstone_live_cpu_share", "How busy a load host's cores are.", labels=["host"]
+        )
+        for host, shares in (state["trial"] or {}).get("cpu", {}).items():
+            if shares:
+                cpu.add_metric([host], shares[-1][1])
+        yield cpu
+
+    def _of_requests(self) -> Iterator[Any]:
+        tally = self._read()
+        requests = CounterMetricFamily(
+            "loadstone_live_requests", "Requests by how they ended.", labels=(*LABELS, "outcome")
+        )
+        for (labels, outcome), count in tally.requests.items():
+            requests.add_metric([*labels, outcome], count)
+        size = CounterMetricFamily(
+            "loadstone_live_payload_bytes", "Payload of good requests.", labels=LABELS
+        )
+        for labels, total in tally.bytes.items():
+            size.add_metric(labels, total)
+        times = HistogramMetricFamily(
+            "loadstone_live_request_seconds",
+            "Time of good requests: service, and under open load response, from when it was due.",
+            labels=(*LABELS, "time"),
+        )
+        for (labels, kind), histogram in tally.times.items():
+            buckets = [
+                (str(bound), histogram.count_at_or_below(round(bound * 1e9))) for bound in BUCKETS_S
+            ]
+            times.add_metric(
+                [*labels, kind],
+                [*buckets, ("+Inf", histogram.count)],
+                histogram.mean * histogram.count / 1e9,
+            )
+        yield from (requests, size, times)
+
+    def _read(self) -> _Tally:
+        """Return the sum of all trials: of those that ended, by their records."""
+        done, begun = trials_in(self._folder)
+        for trial in done:
+            if trial not in self._counted:
+                self._ended.merge(self._of_ended(trial))
+                self._counted.add(trial)
+        total = _Tally()
+        total.merge(self._ended)
+        for trial in begun:
+            if trial not in self._counted and (document := self._document(trial)):
+                path = self._folder / TRIALS / (trial + STREAM_SUFFIX)
+                follower, tally = self._running.setdefault(trial, (StreamFollower(path), _Tally()))
+                for batch in follower.new_batches():
+                    with contextlib.suppress(KeyError, ValueError):
+                        tally.take(document, batch)
+                total.merge(tally)
+        return total
+
+    def _of_ended(self, trial: str) -> _Tally:
+        """Return the tally of a trial's record; what was followed where it cannot be read."""
+        _, followed = self._running.pop(trial, (None, _Tally()))
+        try:
+            record, tally = read_record(self._folder, trial), _Tally()
+            tally.take(record.trial, record.intervals)
+        except (LoadstoneError, LookupError, ValueError):
+            return followed
+        return tally
+
+    def _document(self, trial: str) -> TrialDocument | None:
+        if trial not in self._plan:
+            # A search adds trials as it goes.
+            manifest = plain(read_manifest(self._folder))
+            self._plan = {document["id"]: document for document in manifest["plan"]}
+        return self._plan.get(trial)
+
+
+@contextlib.contextmanager
+def serving_metrics(folder: Path, address: str) -> Iterator[str]:
+    """Serve the metrics of a run at an address (HOST:PORT), and yield their URL.
+
+    InputError where the address cannot be listened at. Nobody is asked who they are.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise InputError.of_value(address, "an address to listen at: HOST:PORT")
+    registry = CollectorRegistry()
+    registry.register(RunMetrics(folder))
+    try:
+        server, thread = start_http_server(int(port), host.strip("[]"), registry)
+    except OSError as error:
+        raise InputError(
+            f"metrics cannot be served at {address}: {error.strerror}",
+            "name an address of this host and a free port; port 0 takes one",
+        ) from error
+    try:
+        yield f"http://{host}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,131 @@
+"""The metrics of a run while it goes on: exact at its end, and never less than before."""
+
+import json
+import re
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from loadstone.errors import InputError
+from loadstone.results.files.tables import StreamWriter
+from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.view.live_metrics import RunMetrics, serving_metrics
+from tests.unit.test_view import rows, write_run
+
+DASHBOARD = Path(__file__).parents[2] / "docs/help/grafana-dashboard.json"
+
+
+def samples(metrics: RunMetrics) -> dict[tuple[str, ...], float]:
+    """Return the value of each sample by its name and the values of its labels."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+    }
+
+
+def requests(metrics: RunMetrics) -> float:
+    return sum(
+        value for name, value in samples(metrics).items() if name[0].endswith("requests_total")
+    )
+
+
+def test_counters_grow_with_a_trial_and_end_at_its_record(tmp_path: Path) -> None:
+    whole = write_run(tmp_path / "whole")
+    expected = samples(RunMetrics(whole))
+    assert requests(RunMetrics(whole)) > 0
+
+    run = write_run(tmp_path / "run")
+    unfinished = sorted(path.stem for path in (run / "trials").glob("*.json"))[-1]
+    record, table = (run / "trials" / f"{unfinished}{end}" for end in (".json", ".parquet"))
+    kept = record.read_bytes(), table.read_bytes()
+    record.unlink(), table.unlink()
+    stream = StreamWriter(run, f"trials/{unfinished}.arrows", INTERVAL_SCHEMA)
+    metrics = RunMetrics(run)
+    begun = requests(metrics)
+    assert begun == requests(RunMetrics(whole)) / 2
+    stream.write(rows(0, failed=7))
+    assert requests(metrics) == begun + 207
+    stream.write(rows(1))
+    assert requests(metrics) == begun + 407
+    stream.close()
+    stream.path.unlink()
+    record.write_bytes(kept[0]), table.write_bytes(kept[1])
+    ended = samples(metrics)
+    assert {key: value for key, value in ended.items() if "info" not in key[0]} == {
+        key: value for key, value in expected.items() if "info" not in key[0]
+    }
+
+
+def test_a_histogram_is_cumulative_and_counts_what_the_counter_does(tmp_path: Path) -> None:
+    text = generate_latest(RunMetrics(write_run(tmp_path / "run"))).decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    series: dict[tuple[str, ...], list[float]] = {}
+    for sample in families["loadstone_live_request_seconds"].samples:
+        if sample.name.endswith("_bucket"):
+            key = tuple(value for name, value in sorted(sample.labels.items()) if name != "le")
+            series.setdefault(key, []).append(sample.value)
+    assert series
+    for counts in series.values():
+        assert counts == sorted(counts)
+        assert counts[-1] > 0
+
+
+def test_a_folder_that_cannot_be_read_yields_nothing(tmp_path: Path) -> None:
+    assert samples(RunMetrics(tmp_path / "absent")) == {}
+
+
+@pytest.mark.parametrize("address", ["9400", ":9400", "127.0.0.1", "127.0.0.1:x", "[::1]:99999"])
+def test_an_address_needs_a_host_and_a_port(address: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError), serving_metrics(tmp_path, address):
+        pass
+
+
+def test_a_port_in_use_is_refused_before_any_load(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError), serving_metrics(tmp_path, f"127.0.0.1:{port}"):
+            pass
+
+
+def test_metrics_are_served_as_prometheus_reads_them(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    with (
+        serving_metrics(run, "127.0.0.1:0") as url,
+        urllib.request.urlopen(url, timeout=30) as answer,
+    ):
+        names = {family.name for family in text_string_to_metric_families(answer.read().decode())}
+    assert {"loadstone_live_requests", "loadstone_live_trials"} <= names
+
+
+def expressions(node: Any) -> Iterator[str]:
+    match node:
+        case dict():
+            if "expr" in node:
+                yield node["expr"]
+            for value in node.values():
+                yield from expressions(value)
+        case list():
+            for value in node:
+                yield from expressions(value)
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are(tmp_path: Path) -> None:
+    served = {
+        sample.name
+        for family in RunMetrics(write_run(tmp_path / "run")).collect()
+        for sample in family.samples
+    } | {"loadstone_live_cpu_share", "loadstone_live_left_seconds"}
+    asked = {
+        name
+        for expression in expressions(json.loads(DASHBOARD.read_text()))
+        for name in re.findall(r"loadstone_\w+", expression)
+    }
+    assert len(asked) >= 6
+    assert asked <= served
