@@ -95,7 +95,7 @@ $(STAMPS)/extension: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 
 $(STAMPS)/packages: $(STAMPS)/dev $(STAMPS)/extension
 	@echo 'installing what loadstone may use …'
-	$(call quietly,packages,$(BIN)/python -m pip install "loadstone[arrow$(comma)datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
+	$(call quietly,packages,$(BIN)/python -m pip install "loadstone[arrow$(comma)datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)otlp$(comma)report]")
 	@touch $@
 
 # As pip does for a package that it copies: compiling all modules anew would take half of the time of a

@@ -11,6 +11,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "hosts": ("cryptography",),
     "datafusion": ("datafusion",),
     "duckdb": ("duckdb",),
+    "otlp": ("opentelemetry",),
 }
 """What the extras bring: pages and charts; scripts and tables of Arrow; certificates of hosts;
 query engines."""

@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
@@ -54,6 +54,21 @@ MetricsListen = Annotated[
         metavar="HOST:PORT",
     ),
 ]
+MetricsPush = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-push",
+        help="Push the run's metrics to an OpenTelemetry collector: http://HOST:4318/v1/metrics.",
+        metavar="URL",
+    ),
+]
+
+
+class LiveMetrics(NamedTuple):
+    """Where a run's metrics go while its load goes on: an address to serve at, a URL to push to."""
+
+    listen: str | None = None
+    push: str | None = None
 
 
 def default_folder(name: str) -> Path:
@@ -75,12 +90,11 @@ def measure(
     with_page: bool = False,
     thresholds: Sequence["Threshold"] = (),
     is_quiet: bool = False,
-    metrics_address: str | None = None,
+    metrics: LiveMetrics | None = None,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    `with_page` puts report.html into the folder before. At `metrics_address` (HOST:PORT) the run's
-    metrics are served until its load has ended.
+    `with_page` puts report.html into the folder before.
 
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
@@ -119,7 +133,7 @@ def measure(
             writer.amend({"scripts": scripts.origins})
         if hosts.documents:
             writer.amend({"hosts": list(hosts.documents)})
-        _serve_metrics(folder, metrics_address, stack)
+        _export(metrics or LiveMetrics(), folder, stack)
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
         view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
         try:
@@ -155,11 +169,17 @@ def measure(
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
 
 
-def _serve_metrics(folder: Path, address: str | None, stack: contextlib.ExitStack) -> None:
-    if address is not None:
+def _export(metrics: LiveMetrics, folder: Path, stack: contextlib.ExitStack) -> None:
+    if metrics.push is not None:
+        if not extras.has("otlp"):
+            raise extras.refuse("--metrics-push", "otlp")
+        from loadstone.view.metrics_push import pushing_metrics
+
+        stack.enter_context(pushing_metrics(folder, metrics.push, say))
+    if metrics.listen is not None:
         from loadstone.view.live_metrics import serving_metrics
 
-        url = stack.enter_context(serving_metrics(folder, address))
+        url = stack.enter_context(serving_metrics(folder, metrics.listen))
         print(f"metrics: {url}", file=sys.stderr)
 
 

@@ -39,7 +39,7 @@ import typer
 
 from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
-from loadstone.cli.session import MetricsListen
+from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
 
 
 def command(
@@ -191,6 +191,7 @@ def command(
     ] = "terminal",
     conditions: FailIf = None,
     metrics_listen: MetricsListen = None,
+    metrics_push: MetricsPush = None,
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
@@ -268,5 +269,5 @@ def command(
         allow_commands=True,
         thresholds=thresholds,
         is_quiet=quiet,
-        metrics_address=metrics_listen,
+        metrics=LiveMetrics(metrics_listen, metrics_push),
     )

@@ -25,7 +25,7 @@ import typer
 
 from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
-from loadstone.cli.session import MetricsListen
+from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
 from loadstone.errors import InputError
 
 
@@ -69,6 +69,7 @@ def command(
     ] = False,
     conditions: FailIf = None,
     metrics_listen: MetricsListen = None,
+    metrics_push: MetricsPush = None,
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
@@ -100,5 +101,5 @@ def command(
     return session.measure(
         campaign, folder, resume=resume, file=campaign_file, text=text, command=words,
         allow_commands=allow_commands, thresholds=thresholds, is_quiet=quiet,
-        metrics_address=metrics_listen,
+        metrics=LiveMetrics(metrics_listen, metrics_push),
     )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Metrics pushed to a collector: what arrives is what Prometheus would have scraped."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+
+from loadstone.errors import InputError
+from loadstone.view.live_metrics import RunMetrics
+from loadstone.view.metrics_push import pushing_metrics
+from tests.unit.test_live_metrics import samples
+from tests.unit.test_view import write_run
+
+
+class Collector(http.server.ThreadingHTTPServer):
+    """Keeps what is pushed; answers 503 while it `refuses`."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Push)
+        self.refuses = False
+        self.pushes: list[ExportMetricsServiceRequest] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1/metrics"
+
+
+class _Push(http.server.BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.pushes.append(ExportMetricsServiceRequest.FromString(body))
+        self.send_response(503 if self.server.refuses else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_the_last_push_has_all_that_would_be_scraped(collector: Collector, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    words: list[str] = []
+    with pushing_metrics(run, collector.url, words.append):
+        pass
+    assert words == []
+    (resource,) = collector.pushes[-1].resource_metrics
+    metrics = {metric.name: metric for metric in resource.scope_metrics[0].metrics}
+    scraped = samples(RunMetrics(run))
+    total = sum(value for name, value in scraped.items() if name[0].endswith("requests_total"))
+    requests = metrics["loadstone_live_requests"].sum
+    assert requests.is_monotonic
+    assert sum(point.as_double or point.as_int for point in requests.data_points) == total > 0
+    for point in metrics["loadstone_live_request_seconds"].histogram.data_points:
+        assert sum(point.bucket_counts) == point.count > 0
+        assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+        assert not point.HasField("min")
+
+
+def test_a_collector_that_refuses_costs_a_note(collector: Collector, tmp_path: Path) -> None:
+    collector.refuses = True
+    words: list[str] = []
+    with pushing_metrics(write_run(tmp_path / "run"), collector.url, words.append):
+        pass
+    assert len(words) == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["collector:4318", "ftp://collector/", "http://", "http://me:secret@collector:4318/"]
+)
+def test_a_url_that_is_none_or_holds_a_password_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError), pushing_metrics(tmp_path, url, print):
+        pass
