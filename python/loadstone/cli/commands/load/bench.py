@@ -37,14 +37,17 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import fail_if, session
+from loadstone.cli import completion, fail_if, session
 from loadstone.cli.fail_if import FailIf
 from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
 
 
 def command(
     context: typer.Context,
-    operation: Annotated[str, typer.Argument(help="Operation, mix or workload.")],
+    operation: Annotated[
+        str,
+        typer.Argument(help="Operation, mix or workload.", autocompletion=completion.operations),
+    ],
     target: Annotated[str, typer.Argument(help="Address of the target.")],
     threads: Annotated[
         str | None,
@@ -187,7 +190,13 @@ def command(
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", help="Report to print; see: loadstone list reports.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Report to print; see: loadstone list reports.",
+            autocompletion=completion.reports,
+        ),
     ] = "terminal",
     conditions: FailIf = None,
     metrics_listen: MetricsListen = None,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone import units
-from loadstone.cli import exit_code
+from loadstone.cli import completion, exit_code
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.documents.manifest import HostConditions, HostFacts, Manifest
@@ -51,7 +51,10 @@ DURATION_NS_MIN = 100_000_000
 
 def command(
     drivers: Annotated[
-        list[str] | None, typer.Argument(help="Drivers; default: all.", metavar="DRIVER")
+        list[str] | None,
+        typer.Argument(
+            help="Drivers; default: all.", metavar="DRIVER", autocompletion=completion.calibrated
+        ),
     ] = None,
     sizes: Annotated[str, typer.Option("--sizes", "--size", "-s", help="Sizes of objects.")] = (
         "4KiB,1MiB"

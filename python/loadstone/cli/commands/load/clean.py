@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 
 from loadstone.campaign.remains import Remains, is_removed, places_gone
-from loadstone.cli import consent, exit_code, plain
+from loadstone.cli import completion, consent, exit_code, plain
 from loadstone.cli.messages import say, tell
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
@@ -49,7 +49,12 @@ HINTS = {
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="The run folder.", metavar="RUN", autocompletion=completion.run_folders
+        ),
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     versions: Annotated[
         bool,

@@ -23,6 +23,7 @@ import typer
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import linter
+from loadstone.cli import completion
 from loadstone.cli.screen.output import print_words
 from loadstone.errors import InputError
 
@@ -34,7 +35,10 @@ Load = tuple[str, int | None, int | None]
 
 def command(
     runs: Annotated[
-        list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
+        list[str],
+        typer.Argument(
+            help="Run folders, or published:NAME.", metavar="RUN...", autocompletion=completion.runs
+        ),
     ],
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
     mistakes: Annotated[bool, typer.Option(help="Also show the list of common mistakes.")] = False,

@@ -41,7 +41,7 @@ from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, Acco
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
 from loadstone.analysis.statistics.ratios import TOGETHER
-from loadstone.cli import exit_code
+from loadstone.cli import completion, exit_code
 from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
@@ -52,7 +52,11 @@ FORMATS = {"": "terminal", ".json": "json", ".html": "html"}
 def command(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run folders, RUN@TARGET, or published:NAME.", metavar="A [B...]"),
+        typer.Argument(
+            help="Run folders, RUN@TARGET, or published:NAME.",
+            metavar="A [B...]",
+            autocompletion=completion.runs,
+        ),
     ],
     form: Annotated[
         str | None, typer.Option("--format", "-f", help="terminal, json or html.")

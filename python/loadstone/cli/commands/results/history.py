@@ -28,7 +28,7 @@ import typer
 from loadstone import units
 from loadstone.analysis.naming import metric_value, metric_words
 from loadstone.analysis.rules import label_words
-from loadstone.cli import exit_code
+from loadstone.cli import completion, exit_code
 from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
 
@@ -42,7 +42,12 @@ FORMATS = {"": "terminal", ".txt": "terminal", ".json": "json", ".csv": "csv", "
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(help="Run folders, or folders that hold them.", metavar="DIR...")
+        list[Path],
+        typer.Argument(
+            help="Run folders, or folders that hold them.",
+            metavar="DIR...",
+            autocompletion=completion.run_folders,
+        ),
     ],
     campaign: Annotated[str | None, typer.Option(help="Only runs of this campaign.")] = None,
     metric: Annotated[

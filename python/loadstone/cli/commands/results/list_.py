@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import plain
+from loadstone.cli import completion, plain
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError, LoadstoneError
 
@@ -33,7 +33,11 @@ class Kind(StrEnum):
 def command(
     kind: Annotated[Kind, typer.Argument(help="The kind of thing to list.")],
     name: Annotated[
-        str | None, typer.Argument(help="A driver, to list its settings; for runs, their folder.")
+        str | None,
+        typer.Argument(
+            help="A driver, to list its settings; for runs, their folder.",
+            autocompletion=completion.drivers,
+        ),
     ] = None,
 ) -> None:
     if kind is Kind.DRIVERS and name is not None:

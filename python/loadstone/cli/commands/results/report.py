@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from loadstone.cli import exit_code, fail_if
+from loadstone.cli import completion, exit_code, fail_if
 from loadstone.cli.fail_if import FailIf
 from loadstone.cli.screen.output import Overwrite
 from loadstone.errors import InputError
@@ -43,12 +43,19 @@ SUFFIXES = {".htm": ".html"}
 def command(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run folders, NAME=RUN, or published:NAME.", metavar="RUN..."),
+        typer.Argument(
+            help="Run folders, NAME=RUN, or published:NAME.",
+            metavar="RUN...",
+            autocompletion=completion.runs,
+        ),
     ],
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", help="See: loadstone list reports; default: by the ending of -o."
+            "--format",
+            "-f",
+            help="See: loadstone list reports; default: by the ending of -o.",
+            autocompletion=completion.reports,
         ),
     ] = None,
     output: Annotated[
