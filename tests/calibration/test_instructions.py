@@ -95,6 +95,41 @@ def test_a_scripted_get_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Pa
     assert cost["scripted"] <= 1.1 * cost["plain"]
 
 
+@pytest.mark.real
+def test_a_put_on_condition_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Path) -> None:
+    """Take the same slope of puts of 4 KiB; the ETag is asked for once an object."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind on PATH")
+    few, many = 4000, 12_000
+    cost: dict[str, float] = {}
+    with store_under_test.store() as url:
+        settings = {
+            "endpoints": [url],
+            "access_key": {"env": "KEY"},
+            "secret_key": {"env": "SECRET"},
+        }
+        target = {"name": "s3", "driver": "s3", "settings": settings}
+        for operation in ("put", "put_if_absent", "put_if_match"):
+            counted = {}
+            for requests in (few, many):
+                folder = tmp_path / f"{operation}-{requests}"
+                folder.mkdir()
+                # Absent objects are new in each trial; a thousand are written over and over.
+                objects = many if operation == "put_if_absent" else 1000
+                prefix = f"{operation}-{requests}-".replace("_", "-")
+                dataset = {**TRIAL["dataset"], "bucket_prefix": prefix, "objects": objects}
+                trial = {**TRIAL, "target": target, "dataset": dataset, "phase": operation}
+                if operation == "put_if_match":
+                    prepare = {"mix": [{"operation": "put"}], "stop": {"requests": objects}}
+                    _extension({**trial, **prepare, "phase": "prepare"}, folder)
+                trial["mix"] = [{"operation": operation}]
+                counted[requests] = _load_thread(requests, folder, trial)
+            cost[operation] = (counted[many] - counted[few]) / (many - few)
+    print(cost)
+    assert cost["put_if_absent"] <= 1.1 * cost["put"]
+    assert cost["put_if_match"] <= 1.1 * cost["put"]
+
+
 SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
 TARGET = """\
 name: gets

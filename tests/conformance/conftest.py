@@ -31,7 +31,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     targets = [
         target
         for target in TARGETS
-        if target.driver in DRIVERS and all(has(target.driver, name) for name in needed)
+        if target.driver in DRIVERS
+        and all(has(target.driver, name) and name not in target.lacks for name in needed)
     ]
     if "operation" in metafunc.fixturenames:
         cells = [

@@ -247,6 +247,8 @@ def _swift_place(
 
 # Few products give several ranges at once; the others answer with the whole, one, or an error.
 _NO_RANGES = frozenset({"multi_range_get"})
+# By S3, Swift refuses If-Match of a put, and takes no notice of that of a delete.
+_NO_IF_MATCH = frozenset({"put_if_match", "delete_if_match"})
 
 TARGETS = [
     Target("null", "null", _null),
@@ -262,10 +264,32 @@ TARGETS = [
         "swift-keystone-triple", "swift", _swift_keystone("triple"), server="swift", rest_cpu_s=2
     ),
     Target("swift-keystone-ec", "swift", _swift_keystone("ec"), server="swift", is_variant=True),
-    Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), server="swift", rest_cpu_s=2),
-    Target("swift-s3-keystone", "s3", _swift_s3("keystone"), server="swift", is_variant=True),
+    Target(
+        "swift-s3-tempauth",
+        "s3",
+        _swift_s3("tempauth"),
+        server="swift",
+        rest_cpu_s=2,
+        lacks=_NO_IF_MATCH,
+    ),
+    Target(
+        "swift-s3-keystone",
+        "s3",
+        _swift_s3("keystone"),
+        server="swift",
+        is_variant=True,
+        lacks=_NO_IF_MATCH,
+    ),
     Target("ceph-s3", "s3", _ceph_s3, server="ceph", lacks=_NO_RANGES),
-    Target("ceph-swift", "swift", _ceph_swift, server="ceph", rest_cpu_s=1, lacks=_NO_RANGES),
+    Target(
+        "ceph-swift",
+        "swift",
+        _ceph_swift,
+        server="ceph",
+        rest_cpu_s=1,
+        # By Swift it takes no notice of If-None-Match.
+        lacks=_NO_RANGES | {"put_if_absent"},
+    ),
     Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), server="ceph"),
     Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), server="ceph", is_variant=True),
     Target("cephfs-by-fuse", "file", _cephfs, server="ceph"),

@@ -29,6 +29,9 @@ BYTES_OF_REQUEST: dict[str, Callable[[Place, Dataset], int]] = {
     "bulk_delete": lambda place, dataset: 0,
     "copy": lambda place, dataset: 0,
     "post": lambda place, dataset: 0,
+    "put_if_absent": lambda place, dataset: dataset.size_bytes,
+    "put_if_match": lambda place, dataset: dataset.size_bytes,
+    "delete_if_match": lambda place, dataset: 0,
 }
 
 
@@ -179,7 +182,7 @@ def _check_objects(place: Place, dataset: Dataset, operation: str) -> None:
     for number in range(dataset.objects):
         bucket, key = dataset.where(number)
         found = buckets[bucket]
-        if operation in ("delete", "bulk_delete"):
+        if operation in ("delete", "bulk_delete", "delete_if_match"):
             assert key not in found
         elif operation == "multipart_put":
             # Some products list an object in parts as being as long as its manifest.

@@ -182,6 +182,67 @@ def test_deleted_objects_come_back(storage: str, tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
+def conditional_put(client: Any, body: bytes, **condition: str) -> str | None:
+    """Put an object on a condition; give its ETag, or None where the condition did not hold."""
+    try:
+        answer = client.put_object(Bucket="bucket", Key="o", Body=body, **condition)
+        return str(answer["ETag"])
+    except ClientError as error:
+        assert error.response["Error"]["Code"] == "PreconditionFailed"
+        return None
+
+
+def test_a_condition_is_ignored_whatever_it_says(tmp_path: Path) -> None:
+    log = tmp_path / "lies.jsonl"
+    with faulty(lies={"condition_ignored": 1.0, "log": str(log)}) as (_, client):
+        assert conditional_put(client, b"first", IfNoneMatch="*")
+        assert not log.read_text()
+        assert conditional_put(client, b"second", IfNoneMatch="*")
+        assert conditional_put(client, b"third", IfMatch='"no such"')
+        client.delete_object(Bucket="bucket", Key="o", IfMatch='"no such"')
+        assert read(client, "o") is None
+    assert [lie["kind"] for lie in lies_in(log)] == ["condition_ignored"] * 3
+
+
+def test_several_win_who_saw_what_the_last_write_replaced(tmp_path: Path) -> None:
+    log = tmp_path / "lies.jsonl"
+    with faulty(lies={"several_winners": 1.0, "log": str(log)}) as (_, client):
+        first = conditional_put(client, b"first", IfNoneMatch="*")
+        assert first is not None
+        assert conditional_put(client, b"also first", IfNoneMatch="*")
+        assert conditional_put(client, b"second", IfMatch=first)
+        # Two writes ago is too late.
+        assert conditional_put(client, b"third", IfMatch=first) is None
+        assert read(client, "o") == b"second"
+    assert [lie["kind"] for lie in lies_in(log)] == ["several_winners"] * 2
+
+
+def test_an_abort_without_effect_leaves_the_upload(tmp_path: Path) -> None:
+    log = tmp_path / "lies.jsonl"
+    with faulty(lies={"abort_ignored": 1.0, "log": str(log)}) as (_, client):
+        upload = client.create_multipart_upload(Bucket="bucket", Key="o")["UploadId"]
+        client.abort_multipart_upload(Bucket="bucket", Key="o", UploadId=upload)
+        listed = client.list_multipart_uploads(Bucket="bucket")["Uploads"]
+        assert [entry["UploadId"] for entry in listed] == [upload]
+    assert [lie["kind"] for lie in lies_in(log)] == ["abort_ignored"]
+
+
+@pytest.mark.parametrize("storage", ["memory", "directory"])
+def test_a_version_is_lost_by_the_write_over_it(storage: str, tmp_path: Path) -> None:
+    log = tmp_path / "lies.jsonl"
+    data = str(tmp_path / "data") if storage == "directory" else None
+    faults = {"lies": {"lost_version": 1.0, "log": str(log)}}
+    with store_under_test.store(faults=faults, data=data) as url:
+        client = store_under_test.s3(url)
+        client.create_bucket(Bucket="bucket")
+        status = {"Status": "Enabled"}
+        client.put_bucket_versioning(Bucket="bucket", VersioningConfiguration=status)
+        put = [client.put_object(Bucket="bucket", Key="o", Body=DATA) for _ in range(3)]
+        listed = client.list_object_versions(Bucket="bucket")["Versions"]
+        assert [entry["VersionId"] for entry in listed] == [put[-1]["VersionId"]]
+    assert [lie["kind"] for lie in lies_in(log)] == ["lost_version"] * 2
+
+
 def test_a_refused_upload_leaves_the_connection_usable() -> None:
     body = os.urandom(5 << 20)
     with faulty(errors={"put": {"rate": 1.0, "status": 500}}) as (url, _):

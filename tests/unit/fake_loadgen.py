@@ -17,6 +17,7 @@ LIVE = {
     "failed": 0,
     "bytes": 40_960,
     "requests_last_s": 10,
+    "lost_races": 0,
     "bytes_last_s": 40_960,
     "p50_ns": 1_000,
     "p99_ns": 2_000,

@@ -163,6 +163,16 @@ def test_requests_for_unwritten_objects_are_one_line(rounds: tuple[Run, Findings
     assert len(lines) <= 24
 
 
+def test_lost_races_are_one_line_and_no_failures(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    assert not [line for line in shown(run, findings) if "race" in line]
+    first, *rest = findings.results
+    lost = replace(first, requests=first.requests + 1200, errors={"lost_race": 1200})
+    assert (lost.lost_races, lost.failed, lost.most_frequent_error) == (1200, 0, "")
+    lines = shown(run, replace(findings, results=(lost, *rest)))
+    assert len([line for line in lines if "race" in line and "1,200" in line]) == 1
+
+
 def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     first, second, *others = findings.results

@@ -277,7 +277,7 @@ def rate_of(figures: LiveFigures) -> int:
 def live(rate: int) -> Live:
     return {
         "elapsed_ns": 10, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 100,
-        "failed": 0, "unwritten": 0, "bytes": 0, "requests_last_s": rate,
+        "failed": 0, "unwritten": 0, "lost_races": 0, "bytes": 0, "requests_last_s": rate,
         "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": 0.5,
     }  # fmt: skip
 

@@ -234,5 +234,6 @@ class Said:
 LIVE: Live = {
         "elapsed_ns": 1, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 0,
         "unwritten": 0,
+        "lost_races": 0,
         "failed": 0, "bytes": 0, "requests_last_s": 0, "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0,
         "progress": 0.5}  # fmt: skip

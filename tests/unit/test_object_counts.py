@@ -35,6 +35,11 @@ def done(good: int, failed: int = 0, good_objects: int = 0) -> RequestCounts:
         ([("put", done(100)), ("get", done(500, 7)), ("put", done(95, 5))], (100, 100)),
         ([("put", done(100)), ("delete", done(100))], (0, 0)),
         ([("put", done(100)), ("delete", done(30))], (70, 70)),
+        ([("put_if_absent", done(100))], (100, 100)),
+        # A race that is lost says that the object is there.
+        ([("put_if_absent", done(60, 40))], (60, 100)),
+        ([("put", done(100)), ("put_if_match", done(60, 40))], (100, 100)),
+        ([("put", done(100)), ("delete_if_match", done(30))], (70, 70)),
         ([("put", done(90, 10)), ("delete", done(90, 10))], (0, 10)),
         ([("put", done(100)), ("bulk_delete", done(9, 1, 90))], (0, 10)),
         ([("put", done(100)), ("copy", done(98, 2))], (198, 200)),
@@ -57,6 +62,9 @@ def test_mixes_put_new_objects_and_delete_only_those() -> None:
     mix = {"get": done(500), "put": done(50, 4), "delete": done(20, 3)}
     place.note(document("get", "put", "delete"), mix)
     assert place.expected == Bounds(127, 134)
+    on_condition = {"put_if_absent": done(10, 1), "delete_if_match": done(4)}
+    place.note(document("put_if_absent", "delete_if_match"), on_condition)
+    assert place.expected == Bounds(133, 141)
 
 
 @pytest.mark.parametrize("keys", [{"order": "uniform"}, {"order": "zipf"}])

@@ -36,7 +36,7 @@ class Toy:
             output.progress({
                 "elapsed_ns": (second + 1) * SECOND_NS, "iteration": 1, "iterations": 1,
                 "stage": "measure", "requests": 10 * (second + 1), "failed": 0, "bytes": 0,
-                "requests_last_s": 10, "bytes_last_s": 0, "p50_ns": 1_000_000,
+                "lost_races": 0, "requests_last_s": 10, "bytes_last_s": 0, "p50_ns": 1_000_000,
                 "p99_ns": 1_000_000, "progress": (second + 1) / seconds,
             })  # fmt: skip
         end_ns = seconds * SECOND_NS

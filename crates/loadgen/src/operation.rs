@@ -42,6 +42,12 @@ pub enum Operation {
     Write,
     /// Write the next block behind an object's end.
     Append,
+    /// Write a whole object on the condition that there is none.
+    PutIfAbsent,
+    /// Write a whole object on the condition that nobody else has since.
+    PutIfMatch,
+    /// Delete an object on the condition that nobody else has written it since.
+    DeleteIfMatch,
 }
 
 /// What the rest of the program needs to know of an operation.
@@ -132,6 +138,26 @@ operations! {
         false, true,  false, true,  Always,    ["range_bytes"];
     Append,        "append",          "write the next block behind an object's end",
         false, true,  false, false, UntilFull, ["range_bytes"];
+    PutIfAbsent,   "put_if_absent",   "write a whole object if there is none",
+        false, true,  false, true,  Never,     [];
+    PutIfMatch,    "put_if_match",    "write an object again if nobody else has meanwhile",
+        false, true,  true,  true,  Always,    [];
+    DeleteIfMatch, "delete_if_match", "delete an object if nobody else has written it meanwhile",
+        false, false, true,  true,  Never,     [];
+}
+
+/// Joins two lists of operations into one of `N`.
+pub(crate) const fn joined<const N: usize>(
+    first: &[Operation],
+    second: &[Operation],
+) -> [Operation; N] {
+    let mut all = [Operation::Put; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        at += 1;
+    }
+    all
 }
 
 impl Operation {
@@ -150,7 +176,13 @@ impl Operation {
     /// Tells whether one request writes a whole object of the dataset.
     #[must_use]
     pub fn puts_object(self) -> bool {
-        matches!(self, Self::Put | Self::MultipartPut)
+        matches!(self, Self::Put | Self::MultipartPut | Self::PutIfAbsent)
+    }
+
+    /// Tells whether one request deletes one object.
+    #[must_use]
+    pub fn deletes_object(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteIfMatch)
     }
 
     /// Tells whether one request is for one object of the dataset that must be there.
@@ -167,6 +199,8 @@ impl Operation {
                 | Self::Copy
                 | Self::Post
                 | Self::Read
+                | Self::PutIfMatch
+                | Self::DeleteIfMatch
         )
     }
 
@@ -191,6 +225,9 @@ impl Operation {
                 | Self::BulkDelete
                 | Self::Write
                 | Self::Append
+                | Self::PutIfAbsent
+                | Self::PutIfMatch
+                | Self::DeleteIfMatch
         )
     }
 }

@@ -56,6 +56,7 @@ kinds! {
     30 UNWRITTEN      "unwritten"      "The object is not there: its own put had failed.";
     31 MISSING        "missing"        "A script expects it there, and it is not.";
     32 EXTRA          "extra"          "It is there, and by the script it should not be.";
+    33 LOST_RACE      "lost_race"      "Another write came first, so that the condition did not hold.";
 }
 
 impl Outcome {
@@ -78,11 +79,12 @@ impl Outcome {
         self == Self::NOT_FOUND || self == Self::http(404)
     }
 
-    /// Tells whether something went wrong with this very request: that an object is not there
-    /// whose put had failed was counted with the put.
+    /// Tells whether something went wrong with this very request. That an object is not there
+    /// whose put had failed was counted with the put, and a condition that does not hold is an
+    /// answer.
     #[must_use]
     pub(crate) fn is_failure(self) -> bool {
-        !self.is_ok() && self != Self::UNWRITTEN
+        !matches!(self, Self::OK | Self::UNWRITTEN | Self::LOST_RACE)
     }
 
     /// Returns the HTTP status, if the outcome is one.

@@ -491,6 +491,7 @@ fn summary(
         requests: progress.requests,
         failed: progress.failed,
         unwritten: progress.unwritten,
+        lost_races: progress.lost_races,
         bytes: progress.bytes,
         verified_requests: ends.iter().map(|end| end.tally.verified_requests).sum(),
         verified_bytes: ends.iter().map(|end| end.tally.verified_bytes).sum(),

@@ -2,7 +2,9 @@
 
 from loadstone.documents.trial import TrialDocument
 
-WRITES_WHOLE = frozenset({"put", "multipart_put"})
+WRITES_WHOLE = frozenset({"put", "multipart_put", "put_if_absent"})
+REWRITES = frozenset({"put_if_match"})
+"""They write objects again that are there, each in the version that it has."""
 WRITES_BLOCKS = frozenset({"write", "append"})
 
 
@@ -13,7 +15,7 @@ def operations_of(document: TrialDocument) -> list[str]:
 
 def writes_data(document: TrialDocument) -> bool:
     """Tell whether any operation of a trial writes what objects hold."""
-    return not {*operations_of(document)}.isdisjoint(WRITES_WHOLE | WRITES_BLOCKS)
+    return not {*operations_of(document)}.isdisjoint(WRITES_WHOLE | WRITES_BLOCKS | REWRITES)
 
 
 def writes_dataset(document: TrialDocument) -> bool:

@@ -153,6 +153,7 @@ class Live(TypedDict):
     requests: Whole
     failed: Whole
     unwritten: Whole
+    lost_races: Whole
     bytes: Whole
     requests_last_s: Whole
     bytes_last_s: Whole

@@ -141,6 +141,7 @@ class Summary(TypedDict, total=False):
     iterations: list[Iteration] | None
     log_ins: Whole
     log_ins_ns: Whole
+    lost_races: Whole
     mismatches: dict[str, Whole]
     objects_swept: Whole
     objects_swept_again: Whole

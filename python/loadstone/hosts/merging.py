@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from loadstone._loadgen import Histogram, Table
+from loadstone.documents.outcomes import NO_FAILURES
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import EdgeWork, Iteration, LoadHost, Summary
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.messages import STATES
 
 SUMS = (
-    "requests", "failed", "unwritten", "bytes", "verified_requests", "verified_bytes",
+    "requests", "failed", "unwritten", "lost_races", "bytes", "verified_requests", "verified_bytes",
     "connections_opened", "bytes_sent", "bytes_received", "requests_repeated", "log_ins",
     "log_ins_ns", "cores", "clients", "puts_failed_more", "objects_swept", "cores_watched",
     "objects_swept_again", "retries_paused_ns",
@@ -175,6 +176,7 @@ class LiveFigures:
             "requests": sum(live["requests"] for live in lives),
             "failed": sum(live["failed"] for live in lives),
             "unwritten": sum(live["unwritten"] for live in lives),
+            "lost_races": sum(live["lost_races"] for live in lives),
             "bytes": sum(live["bytes"] for live in lives),
             "requests_last_s": sum(running[host]["requests_last_s"] for host in fresh),
             "bytes_last_s": sum(running[host]["bytes_last_s"] for host in fresh),
@@ -266,6 +268,6 @@ def count(host: TrialHost, rows: Table) -> Histogram | None:
     for outcome, requests, size in zip(*(rows[name] for name in names), strict=True):
         host.requests += requests
         host.bytes += size
-        if outcome not in ("ok", "unwritten"):
+        if outcome != "ok" and outcome not in NO_FAILURES:
             host.failed += requests
     return times

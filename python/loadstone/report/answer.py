@@ -418,6 +418,10 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
     if count:
         asked = units.counted(count, "request")
         yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")
+    lost = sum(one.lost_races for one in answer.results)
+    if lost:
+        total = units.counted(sum(one.requests for one in answer.results), "request")
+        yield Text(f" · races    {units.format_count(lost)} of {total} lost the race")
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:

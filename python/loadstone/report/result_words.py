@@ -8,10 +8,10 @@ from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.standing import Standing, reason_words
 from loadstone.analysis.limits.cell_verdicts import NO_SUCH_LABEL
-from loadstone.analysis.measured.part import UNWRITTEN
 from loadstone.analysis.rules import label_words
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN, Mean
+from loadstone.documents.outcomes import NO_FAILURES
 
 NOT_KNOWN = "–"
 MARKS: dict[Standing, str] = {"valid": "", "bound": "≥ ", "void": "× "}
@@ -137,7 +137,7 @@ def errors_words(results: Iterable[Result]) -> tuple[str, str]:
     for one in results:
         failed, requests = failed + one.failed, requests + one.requests
         for kind, count in one.errors.items():
-            if kind == UNWRITTEN:
+            if kind in NO_FAILURES:
                 continue
             counts[kind] = counts.get(kind, 0) + count
         if one.example:

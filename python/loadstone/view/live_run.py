@@ -13,6 +13,7 @@ from loadstone.campaign.forecast import Forecast
 from loadstone.campaign.parameters import describe_parameters
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.manifest import Manifest
+from loadstone.documents.outcomes import NO_FAILURES, good_requests
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, ResultError
@@ -229,7 +230,7 @@ class _LiveTrial:
             self._seconds.setdefault(row.second, _Second(row.second)).take(row)
             if row.outcome == "ok":
                 self._requests += row.requests
-            elif row.outcome != "unwritten":
+            elif row.outcome not in NO_FAILURES:
                 self._kinds[plain(row.outcome)] += row.requests
 
     def _take_probes(self, rows: Iterable["_ProbeRow"]) -> None:
@@ -293,7 +294,7 @@ class _Second:
         self.stage = row.stage
         if row.outcome == "ok":
             self._take_good(row)
-        elif row.outcome != "unwritten":
+        elif row.outcome not in NO_FAILURES:
             self.failed += row.requests
 
     def _take_good(self, row: _IntervalRow) -> None:
@@ -363,11 +364,10 @@ def trial_words(document: TrialDocument) -> str:
 def _ended(summary: Summary) -> dict[str, Any]:
     times = summary.get("iterations") or []
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
-    failed = summary.get("failed", 0)
-    good = summary.get("requests", 0) - failed - summary.get("unwritten", 0)
+    good = good_requests(summary)
     return {
         "requests": good,
-        "failed": failed,
+        "failed": summary.get("failed", 0),
         "rate": good / seconds if seconds > 0 else None,
         "state": summary.get("state") or "",
     }

@@ -65,7 +65,7 @@ impl Service {
         let job = async move {
             let mut connection = Connection::new(peer, &inner, &Rc::default(), true, judge);
             let mut collect = Collect::default();
-            let sending = Sending { method, head: &bytes, expected: &[200] };
+            let sending = Sending::new(method, &bytes, &[200]);
             inner.set_deadline(inner.now_ns() + TIMEOUT_NS);
             let reply = match body.is_empty() {
                 true => connection.request(sending, &Nothing, &mut collect).await,

@@ -120,6 +120,7 @@ impl Driver for FileTree {
         Operation::Read,
         Operation::Write,
         Operation::Append,
+        Operation::PutIfAbsent,
     ];
     const SETTINGS: &'static [Setting] = &[
         Setting {
@@ -314,7 +315,7 @@ fn block_bytes(trial: &Trial) -> u64 {
 impl Client for FileClient {
     async fn execute(&mut self, request: &Request) -> Completion {
         let mut completion = Completion::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
-        if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {
+        if !request.operation.info().writes {
             self.held.forget();
         }
         let done = self.carry_out(request, &mut completion);
@@ -322,7 +323,10 @@ impl Client for FileClient {
             completion.ended_ns = self.reactor.now_ns();
         }
         if let Err(error) = done {
-            completion.outcome = Outcome::of_io(&error);
+            completion.outcome = match (request.operation, Outcome::of_io(&error)) {
+                (Operation::PutIfAbsent, Outcome::EXISTS) => Outcome::LOST_RACE,
+                (_, outcome) => outcome,
+            };
             self.note(request, &error.to_string());
         }
         self.turns.after(completion.ended_ns, &self.reactor).await;
@@ -387,7 +391,7 @@ impl FileClient {
         completion: &mut Completion,
     ) -> std::io::Result<()> {
         match request.operation {
-            Operation::Put => self.put(bucket, request, completion),
+            Operation::Put | Operation::PutIfAbsent => self.put(bucket, request, completion),
             Operation::Get => self.get(bucket, request, completion),
             Operation::RangeGet => self.range_get(bucket, request, completion),
             Operation::Head => self.head(bucket, request, completion),

@@ -120,7 +120,7 @@ fn bytes_moved(trial: &Trial) -> (usize, usize) {
     let largest = trial.dataset.size.max();
     let block = trial.options.range_bytes.map_or(largest, |bytes| bytes.min(largest));
     let of = |operation| match operation {
-        Operation::Put => (largest, 0),
+        Operation::Put | Operation::PutIfAbsent => (largest, 0),
         Operation::Write | Operation::Append => (block, 0),
         Operation::Get => (0, largest),
         Operation::Read | Operation::RangeGet => (0, block),
@@ -170,6 +170,7 @@ impl Driver for Rados {
         Operation::Read,
         Operation::Write,
         Operation::Append,
+        Operation::PutIfAbsent,
     ];
     const SETTINGS: &'static [Setting] = settings::SETTINGS;
     const FACTS: Facts = facts::FACTS;

@@ -17,12 +17,13 @@ use crate::settings::{self, Setting};
 use crate::transport::endpoint::Url;
 use crate::transport::failure::{Failure, Refusal};
 use crate::transport::http_store::make_client;
-use crate::transport::http_target::{self, HttpClient, HttpTarget, HttpThread};
+use crate::transport::http_target::{HttpClient, HttpTarget, HttpThread};
 use crate::trial::Trial;
 
 mod ahead;
 mod body;
 mod buckets;
+mod conditional;
 mod facts;
 mod head;
 mod multipart;
@@ -54,7 +55,7 @@ pub(super) struct S3Client {
 impl Driver for S3 {
     const NAME: &'static str = "s3";
     const SUMMARY: &'static str = "an object store that speaks S3";
-    const OPERATIONS: &'static [Operation] = http_target::OPERATIONS;
+    const OPERATIONS: &'static [Operation] = objects::OPERATIONS;
     const SETTINGS: &'static [Setting] = target::SETTINGS;
     const FACTS: Facts = facts::FACTS;
     const ENCRYPTS: bool = true;

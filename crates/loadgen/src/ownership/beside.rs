@@ -184,8 +184,12 @@ pub(crate) async fn perform<N: SharedPlace>(
 /// asked for.
 async fn refusal<N: SharedPlace>(client: &mut N, request: &Request) -> Option<Completion> {
     let (kind, changed) = match request.operation {
-        Operation::Post => (Outcome::EXISTS, vec![(request.object().index, Vec::new())]),
-        Operation::Delete => (Outcome::DENIED, vec![(request.object().index, Vec::new())]),
+        Operation::Post | Operation::PutIfAbsent | Operation::PutIfMatch => {
+            (Outcome::EXISTS, vec![(request.object().index, Vec::new())])
+        }
+        Operation::Delete | Operation::DeleteIfMatch => {
+            (Outcome::DENIED, vec![(request.object().index, Vec::new())])
+        }
         Operation::BulkDelete => {
             let ((first, keys), step) = (request.batch(), client.dataset().spec().buckets);
             let numbers = (0..u64::from(keys)).map(|number| (first + number * step, Vec::new()));

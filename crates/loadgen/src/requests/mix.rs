@@ -22,6 +22,8 @@ pub(crate) struct Mix {
     shares: Vec<(f64, Operation)>,
     pub(super) hand: Hand,
     subjects: Subjects,
+    /// What puts the objects that deletes take.
+    put: Operation,
     /// What this thread has put beyond the dataset and not deleted.
     written: VecDeque<Object>,
 }
@@ -35,7 +37,15 @@ impl Mix {
             (sum, share.operation)
         });
         let shares = cumulated.collect();
-        Self { shares, hand, subjects: Subjects::new(trial), written: VecDeque::new() }
+        let is_put = |operation: &Operation| puts_for_deletes(*operation);
+        let put = trial.mix.iter().map(|share| share.operation).find(is_put);
+        Self {
+            shares,
+            hand,
+            subjects: Subjects::new(trial),
+            put: put.unwrap_or(Operation::Put),
+            written: VecDeque::new(),
+        }
     }
 
     #[inline]
@@ -45,12 +55,12 @@ impl Mix {
         let drawn = self.shares.iter().find(|(upper, _)| draw < *upper);
         let drawn = drawn.unwrap_or(&self.shares[0]).1;
         let (operation, subject) = match drawn {
-            Operation::Delete => match self.written.pop_front() {
+            _ if drawn.deletes_object() => match self.written.pop_front() {
                 Some(object) => (drawn, Subject::Object(object)),
                 // Nothing of the mix's own is there yet: put what a later delete can take.
-                None => (Operation::Put, self.fresh(shared)),
+                None => (self.put, self.fresh(shared)),
             },
-            Operation::Put | Operation::MultipartPut => (drawn, self.fresh(shared)),
+            _ if drawn.puts_object() => (drawn, self.fresh(shared)),
             _ => (drawn, self.subjects.choose(drawn, &ticket)),
         };
         let (chance, is_verified) = (ticket.chance, ticket.is_verified);
@@ -65,11 +75,16 @@ impl Mix {
     #[inline]
     pub(super) fn note(&mut self, request: &Request, outcome: Outcome) {
         if outcome.is_ok()
-            && request.operation == Operation::Put
+            && puts_for_deletes(request.operation)
             && let Subject::Object(object) = request.subject
             && self.written.len() < WRITTEN_MAX
         {
             self.written.push_back(object);
         }
     }
+}
+
+/// Tells whether deletes of a mix take what the operation puts.
+fn puts_for_deletes(operation: Operation) -> bool {
+    matches!(operation, Operation::Put | Operation::PutIfAbsent)
 }

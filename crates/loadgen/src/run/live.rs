@@ -26,6 +26,8 @@ pub struct Live {
     pub failed: u64,
     /// Of these, asked for objects whose own put had failed.
     pub unwritten: u64,
+    /// Likewise those whose condition did not hold, for another write had come first.
+    pub lost_races: u64,
     /// Payload bytes of good requests so far.
     pub bytes: u64,
     /// Requests that ended, a second: of the last complete second, or of as many as its requests
@@ -53,6 +55,7 @@ pub(crate) struct Progress {
     pub(crate) requests: u64,
     pub(crate) failed: u64,
     pub(crate) unwritten: u64,
+    pub(crate) lost_races: u64,
     pub(crate) bytes: u64,
     /// Wrong bytes that came back, by kind.
     pub(crate) mismatches: BTreeMap<String, u64>,
@@ -90,6 +93,7 @@ impl Progress {
             requests: 0,
             failed: 0,
             unwritten: 0,
+            lost_races: 0,
             bytes: 0,
             mismatches: BTreeMap::new(),
             seconds: VecDeque::new(),
@@ -115,6 +119,8 @@ impl Progress {
                 bytes += row.bytes;
             } else if key.outcome == Outcome::UNWRITTEN {
                 self.unwritten += row.requests;
+            } else if key.outcome == Outcome::LOST_RACE {
+                self.lost_races += row.requests;
             } else {
                 self.failed += row.requests;
                 if key.outcome.is_mismatch() {
@@ -166,6 +172,7 @@ impl Progress {
             requests: self.requests,
             failed: self.failed,
             unwritten: self.unwritten,
+            lost_races: self.lost_races,
             bytes: self.bytes,
             requests_last_s,
             bytes_last_s,

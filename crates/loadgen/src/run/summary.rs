@@ -49,6 +49,9 @@ pub struct Summary {
     /// Those of them that asked for an object that was not there because its own put had failed;
     /// they are not among the failed ones.
     pub unwritten: u64,
+    /// Those of them whose condition did not hold, for another write had come first; they are not
+    /// among the failed ones either.
+    pub lost_races: u64,
     /// Payload that good requests moved.
     pub bytes: u64,
     /// Reads whose content was checked.

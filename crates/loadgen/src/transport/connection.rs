@@ -53,6 +53,16 @@ pub(crate) struct Sending<'a> {
     pub(crate) method: Method,
     pub(crate) head: &'a [u8],
     pub(crate) expected: &'static [u16],
+    /// Whether it may be sent twice.
+    pub(crate) is_idempotent: bool,
+}
+
+impl<'a> Sending<'a> {
+    /// Returns what is sent by a method that alone says whether it may be sent twice.
+    #[inline]
+    pub(crate) fn new(method: Method, head: &'a [u8], expected: &'static [u16]) -> Self {
+        Self { method, head, expected, is_idempotent: method.is_idempotent() }
+    }
 }
 
 /// How one HTTP request went.
@@ -133,7 +143,7 @@ impl Connection {
             self.pause().await;
         }
         let sent_ns = self.reactor.now_ns();
-        let mut may_repeat = sending.method.is_idempotent();
+        let mut may_repeat = sending.is_idempotent;
         self.attempts = Attempts::default();
         loop {
             let is_kept = self.is_open();
@@ -189,7 +199,7 @@ impl Connection {
             is_throttled: reply.outcome == Outcome::THROTTLED,
             status: reply.status,
             code: &code,
-            is_idempotent: sending.method.is_idempotent(),
+            is_idempotent: sending.is_idempotent,
         };
         let asked_s = self.refusal().and_then(Refusal::retry_after_s);
         let Some(pause_ns) = retries.pause_ns(&answer, self.attempts, asked_s) else {

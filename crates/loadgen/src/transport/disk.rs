@@ -291,6 +291,11 @@ pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io
     Ok(fs::renameat(directory, from, directory, to)?)
 }
 
+/// Gives a file another name too, if that is not taken.
+pub(crate) fn link_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    Ok(fs::linkat(directory, from, directory, to, AtFlags::empty())?)
+}
+
 /// Tells whether what is made at a path would be in a folder of the kernel's, where a device with a
 /// mistyped name would become a file in memory. Shared memory is for files.
 #[must_use]

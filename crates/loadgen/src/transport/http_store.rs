@@ -110,6 +110,15 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn multipart_put(&mut self, _: &Request) -> Completion {
         undeclared()
     }
+    async fn put_if_absent(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn put_if_match(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
+    async fn delete_if_match(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
     async fn create_bucket(&mut self, _: &Request) -> Completion {
         undeclared()
     }
@@ -165,6 +174,9 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             Operation::MultipartGet => Box::pin(self.get_in_parts(request)).await,
             Operation::CreateBucket => Box::pin(self.create_bucket(request)).await,
             Operation::DeleteBucket => Box::pin(self.delete_bucket(request)).await,
+            Operation::PutIfAbsent => Box::pin(self.put_if_absent(request)).await,
+            Operation::PutIfMatch => Box::pin(self.put_if_match(request)).await,
+            Operation::DeleteIfMatch => Box::pin(self.delete_if_match(request)).await,
             Operation::Read | Operation::Write | Operation::Append => undeclared(),
         }
     }
@@ -173,7 +185,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         self.write_head(spec, upload);
         let http = self.http_mut();
-        let sending = Sending { method: spec.method, head: &http.head, expected: spec.expected };
+        let sending = spec.sending(&http.head);
         let reply = http.connection.request(sending, upload, &mut Ignore).await;
         http.is_unauthorized = reply.status == 401;
         reply
@@ -189,7 +201,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         self.write_head(spec, upload);
         let http = self.http_mut();
         http.collect.start(headers);
-        let sending = Sending { method: spec.method, head: &http.head, expected: spec.expected };
+        let sending = spec.sending(&http.head);
         let reply = http.connection.request(sending, upload, &mut http.collect).await;
         http.is_unauthorized = reply.status == 401;
         reply
@@ -199,6 +211,20 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     #[cold]
     fn object_to(&mut self, outcome: Outcome, text: String) -> Outcome {
         self.http_mut().connection.object_to(Failure::Told(outcome, text))
+    }
+
+    /// Returns the completion of a request on a condition, which another write may have broken first.
+    fn unless_lost(&self, completion: Completion) -> Completion {
+        let code = || self.http().connection.refused_code();
+        let has_lost = match completion.outcome.http_status() {
+            Some(412) => true,
+            Some(409) => code() == "ConditionalRequestConflict",
+            // It was there when its ETag was read.
+            Some(404) => code() == "NoSuchKey",
+            _ => false,
+        };
+        let outcome = if has_lost { Outcome::LOST_RACE } else { completion.outcome };
+        Completion { outcome, ..completion }
     }
 
     /// Gives each step of a longer job the time of one request.
@@ -214,7 +240,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         // An object of no bytes may come without content.
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
         let http = self.http_mut();
-        let sending = Sending { method: Method::Get, head: &http.head, expected };
+        let sending = Sending::new(Method::Get, &http.head, expected);
         let spec = &http.thread.payload;
         let wanted = Wanted { spec, object, is_verified: request.is_verified };
         match &mut http.opener {
@@ -246,7 +272,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         choose_ranges(request, object.length, range_bytes, options.range_count, &mut http.ranges);
         self.write_ranged_head(request);
         let http = self.http_mut();
-        let sending = Sending { method: Method::Get, head: &http.head, expected: &[206] };
+        let sending = Sending::new(Method::Get, &http.head, &[206]);
         let spec = &http.thread.payload;
         let wanted = Wanted { spec, object, is_verified: request.is_verified };
         read_ranges(&mut http.connection, sending, &wanted, &http.ranges).await
@@ -434,7 +460,7 @@ impl<S: HttpStore> InParts for S {
         http.ranges.push((stretch.start, stretch.end));
         self.write_ranged_head(request);
         let http = self.http_mut();
-        let sending = Sending { method: Method::Get, head: &http.head, expected: &[206] };
+        let sending = Sending::new(Method::Get, &http.head, &[206]);
         let spec = &http.thread.payload;
         let wanted = Wanted { spec, object, is_verified: request.is_verified };
         read(&mut http.connection, sending, &wanted, stretch).await

@@ -22,7 +22,7 @@ use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::settings::{self, Setting, SettingKind, setting};
-use crate::transport::connection::{Connection, Judge};
+use crate::transport::connection::{Connection, Judge, Sending};
 use crate::transport::endpoint::{Endpoint, Url, peer_of};
 use crate::transport::parts::{Helpers, connections_of_a_client};
 use crate::transport::socket::{self, Buffers};
@@ -46,6 +46,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation::MultipartGet,
     Operation::CreateBucket,
     Operation::DeleteBucket,
+    Operation::PutIfAbsent,
 ];
 
 /// Whom the target's certificate is trusted by.
@@ -252,6 +253,8 @@ pub(crate) struct HeadSpec<'a> {
     /// Statuses that mean success.
     pub(crate) expected: &'static [u16],
     pub(crate) digest: BodyDigest,
+    /// Whether it may be sent twice.
+    pub(crate) is_idempotent: bool,
 }
 
 /// Which digest of its body a request carries, where the protocol has headers for it.
@@ -266,7 +269,15 @@ pub(crate) enum BodyDigest {
 
 impl HeadSpec<'_> {
     pub(crate) const fn new(method: Method, expected: &'static [u16]) -> Self {
-        Self { method, query: b"", headers: &[], expected, digest: BodyDigest::None }
+        let is_idempotent = method.is_idempotent();
+        Self { method, query: b"", headers: &[], expected, digest: BodyDigest::None, is_idempotent }
+    }
+
+    /// Returns what is sent when the head has been written.
+    #[inline]
+    pub(crate) fn sending<'a>(&self, head: &'a [u8]) -> Sending<'a> {
+        let Self { method, expected, is_idempotent, .. } = *self;
+        Sending { method, head, expected, is_idempotent }
     }
 }
 

@@ -90,7 +90,8 @@ impl Trial {
             let of = |share: &&Share| share.operation == operation;
             self.mix.iter().filter(of).map(|share| share.weight).sum()
         };
-        let (deletes, puts) = (weight(Operation::Delete), weight(Operation::Put));
+        let deletes = weight(Operation::Delete) + weight(Operation::DeleteIfMatch);
+        let puts = weight(Operation::Put) + weight(Operation::PutIfAbsent);
         if self.mix.len() > 1 && deletes > puts {
             mistakes.push(format!(
                 "mix: found delete with {deletes} against put with {puts}; a mix deletes only what \

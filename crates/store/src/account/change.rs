@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::account::{Account, Deleted};
 use crate::clock;
 use crate::error::Refusal;
-use crate::faults::WriteLie;
+use crate::faults::{Lies, WriteLie};
 use crate::stored::body::Body;
 use crate::stored::bucket::Bucket;
 use crate::stored::index::{Precondition, Versioning};
@@ -42,7 +42,42 @@ impl Account {
             Some(WriteLie::CorruptByte(at)) => draft.body.flaw = Some(at),
             Some(WriteLie::Torn(at)) => draft.body = torn(bucket, key, &draft.body, at),
         }
-        self.commit(bucket, key, draft, |current| precondition.check(current))
+        self.commit(bucket, key, draft, |current| {
+            let check = |object: Option<&Object>| precondition.check(object);
+            self.unless_lied(bucket, key, current, &check)
+        })
+    }
+
+    /// Refuses a request whose condition does not hold, unless the lie that is due says otherwise.
+    pub(crate) fn unless_lied(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        current: Option<&Object>,
+        check: &dyn Fn(Option<&Object>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        match (check(current), &self.lies) {
+            (Err(_), Some(lies))
+                if lies.ignores_condition(&bucket.name, key, |before| check(before).is_ok()) =>
+            {
+                Ok(())
+            }
+            (checked, _) => checked,
+        }
+    }
+
+    /// Refuses a write whose condition does not hold before its body is taken in, so that a refusal
+    /// is cheap.
+    pub(crate) fn refuse_early(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        precondition: &Precondition,
+    ) -> Result<(), Refusal> {
+        if self.lies.as_ref().is_some_and(Lies::are_about_conditions) {
+            return Ok(());
+        }
+        precondition.check(bucket.index().current(key).map(|object| &**object))
     }
 
     /// Gives a draft its place in the order of writes and its share of the budget.
@@ -67,7 +102,8 @@ impl Account {
         check: impl FnOnce(Option<&Object>) -> Result<(), Refusal>,
     ) -> Result<Arc<Object>, Refusal> {
         let _turn = self.turn(bucket.id, key);
-        check(bucket.index().current(key).map(|current| &**current))?;
+        let before = bucket.index().current(key).cloned();
+        check(before.as_deref())?;
         // Numbered in its turn: the order of numbers is the order in which writes count.
         let object = Arc::new(self.number(bucket, key, draft)?);
         let directory = self.storage.directory.as_deref();
@@ -88,7 +124,13 @@ impl Account {
             }
         };
         if let Some(lies) = &self.lies {
-            lies.keep_previous(&bucket.name, key, replaced.first());
+            let shown = before.as_ref().filter(|before| !before.is_delete_marker());
+            lies.keep_previous(&bucket.name, key, shown);
+            if let Some(before) = before.filter(|_| !object.is_null_version)
+                && lies.loses_version(&bucket.name, key)
+            {
+                self.remove_in_turn(bucket, key, before.id)?;
+            }
         }
         // In the same turn, so that no delete is acknowledged while an older sidecar is there.
         if let Some(directory) = directory {

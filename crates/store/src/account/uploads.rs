@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Account;
 use crate::error::Refusal;
+use crate::faults::Lies;
 use crate::stored::bucket::Bucket;
 use crate::stored::index::Precondition;
 use crate::stored::object::{Draft, Object};
@@ -89,8 +90,10 @@ impl Account {
         let (bucket, upload) = (bucket.clone(), upload.clone());
         self.carry_out(move |account| {
             let mut is_closed = upload.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+            let ignores = |lies: &Lies| lies.ignores_abort(&bucket.name, &upload.facts.key);
             match *is_closed {
                 true => Err(Refusal::NoSuchUpload),
+                false if account.lies.as_ref().is_some_and(ignores) => Ok(()),
                 false => account.close_upload(&bucket, &upload, &mut is_closed),
             }
         })

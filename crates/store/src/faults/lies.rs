@@ -46,6 +46,14 @@ pub enum LieKind {
     Torn,
     /// A deleted object is about to come back.
     Resurrect,
+    /// A request was carried out although its condition did not hold.
+    ConditionIgnored,
+    /// A request was carried out on a condition that another request had made untrue first.
+    SeveralWinners,
+    /// An upload was left although its abort was acknowledged.
+    AbortIgnored,
+    /// A write took the version before it away.
+    LostVersion,
 }
 
 /// What to do with a write.
@@ -76,20 +84,17 @@ struct KeyState {
     writes: u64,
     reads: u64,
     deletes: u64,
+    conditions: u64,
+    aborts: u64,
+    covers: u64,
+    /// What the last write replaced.
     previous: Option<Arc<Object>>,
 }
 
 impl Lies {
     /// Returns the liar, or `None` when no lie is configured.
     pub(crate) fn new(config: &LieConfig, seed: u64) -> Result<Option<Lies>, StoreError> {
-        let shares = [
-            config.lost_write,
-            config.stale_read,
-            config.corrupt_byte,
-            config.torn,
-            config.resurrect,
-        ];
-        if shares.iter().all(|share| *share == 0.0) {
+        if config.shares().iter().all(|(_, share)| *share == 0.0) {
             return Ok(None);
         }
         let open = |path| OpenOptions::new().create(true).append(true).open(path);
@@ -139,9 +144,63 @@ impl Lies {
         Some(previous)
     }
 
-    /// Keeps the version that a write replaced, for reads that shall be stale.
+    /// Tells whether conditions may be lied about, so that none is checked before its turn.
+    pub(crate) fn are_about_conditions(&self) -> bool {
+        self.config.condition_ignored > 0.0 || self.config.several_winners > 0.0
+    }
+
+    /// Decides on a conditional request whose condition does not hold; `held_for` tells whether it
+    /// held for what was there before the last write.
+    pub(crate) fn ignores_condition(
+        &self,
+        bucket: &str,
+        key: &str,
+        held_for: impl FnOnce(Option<&Object>) -> bool,
+    ) -> bool {
+        let mut state = self.state();
+        let entry = state.key(bucket, key);
+        let number = next(&mut entry.conditions);
+        let falls = |kind, share| self.falls(kind, share, bucket, key, number);
+        let kind = if falls("condition_ignored", self.config.condition_ignored) {
+            LieKind::ConditionIgnored
+        } else if falls("several_winners", self.config.several_winners)
+            && held_for(entry.previous.as_deref())
+        {
+            LieKind::SeveralWinners
+        } else {
+            return false;
+        };
+        state.tell(kind, bucket, key, number);
+        true
+    }
+
+    /// Decides on the next abort of an upload of a key: tells whether it has no effect.
+    pub(crate) fn ignores_abort(&self, bucket: &str, key: &str) -> bool {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).aborts);
+        let is_ignored =
+            self.falls("abort_ignored", self.config.abort_ignored, bucket, key, number);
+        if is_ignored {
+            state.tell(LieKind::AbortIgnored, bucket, key, number);
+        }
+        is_ignored
+    }
+
+    /// Decides on the next write over a version: tells whether that version is lost.
+    pub(crate) fn loses_version(&self, bucket: &str, key: &str) -> bool {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).covers);
+        let is_lost = self.falls("lost_version", self.config.lost_version, bucket, key, number);
+        if is_lost {
+            state.tell(LieKind::LostVersion, bucket, key, number);
+        }
+        is_lost
+    }
+
+    /// Keeps the version that a write replaced, for reads that shall be stale and conditions that
+    /// shall be.
     pub(crate) fn keep_previous(&self, bucket: &str, key: &str, replaced: Option<&Arc<Object>>) {
-        if self.config.stale_read > 0.0 {
+        if self.config.stale_read > 0.0 || self.config.several_winners > 0.0 {
             self.state().key(bucket, key).previous = replaced.cloned();
         }
     }

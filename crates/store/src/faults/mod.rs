@@ -128,10 +128,36 @@ pub struct LieConfig {
     pub resurrect: f64,
     /// How long after, in milliseconds; 1000 when absent.
     pub resurrect_after_ms: Option<u64>,
+    /// Conditional requests that are carried out although their condition does not hold.
+    pub condition_ignored: f64,
+    /// Conditional requests that are carried out although another came first: the condition held
+    /// until the last write of the key.
+    pub several_winners: f64,
+    /// Aborts of uploads that are acknowledged and leave the upload.
+    pub abort_ignored: f64,
+    /// Writes in a bucket with versions after which the version before is gone.
+    pub lost_version: f64,
     /// Only keys with this beginning are lied about.
     pub prefix: String,
     /// File to which each lie is appended as a line of JSON: the truth for a detector's test.
     pub log: Option<PathBuf>,
+}
+
+impl LieConfig {
+    /// Returns the shares, each with its name in a configuration.
+    pub(crate) fn shares(&self) -> [(&'static str, f64); 9] {
+        [
+            ("lies.lost_write", self.lost_write),
+            ("lies.stale_read", self.stale_read),
+            ("lies.corrupt_byte", self.corrupt_byte),
+            ("lies.torn", self.torn),
+            ("lies.resurrect", self.resurrect),
+            ("lies.condition_ignored", self.condition_ignored),
+            ("lies.several_winners", self.several_winners),
+            ("lies.abort_ignored", self.abort_ignored),
+            ("lies.lost_version", self.lost_version),
+        ]
+    }
 }
 
 impl FaultConfig {
@@ -143,13 +169,7 @@ impl FaultConfig {
             .chain(self.stalls.values().map(|stall| ("stalls.probability", stall.probability)))
             .chain(self.resets.values().map(|share| ("resets", *share)))
             .chain(self.truncations.values().map(|share| ("truncations", *share)))
-            .chain([
-                ("lies.lost_write", self.lies.lost_write),
-                ("lies.stale_read", self.lies.stale_read),
-                ("lies.corrupt_byte", self.lies.corrupt_byte),
-                ("lies.torn", self.lies.torn),
-                ("lies.resurrect", self.lies.resurrect),
-            ]);
+            .chain(self.lies.shares());
         let times = self
             .latency
             .values()

@@ -1,22 +1,36 @@
 //! Deletes: one object, or many at once, perhaps under conditions.
 
+use std::sync::Arc;
+
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::translate::rule;
 use crate::error::Refusal;
+use crate::stored::bucket::Bucket;
 use crate::stored::index::EtagRule;
 use crate::stored::object::Object;
 
 /// Refuses a delete whose `If-Match` names another state; an object that is gone fits every condition.
-fn check(wanted: Option<EtagRule>, found: Option<&Object>) -> Result<(), Refusal> {
+fn check(wanted: Option<&EtagRule>, found: Option<&Object>) -> Result<(), Refusal> {
     match (wanted, found) {
         (Some(rule), Some(object)) if !rule.matches(&object.etag) => {
             Err(Refusal::PreconditionFailed)
         }
         _ => Ok(()),
     }
+}
+
+/// Returns what asks whether a key may be deleted.
+fn checked(
+    front: &Front,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    wanted: Option<EtagRule>,
+) -> impl FnOnce(Option<&Object>) -> Result<(), Refusal> + Send + use<> {
+    let (account, bucket, key) = (front.account.clone(), bucket.clone(), key.to_owned());
+    move |found| account.unless_lied(&bucket, &key, found, &|object| check(wanted.as_ref(), object))
 }
 
 pub(super) async fn one(
@@ -27,7 +41,7 @@ pub(super) async fn one(
     let bucket = front.account.bucket(&input.bucket)?;
     let wanted = rule(input.if_match);
     let version_id = input.version_id.as_deref();
-    let check = |found: Option<&Object>| check(wanted, found);
+    let check = checked(front, &bucket, &input.key, wanted);
     let deleted = front.account.delete(&bucket, &input.key, version_id, check).await?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.is_marker.then_some(true),
@@ -50,7 +64,7 @@ pub(super) async fn many(
     for named in input.delete.objects {
         let wanted = named.e_tag.map(|etag| EtagRule::parse(etag.value()));
         let version_id = named.version_id.as_deref();
-        let check = |found: Option<&Object>| check(wanted, found);
+        let check = checked(front, &bucket, &named.key, wanted);
         match front.account.delete(&bucket, &named.key, version_id, check).await {
             Ok(deleted) if !is_quiet => {
                 let marker = deleted.is_marker && named.version_id.is_none();

@@ -34,8 +34,7 @@ pub(super) async fn put(
     let described = described!(input);
     let precondition = precondition(input.if_match, input.if_none_match);
     let bucket = front.account.bucket(&input.bucket)?;
-    // Checked before the body is taken in as well, so that a refusal is cheap.
-    precondition.check(bucket.index().current(&input.key).map(|object| &**object))?;
+    front.account.refuse_early(&bucket, &input.key, &precondition)?;
     let mut about = described.into_about()?;
     let hasher = promise.hasher(trailer_names, None);
     let storage = &front.account.storage;

@@ -32,8 +32,7 @@ pub(super) fn where_to(
         let problem = "If-None-Match of a write can only be *";
         return Err(Failure::new(StatusCode::BAD_REQUEST, problem));
     }
-    // Checked before the body is taken in as well, so that a refusal is cheap.
-    precondition.check(bucket.index().current(&place.object).map(|object| &**object))?;
+    swift.account.refuse_early(&bucket, &place.object, &precondition)?;
     Ok((bucket, precondition))
 }
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.instrument.own_ceiling import CeilingShare
-from loadstone.analysis.measured.part import UNWRITTEN
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
 from loadstone.documents.trial import LoadDocument
 from loadstone.results.record import FAILURES_NOT_STATED
 
@@ -57,9 +57,10 @@ class Cell:
     """One operation of one case over all its trials, in one round and iteration or in all.
 
     `requests` counts all, `good` the good ones, which alone make the rates, and `errors` the rest
-    by kind, the most frequent first, those that asked for unwritten objects too. `round` and
-    `iteration` are None where several are added up. `first_done_s` is when the first client ran out
-    of work, `last_done_s` when the last request was done, both from the start of measuring, in the
+    by kind, the most frequent first, those too that asked for unwritten objects or lost a race.
+    `round` and `iteration` are None where several are added up. `first_done_s` is when the first
+    client ran out of work, `last_done_s` when the last request was done, both from the start of
+    measuring, in the
     slowest of the trials. `instrument` is how much of its own ceiling the load generator
     used; where that is not known, `no_ceiling` says why. `facts` are the parameters that are
     the target's own.
@@ -102,7 +103,7 @@ class Cell:
     @property
     def failed(self) -> int:
         """How many requests failed."""
-        return self.requests - self.good - self.unwritten
+        return self.requests - self.good - self.unwritten - self.lost_races
 
     @property
     def failed_if_stated(self) -> int | None:
@@ -113,6 +114,11 @@ class Cell:
     def unwritten(self) -> int:
         """How many asked for an object that was not there, for its own put had failed."""
         return self.errors.get(UNWRITTEN, 0)
+
+    @property
+    def lost_races(self) -> int:
+        """How many had a condition that did not hold, for another write had come first."""
+        return self.errors.get(LOST_RACE, 0)
 
     @property
     def system(self) -> str:

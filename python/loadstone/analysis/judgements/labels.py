@@ -23,12 +23,13 @@ from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
-from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
+from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.documents.mix import operations_of
+from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -291,7 +292,10 @@ def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part])
     return max(due, wanted - chance) / window_s
 
 
-UNWRITTEN_WORDS = "asked for an object whose own put had failed; not a failure of its own"
+NO_FAILURE_WORDS = {
+    UNWRITTEN: "asked for an object whose own put had failed; not a failure of its own",
+    LOST_RACE: "another write came first; not a failure",
+}
 
 
 def error_sentences(record: Record, intervals: Rows) -> list[str]:
@@ -301,7 +305,7 @@ def error_sentences(record: Record, intervals: Rows) -> list[str]:
     lines = []
     for count_of_kind, kind in sorted((-count, str(kind)) for kind, count in counts.items()):
         count = units.format_count(-count_of_kind)
-        words = UNWRITTEN_WORDS if kind == UNWRITTEN else examples.get(kind)
+        words = NO_FAILURE_WORDS.get(kind) or examples.get(kind)
         example = f": {words}" if words else ""
         lines.append(f"{count} × {kind}{example}")
     return lines

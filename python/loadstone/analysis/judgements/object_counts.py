@@ -21,9 +21,10 @@ from loadstone.units import counted
 _CHANGES_NOTHING = frozenset(
     {
         "get", "range_get", "multi_range_get", "multipart_get", "head", "list", "post", "read",
-        "create_bucket", "delete_bucket",
+        "create_bucket", "delete_bucket", "put_if_match",
     }
 )  # fmt: skip
+_PUTS, _DELETES = ("put", "put_if_absent"), ("delete", "delete_if_match")
 _OK = "ok"
 
 
@@ -91,12 +92,13 @@ class Place:
 
     def _note_mix(self, requests: Mapping[str, RequestCounts]) -> None:
         """Each put of a mix is of a new object, and each delete of one that was put well."""
-        puts, deletes = (
-            requests.get("put", RequestCounts()),
-            requests.get("delete", RequestCounts()),
+        puts = [requests.get(name, RequestCounts()) for name in _PUTS]
+        deletes = [requests.get(name, RequestCounts()) for name in _DELETES]
+        self.beyond += Bounds(
+            sum(put.good for put in puts) - sum(delete.all for delete in deletes),
+            sum(put.all for put in puts) - sum(delete.good for delete in deletes),
         )
-        self.beyond += Bounds(puts.good - deletes.all, puts.all - deletes.good)
-        if requests.keys() - _CHANGES_NOTHING - {"put", "delete"}:
+        if requests.keys() - _CHANGES_NOTHING - {*_PUTS, *_DELETES}:
             self.is_known = False
 
     def _note_phase(self, document: TrialDocument, requests: RequestCounts) -> None:
@@ -107,15 +109,15 @@ class Place:
         match operation:
             case _ if operation in _CHANGES_NOTHING:
                 pass
-            case "put" | "copy":
+            case "put" | "put_if_absent" | "copy":
                 surely = min(objects, requests.all) - requests.failed if goes_over else 0
-                bounds = self.own if operation == "put" else self.copies
+                bounds = self.copies if operation == "copy" else self.own
                 bounds = bounds.put(surely=surely, perhaps=requests.all, universe=objects)
-                if operation == "put":
-                    self.own = bounds
-                else:
+                if operation == "copy":
                     self.copies = bounds
-            case "delete":
+                else:
+                    self.own = bounds
+            case "delete" | "delete_if_match":
                 surely = requests.good if goes_over and requests.all <= objects else 0
                 self.own = self.own.remove(surely=surely, perhaps=requests.all, universe=objects)
             case "bulk_delete":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.standing import Standing, reason_words, standing_of
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.measured.part import UNWRITTEN
+from loadstone.documents.outcomes import NO_FAILURES
 from loadstone.results.record import Record
 
 
@@ -60,7 +60,7 @@ class Result(Cell):
     @property
     def most_frequent_error(self) -> str:
         """The kind of the most frequent error; empty where none failed."""
-        return next((kind for kind in self.errors if kind != UNWRITTEN), "")
+        return next((kind for kind in self.errors if kind not in NO_FAILURES), "")
 
 
 def judged(cell: Cell, verdict: Verdict | None, examples: Mapping[str, Record]) -> Result:
@@ -103,7 +103,7 @@ def chosen_verdict(verdicts: Sequence[tuple[int, Verdict]]) -> Verdict | None:
 
 def _example(cell: Cell, examples: Mapping[str, Record]) -> str:
     """Return the first message of the most frequent error that a trial kept one of."""
-    kind = next((kind for kind in cell.errors if kind != UNWRITTEN), None)
+    kind = next((kind for kind in cell.errors if kind not in NO_FAILURES), None)
     if kind is None:
         return ""
     for trial in cell.trials:

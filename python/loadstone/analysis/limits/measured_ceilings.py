@@ -21,7 +21,7 @@ Resource = Literal["network", "device", "server"]
 Bounds = Literal["read", "write"]
 
 READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
-WRITES = frozenset({"put", "multipart_put", "write", "append"})
+WRITES = frozenset({"put", "multipart_put", "put_if_absent", "put_if_match", "write", "append"})
 
 RESOURCES: Mapping[str, Resource] = {
     "network": "network",

@@ -12,7 +12,7 @@ from loadstone.analysis.instrument.headroom import stalled_share
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import may_print_quantile
-from loadstone.analysis.measured.part import NOT_SENT, UNWRITTEN, read_parts
+from loadstone.analysis.measured.part import NOT_SENT, read_parts
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
@@ -30,6 +30,7 @@ from loadstone.campaign.search import (
     next_step,
 )
 from loadstone.documents.mix import operations_of
+from loadstone.documents.outcomes import NO_FAILURES
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 
@@ -130,7 +131,8 @@ def observe(record: Record, goal: Goal) -> Observation:
         for kind, count in part.errors.items():
             errors[kind] = errors.get(kind, 0) + count
     not_sent = errors.pop(NOT_SENT, 0)
-    errors.pop(UNWRITTEN, None)
+    for kind in NO_FAILURES:
+        errors.pop(kind, None)
     failed, answered = sum(errors.values()), sum(part.good for part in parts)
     count = good.count if good is not None else 0
     unknown = not_sent + errors.get(TIMEOUT, 0)

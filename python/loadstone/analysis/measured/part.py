@@ -134,8 +134,6 @@ def _lasts_on(rows: Rows, window_ns: tuple[int, int], last_ns: int, median_ns: f
 SECOND_NS = 1_000_000_000
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 NOT_SENT = "not_sent"
-# The object is not there, for its own put had failed: counted, but no failure of its own.
-UNWRITTEN = "unwritten"
 Encoded = bytes
 """A histogram in the record's format, but not compressed: that takes long and gains little."""
 

@@ -33,6 +33,7 @@ class TrialFacts:
     requests: int | None
     failed: int | None
     unwritten: int | None
+    lost_races: int | None
     labels: tuple[str, ...]
     errors: tuple[str, ...]
     absent_probes: Mapping[str, str]
@@ -65,6 +66,7 @@ def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] 
         requests=summary.get("requests"),
         failed=summary.get("failed"),
         unwritten=summary.get("unwritten"),
+        lost_races=summary.get("lost_races"),
         labels=label_trial(record) if record is not None else (),
         errors=tuple(errors),
         absent_probes=record.absent_probes if record is not None else {},

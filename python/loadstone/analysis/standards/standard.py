@@ -50,8 +50,11 @@ OF_THE_TARGET = ("redundancy", "consistency")
 """What a reader must know of both sides of a ratio, and only people can state."""
 
 CHANGING = frozenset(
-    {"put", "post", "copy", "delete", "bulk_delete", "multipart_put", "write", "append"}
-)
+    {
+        "put", "post", "copy", "delete", "bulk_delete", "multipart_put", "write", "append",
+        "put_if_absent", "put_if_match", "delete_if_match",
+    }
+)  # fmt: skip
 """Operations that a target acknowledges, and may lose afterwards."""
 
 

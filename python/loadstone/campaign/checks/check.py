@@ -351,10 +351,11 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         largest_bytes = law.largest_bytes()
         place = case.source.path(("phases", index))
         limit = driver.facts.limits.put_bytes_max
-        if limit and largest_bytes > limit and "put" in phase.operations:
+        in_one = [name for name in phase.operations if name in _PUTS]
+        if limit and largest_bytes > limit and in_one:
             yield KeyMistake(
                 path=(*place, "op" if phase.op else "mix"),
-                found=f"put of objects of {units.format_bytes(largest_bytes)}",
+                found=f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
                 allowed=f"objects up to {units.format_bytes(limit)} in one request to "
                 f"{driver.name}",
                 hint="use op: multipart_put with a part_size",
@@ -501,6 +502,9 @@ def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterato
 
 
 QUERY_TRIALS_MAX = 100_000
+_PUTS = ("put", "put_if_absent", "put_if_match")
+"""They write an object with one request."""
+
 _OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventions", "hosts")
 
 

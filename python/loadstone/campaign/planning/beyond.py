@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.mix import operations_of
+from loadstone.documents.mix import WRITES_WHOLE, operations_of
 from loadstone.documents.trial import TrialDocument
 
 # Objects that a mix of one trial may put, over all its stages; the load generator holds to it.
 BEYOND_MAX = 1 << 34
 # Numbers of objects have 64 bits, and a half of them is for datasets.
 ORDINALS_MAX = (1 << 63) // BEYOND_MAX
+
+# What of a mix is done to objects beyond its dataset.
+_BEYOND = WRITES_WHOLE | {"delete", "delete_if_match"}
 
 
 def ordinals_of(document: TrialDocument) -> int:
@@ -27,7 +30,7 @@ def written_beyond(document: TrialDocument) -> tuple[int, int] | None:
     if document.get("script"):
         # All that it may put has a number in the dataset.
         return None
-    if len(operations) < 2 or not {"put", "multipart_put", "delete"} & set(operations):
+    if len(operations) < 2 or not _BEYOND & set(operations):
         return None
     first = (dataset_of(document)["objects"] or 0) + _ticket_base(document)
     return first, first + ordinals_of(document) * BEYOND_MAX

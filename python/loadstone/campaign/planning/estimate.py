@@ -11,7 +11,7 @@ from loadstone.campaign.schema.dataset import read_size_law
 from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import Size, TrialDocument
 
-_WRITES = frozenset({"put", "multipart_put", "write", "append"})
+_WRITES = frozenset({"put", "multipart_put", "put_if_absent", "put_if_match", "write", "append"})
 _LOGNORMAL = frozenset({"median", "sigma", "min", "max"})
 _READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
 

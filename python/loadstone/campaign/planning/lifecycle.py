@@ -16,7 +16,7 @@ PREPARE = "prepare"
 CLEAN_UP = "clean-up"
 FILL = "fill"
 
-_DELETES = frozenset({"delete", "bulk_delete"})
+_DELETES = frozenset({"delete", "bulk_delete", "delete_if_match"})
 
 
 class State(Enum):
@@ -102,7 +102,7 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
         return Need.ABSENT
     if operations == ["delete_bucket"]:
         return Need.EMPTY
-    if operations == ["append"]:
+    if operations in (["append"], ["put_if_absent"]):
         return Need.FRESH
     writes = WRITES_WHOLE | ({"write"} if order == "sequential" else set())
     if set(operations) <= writes:
@@ -125,13 +125,13 @@ def state_after(document: TrialDocument, state: State) -> State:
         return _state_after_mix(operations, state)
     is_whole = state in (State.FULL, State.SURPLUS)
     match operations[0]:
-        case "put" | "multipart_put" | "write" | "append":
+        case "put" | "multipart_put" | "put_if_absent" | "write" | "append":
             if is_whole:
                 return state
             return State.FULL if _covers_dataset(document) else State.PARTIAL
         case "copy":
             return State.SURPLUS if is_whole else state
-        case "delete" | "bulk_delete":
+        case "delete" | "bulk_delete" | "delete_if_match":
             # What lies beside the dataset is not deleted with it, and keeps the buckets filled.
             is_empty = state is not State.SURPLUS and _covers_dataset(document)
             return State.EMPTY if is_empty else State.PARTIAL

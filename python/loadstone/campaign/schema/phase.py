@@ -268,12 +268,18 @@ class Phase(BaseModel):
             for name in mix
             if not OPERATIONS[name].is_mixed
         ]
-        if mix.get("delete", 0) > mix.get("put", 0):
+        deletes, puts = (
+            {name: mix[name] for name in names if name in mix}
+            for names in (("delete", "delete_if_match"), ("put", "put_if_absent"))
+        )
+        if sum(deletes.values()) > sum(puts.values()):
+            words = " and ".join(puts) or "put"
             mistakes.append(
                 KeyMistake(
-                    path=("mix", "delete"),
-                    found=f"a weight of {mix['delete']:g} against put with {mix.get('put', 0):g}",
-                    allowed="a weight up to that of put",
+                    path=("mix", next(iter(deletes))),
+                    found=f"a weight of {sum(deletes.values()):g} against {words} with "
+                    f"{sum(puts.values()):g}",
+                    allowed=f"a weight up to that of {words}",
                     hint="a mix deletes only what it has put itself, so that no request asks for "
                     "an object that is gone",
                 )

@@ -15,6 +15,7 @@ from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli import plain
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.documents.mix import writes_dataset
+from loadstone.documents.outcomes import good_requests
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
@@ -135,6 +136,8 @@ def figures(live: Live) -> str:
     parts.append(f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}")
     if live["failed"]:
         parts.append(f"{live['failed']:,} failed")
+    if live["lost_races"]:
+        parts.append(f"{live['lost_races']:,} lost the race")
     return "  ".join(parts).rstrip()
 
 
@@ -147,7 +150,7 @@ def ending(summary: Summary) -> str:
     times = summary.get("iterations") or []
     # The summary counts every request, those of warm-up and cool-down too: so does the time.
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
-    good = summary.get("requests", 0) - summary.get("failed", 0) - summary.get("unwritten", 0)
+    good = good_requests(summary)
     rate = good / seconds if seconds > 0 else 0.0
     swept = summary.get("objects_swept") or summary.get("buckets_left")
     is_sweep = not summary.get("requests") and swept
@@ -162,6 +165,8 @@ def ending(summary: Summary) -> str:
         line += f", {summary['failed']:,} failed{_kinds(summary)}"
     if summary.get("unwritten"):
         line += f", {summary['unwritten']:,} for objects whose own put had failed"
+    if summary.get("lost_races"):
+        line += f", {summary['lost_races']:,} lost the race"
     if summary.get("objects_swept"):
         line += f", {units.counted(summary['objects_swept'], 'object')} swept"
     if left := summary.get("buckets_left"):
@@ -205,8 +210,7 @@ def is_all_wrong(summary: Summary) -> bool:
     """
     wrong = sum((summary.get("mismatches") or {}).values())
     requests = summary.get("requests", 0)
-    failed = summary.get("failed", 0) + summary.get("unwritten", 0)
-    return bool(wrong > 1 and failed == requests and 2 * wrong >= requests)
+    return bool(wrong > 1 and not good_requests(summary) and 2 * wrong >= requests)
 
 
 def _kinds(summary: Summary) -> str:

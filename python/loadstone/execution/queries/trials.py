@@ -132,7 +132,7 @@ class _Trial:
         self._output.progress(
             {
                 "elapsed_ns": elapsed_ns, "iteration": 1, "iterations": 1, "stage": "measure",
-                "requests": self._done, "failed": 0, "unwritten": 0, "bytes": 0,
+                "requests": self._done, "failed": 0, "unwritten": 0, "lost_races": 0, "bytes": 0,
                 "requests_last_s": 0, "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": done,
             }
         )  # fmt: skip

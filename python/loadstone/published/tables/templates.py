@@ -302,6 +302,9 @@ def _notes(cells: Sequence[Result]) -> Iterable[str]:
             f"Nor are requests ({unwritten:,}) for objects whose own put had failed, which are no"
             " failures of their own.\n"
         )
+    lost_races = sum(cell.lost_races for cell in cells)
+    if lost_races:
+        yield f"Nor are requests ({lost_races:,}) whose condition another write had broken first.\n"
     yield from (f"{note}\n" for note in standing_notes(cells))
 
 

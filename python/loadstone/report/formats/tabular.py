@@ -82,6 +82,7 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         "good_requests": cell.good,
         "failed_requests": cell.failed_if_stated,
         "unwritten_requests": cell.unwritten,
+        "lost_races": cell.lost_races,
         "errors": " ".join(f"{kind}={count}" for kind, count in cell.errors.items()),
         "objects": cell.objects,
         "bytes": cell.bytes,

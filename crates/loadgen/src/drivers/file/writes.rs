@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::bucket::Bucket;
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
+use crate::operation::Operation;
 use crate::outcome::Completion;
 use crate::payload::ObjectId;
 use crate::requests::Request;
@@ -32,15 +33,20 @@ impl FileClient {
         completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
+        let is_exclusive = request.operation == Operation::PutIfAbsent;
         self.writes += 1;
         if self.tree.layout == Layout::InPlace {
-            return self.write_file(bucket, &object, completion);
+            return self.write_file(bucket, &object, is_exclusive, completion);
         }
-        let written = self
-            .write_file(bucket, &object, completion)
-            .and_then(|()| bucket.guard(self.name()))
-            .and_then(|()| disk::rename_at(bucket.keys.as_fd(), &self.temporary, self.name()));
-        if written.is_err() {
+        let directory = bucket.keys.as_fd();
+        let written = self.write_file(bucket, &object, false, completion).and_then(|()| {
+            if is_exclusive {
+                return disk::link_at(directory, &self.temporary, self.name());
+            }
+            bucket.guard(self.name())?;
+            disk::rename_at(directory, &self.temporary, self.name())
+        });
+        if written.is_err() || is_exclusive {
             // Best effort: the failure is reported anyway, and the next trial's clean-up looks again.
             let _ = disk::remove_at(bucket.keys.as_fd(), &self.temporary);
         }
@@ -52,11 +58,13 @@ impl FileClient {
         Ok(())
     }
 
-    /// Writes the object's file, or the one that becomes it, piece by piece.
+    /// Writes the object's file, or the one that becomes it, piece by piece; an exclusive one must be
+    /// new.
     fn write_file(
         &mut self,
         bucket: &Bucket,
         object: &ObjectId,
+        is_exclusive: bool,
         completion: &mut Completion,
     ) -> io::Result<()> {
         let chunk_bytes = self.tree.chunk_bytes;
@@ -70,7 +78,7 @@ impl FileClient {
                 Some(file) => file,
                 None => {
                     completion.sent_ns = self.reactor.now_ns();
-                    self.create_file(bucket)?
+                    self.create_file(bucket, is_exclusive)?
                 }
             };
             self.write_chunk(&opened, bytes, offset)?;
@@ -98,7 +106,7 @@ impl FileClient {
         disk::write_at(file.as_fd(), rest, offset + aligned as u64)
     }
 
-    fn create_file(&mut self, bucket: &Bucket) -> io::Result<OwnedFd> {
+    fn create_file(&mut self, bucket: &Bucket, is_exclusive: bool) -> io::Result<OwnedFd> {
         let mut flags = libc::O_WRONLY | self.tree.flush.open_flags();
         if self.tree.is_direct {
             flags |= libc::O_DIRECT;
@@ -108,6 +116,10 @@ impl FileClient {
             Layout::InPlace => self.name(),
             Layout::Rename => &self.temporary,
         };
+        if is_exclusive {
+            let flags = flags | libc::O_CREAT | libc::O_EXCL;
+            return disk::open_at(bucket.keys.as_fd(), name, flags);
+        }
         let created = create(bucket, name, flags, &mut expects_new);
         self.expects_new = expects_new;
         created

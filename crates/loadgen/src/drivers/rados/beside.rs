@@ -143,11 +143,14 @@ impl RadosClient {
         // is given: the texts, the content and, when it is submitted, the steps.
         unsafe {
             let steps = (library.rados_create_write_op)();
-            if tag == OwnerTag::First {
+            if matches!(tag, OwnerTag::Absent | OwnerTag::First) {
                 (library.rados_write_op_create)(steps, EXCLUSIVE, ptr::null());
+            }
+            if tag == OwnerTag::First {
                 let value = run.as_ptr().cast();
                 (library.rados_write_op_setxattr)(steps, RUN.as_ptr(), value, run.len());
-            } else {
+            }
+            if tag == OwnerTag::Ours {
                 let value = guard.as_ptr().cast();
                 (library.rados_write_op_cmpxattr)(steps, RUN.as_ptr(), EQUAL, value, guard.len());
             }

@@ -78,6 +78,8 @@ pub(super) enum OwnerTag {
     /// Nothing: the namespace is ours.
     #[default]
     None,
+    /// It is not there.
+    Absent,
     /// It is not there, and is ours from now on.
     First,
     /// It is ours.

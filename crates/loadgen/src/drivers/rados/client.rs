@@ -98,7 +98,14 @@ impl Client for RadosClient {
         self.rados.dataset.write_key(index, &mut self.name);
         self.name.push(0);
         let theirs = self.rados.foreign.as_ref().is_some_and(|foreign| foreign.is_theirs(bucket));
-        let (sent_ns, result, ended_ns) = if theirs && call.is_change() {
+        let is_exclusive = request.operation == Operation::PutIfAbsent;
+        let (sent_ns, result, ended_ns) = if is_exclusive {
+            self.fill(call, &object);
+            let tag = if theirs { OwnerTag::First } else { OwnerTag::Absent };
+            let sent_ns = self.reactor.now_ns();
+            let (result, ended_ns) = self.perform(context, call, tag).await;
+            (sent_ns, result, ended_ns)
+        } else if theirs && call.is_change() {
             // What was put before is most likely there.
             let is_new = request.object().version <= 1 && matches!(call, Call::WriteFull { .. });
             let first = if is_new { OwnerTag::First } else { OwnerTag::Ours };
@@ -110,7 +117,9 @@ impl Client for RadosClient {
             (sent_ns, result, ended_ns)
         };
         let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
-        if theirs && result == -libc::ECANCELED {
+        if is_exclusive && result == -libc::EEXIST {
+            completion.outcome = Outcome::LOST_RACE;
+        } else if theirs && result == -libc::ECANCELED {
             completion.outcome = if call.is_write() { Outcome::EXISTS } else { Outcome::DENIED };
             let text = || "the object is there, and this run did not write it".to_owned();
             self.last_error.get_or_insert_with(text);
@@ -176,7 +185,9 @@ impl RadosClient {
         let offset = request.block() % object.length.div_ceil(block).max(1) * block;
         let length = size(block.min(object.length - offset));
         match request.operation {
-            Operation::Put => Call::WriteFull { length: size(object.length) },
+            Operation::Put | Operation::PutIfAbsent => {
+                Call::WriteFull { length: size(object.length) }
+            }
             Operation::Write => Call::WriteAt { offset, length },
             Operation::Append => Call::Append { offset, length },
             Operation::Get => Call::Read { offset: 0, length: size(object.length) },

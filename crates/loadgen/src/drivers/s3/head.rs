@@ -12,6 +12,7 @@ use loadstone_wire::sigv4::{self, Payload, Signer};
 use super::S3;
 use super::ahead::Ahead;
 use super::body::{checksum_header, sha256};
+use super::conditional::Etags;
 use super::target::Checksum;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
@@ -27,6 +28,7 @@ pub(crate) struct S3Thread {
     pub(super) s3: Arc<S3>,
     /// The digests of the objects that are put.
     pub(super) ahead: RefCell<Ahead>,
+    pub(super) etags: RefCell<Etags>,
     signer: RefCell<Signer>,
     /// Of the keys that it signs with.
     generation: Cell<u64>,
@@ -44,6 +46,7 @@ impl S3Thread {
             http,
             s3: Arc::clone(s3),
             ahead: RefCell::default(),
+            etags: RefCell::default(),
             generation: Cell::new(s3.keys.generation()),
             signer: RefCell::new(Signer::new(s3.keys.credentials(), &s3.region, "s3")),
         }

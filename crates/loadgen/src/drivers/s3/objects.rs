@@ -9,13 +9,19 @@ use loadstone_wire::xml;
 use super::S3Client;
 use crate::dataset::Object;
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Operation, joined};
 use crate::outcome::{Completion, Outcome};
 use crate::requests::Request;
 use crate::transport::connection::Reply;
 use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
-use crate::transport::http_target::{BodyDigest, HeadSpec, HttpClient};
+use crate::transport::http_target::{self, BodyDigest, HeadSpec, HttpClient};
 use crate::transport::transfer::{Nothing, Upload};
+
+/// What S3 has beside the operations of every object store.
+const OWN_OPERATIONS: &[Operation] = &[Operation::PutIfMatch, Operation::DeleteIfMatch];
+const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
+    joined(http_target::OPERATIONS, OWN_OPERATIONS);
+pub(super) const OPERATIONS: &[Operation] = &ALL;
 
 /// What is added to a key for the copy of its object.
 pub(super) const COPY_SUFFIX: &[u8] = b".copy";
@@ -158,6 +164,18 @@ impl HttpStore for S3Client {
 
     async fn multipart_put(&mut self, request: &Request) -> Completion {
         self.put_in_parts(request).await
+    }
+
+    async fn put_if_absent(&mut self, request: &Request) -> Completion {
+        self.write_if_absent(request).await
+    }
+
+    async fn put_if_match(&mut self, request: &Request) -> Completion {
+        self.write_if_match(request).await
+    }
+
+    async fn delete_if_match(&mut self, request: &Request) -> Completion {
+        self.remove_if_match(request).await
     }
 
     async fn create_bucket(&mut self, request: &Request) -> Completion {

@@ -96,7 +96,7 @@ impl AuthService {
         }
         http1::header(&mut head, "connection", b"close");
         http1::finish(&mut head);
-        let sending = Sending { method, head: &head, expected: &[200, 201, 203, 204] };
+        let sending = Sending::new(method, &head, &[200, 201, 203, 204]);
         collect.start(&[
             "x-auth-token",
             "x-storage-url",

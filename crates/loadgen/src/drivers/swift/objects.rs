@@ -14,6 +14,7 @@ use crate::clock::unix_ns;
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
+use crate::ownership::beside::{Header, IF_NONE};
 use crate::requests::Request;
 use crate::transport::connection::Reply;
 use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
@@ -132,14 +133,12 @@ impl HttpStore for SwiftClient {
     }
 
     async fn put(&mut self, request: &Request) -> Completion {
-        let thread = Rc::clone(&self.http.thread);
-        let object = thread.dataset.id(request.object());
-        let upload = thread.body(object, 0..object.length);
-        self.at_object(request.object().index, b"");
-        let headers = thread.target.owner_headers(self.http.tag, Self::RUN);
-        let head = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
-        let reply = self.ask(&head, &upload).await;
-        Completion { bytes: object.length, ..reply.completion() }
+        self.put_if(request, None).await
+    }
+
+    async fn put_if_absent(&mut self, request: &Request) -> Completion {
+        let completion = self.put_if(request, Some(IF_NONE)).await;
+        self.unless_lost(completion)
     }
 
     /// The last name of a page that is full is the marker of the next.
@@ -275,6 +274,19 @@ fn segment_suffix(part: u64) -> Vec<u8> {
 }
 
 impl SwiftClient {
+    async fn put_if(&mut self, request: &Request, condition: Option<Header<'_>>) -> Completion {
+        let thread = Rc::clone(&self.http.thread);
+        let object = thread.dataset.id(request.object());
+        let upload = thread.body(object, 0..object.length);
+        self.at_object(request.object().index, b"");
+        let owner = thread.target.owner_headers(self.http.tag, Self::RUN);
+        let headers: Vec<_> = condition.into_iter().chain(owner).collect();
+        let is_idempotent = condition.is_none();
+        let put = HeadSpec::new(Method::Put, &[201]);
+        let reply = self.ask(&HeadSpec { headers: &headers, is_idempotent, ..put }, &upload).await;
+        Completion { bytes: object.length, ..reply.completion() }
+    }
+
     async fn renew(&mut self, generation: u64) -> Result<bool, Error> {
         let (swift, thread) = (Arc::clone(&self.swift), Rc::clone(&self.http.thread));
         Box::pin(swift.tokens.renew(generation, &thread.reactor, &thread.buffers)).await

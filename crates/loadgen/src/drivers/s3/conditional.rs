@@ -1,0 +1,138 @@
+//! Requests on a condition: nothing is there, or it still has the ETag that it was last seen with.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use loadstone_wire::http1::Method;
+use loadstone_wire::xml::XmlError;
+
+use super::S3Client;
+use crate::outcome::Completion;
+use crate::ownership::beside::{Header, IF_NONE};
+use crate::payload::ObjectId;
+use crate::requests::Request;
+use crate::transport::connection::Reply;
+use crate::transport::http_store::HttpStore;
+use crate::transport::http_target::{BodyDigest, HeadSpec};
+use crate::transport::transfer::Nothing;
+
+/// Objects whose ETag a load thread remembers; of others a client asks for it each time.
+const REMEMBERED_MAX: usize = 1 << 16;
+
+/// The ETags that objects had when a load thread last saw them, by the objects' numbers.
+#[derive(Debug, Default)]
+pub(super) struct Etags(HashMap<u64, Box<str>>);
+
+impl Etags {
+    fn note(&mut self, index: u64, etag: Option<&str>) {
+        match etag {
+            Some(etag) if self.0.len() < REMEMBERED_MAX || self.0.contains_key(&index) => {
+                self.0.insert(index, bare(etag));
+            }
+            _ => {
+                self.0.remove(&index);
+            }
+        }
+    }
+
+    /// Forgets an ETag that was used, unless the object has been seen with another one since.
+    fn forget(&mut self, index: u64, used: &str) {
+        if self.0.get(&index).is_some_and(|etag| **etag == *used) {
+            self.0.remove(&index);
+        }
+    }
+}
+
+/// Returns an ETag without its quotes: AWS takes it with them and without, Ceph 16 only without.
+fn bare(etag: &str) -> Box<str> {
+    etag.trim_matches('"').into()
+}
+
+impl S3Client {
+    /// Writes an object if there is none.
+    pub(super) async fn write_if_absent(&mut self, request: &Request) -> Completion {
+        let reply = self.write_on(request, 0, IF_NONE).await;
+        if reply.outcome.is_ok() {
+            let etag = self.http.collect.header("etag");
+            self.thread.etags.borrow_mut().note(request.object().index, etag);
+        }
+        let bytes = self.http.thread.dataset.length(request.object());
+        self.unless_lost(Completion { bytes, ..reply.completion() })
+    }
+
+    /// Writes an object that has the ETag that this thread last saw it with. The new content differs
+    /// from the old one, so that the store's ETag does.
+    pub(super) async fn write_if_match(&mut self, request: &Request) -> Completion {
+        let index = request.object().index;
+        let (etag, asked) = match self.etag_of(index).await {
+            Ok(known) => known,
+            Err(failed) => return failed,
+        };
+        let writer = (request.chance as u32).max(1);
+        let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
+        if reply.outcome.is_ok() {
+            let written = self.http.collect.header("etag");
+            self.thread.etags.borrow_mut().note(index, written);
+        } else {
+            self.thread.etags.borrow_mut().forget(index, &etag);
+        }
+        let bytes = self.http.thread.dataset.length(request.object());
+        let written = Completion { bytes, ..reply.completion() };
+        self.unless_lost(written).behind(asked)
+    }
+
+    /// Deletes an object that has the ETag that this thread last saw it with.
+    pub(super) async fn remove_if_match(&mut self, request: &Request) -> Completion {
+        let index = request.object().index;
+        let (etag, asked) = match self.etag_of(index).await {
+            Ok(known) => known,
+            Err(failed) => return failed,
+        };
+        let headers = [("if-match", etag.as_bytes())];
+        let delete = HeadSpec::new(Method::Delete, &[200, 202, 204]);
+        let spec = HeadSpec { headers: &headers, is_idempotent: false, ..delete };
+        self.at_object(index, b"");
+        let reply = self.ask(&spec, &Nothing).await;
+        self.thread.etags.borrow_mut().forget(index, &etag);
+        self.unless_lost(reply.completion()).behind(asked)
+    }
+
+    /// Returns the ETag that an object was last seen with, and how the question for it went where it
+    /// had to be asked.
+    ///
+    /// # Errors
+    /// The question's completion, where it failed.
+    async fn etag_of(&mut self, index: u64) -> Result<(Box<str>, Option<Completion>), Completion> {
+        if let Some(etag) = self.thread.etags.borrow().0.get(&index) {
+            return Ok((etag.clone(), None));
+        }
+        self.at_object(index, b"");
+        let spec = HeadSpec::new(Method::Head, &[200]);
+        let reply = self.ask_for_body(&spec, &Nothing, &["etag"]).await;
+        let mut asked = reply.completion();
+        if !asked.outcome.is_ok() {
+            return Err(asked);
+        }
+        let Some(etag) = self.http.collect.header("etag").map(bare) else {
+            asked.outcome = self.misread(&XmlError::Missing("ETag"));
+            return Err(asked);
+        };
+        self.thread.etags.borrow_mut().note(index, Some(&etag));
+        Ok((etag, Some(asked)))
+    }
+
+    /// Puts an object on a condition, and keeps the answer's ETag. A repetition could meet what the
+    /// first attempt had written, so there is none.
+    async fn write_on(&mut self, request: &Request, writer: u32, condition: Header<'_>) -> Reply {
+        let thread = Rc::clone(&self.thread);
+        let http = &thread.http;
+        let object = ObjectId { writer, ..http.dataset.id(request.object()) };
+        self.at_object(request.object().index, b"");
+        let owner = http.target.owner_headers(self.http.tag, Self::RUN);
+        let headers: Vec<_> = std::iter::once(condition).chain(owner).collect();
+        let put = HeadSpec::new(Method::Put, &[200, 201]);
+        let digest = BodyDigest::Object(None);
+        let spec = HeadSpec { digest, headers: &headers, is_idempotent: false, ..put };
+        self.ask_for_body(&spec, &http.body(object, 0..object.length), &["etag"]).await
+    }
+}

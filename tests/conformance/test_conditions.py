@@ -1,0 +1,70 @@
+"""Requests on a condition: who comes first wins, who comes later has lost and has not failed."""
+
+from tests.conformance import trials
+from tests.conformance.exemptions import needs
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+
+@needs("view", "put_if_absent")
+def test_what_is_there_already_is_not_put_if_absent(place: Place, dataset: Dataset) -> None:
+    """Half of the objects are there: for those the race is lost, and nothing is written over."""
+    half = {"requests": dataset.objects // 2, "duration_ns": None}
+    trials.run(trials.document(place, dataset, "put_if_absent", stop=half))
+    trial = trials.document(place, dataset, "put_if_absent")
+    # Content of another version would be seen below.
+    trial["dataset"]["version"] = 2
+    result = trials.run(trial)
+    assert result.outcomes() == {"ok": dataset.objects // 2, "lost_race": dataset.objects // 2}
+    assert (result.summary["failed"], result.summary["lost_races"]) == (0, dataset.objects // 2)
+    assert not result.summary["error_examples"]
+    first = trials.run(trials.document(place, dataset, place.read, stop=half))
+    assert first.outcomes() == {"ok": dataset.objects // 2}, first.summary["error_examples"]
+    trials.clean_up(place, dataset)
+
+
+@needs("view", "put_if_match")
+def test_of_clients_that_write_one_object_some_lose(place: Place) -> None:
+    """Each request wins or loses; what is there afterwards is what a winner wrote."""
+    dataset = Dataset(objects=1, buckets=1)
+    trials.prepare(place, dataset)
+    stop = {"requests": 200, "duration_ns": None}
+    load = {"kind": "closed", "clients": 8}
+    result = trials.run(trials.document(place, dataset, "put_if_match", stop=stop, load=load))
+    outcomes = result.outcomes()
+    assert set(outcomes) == {"ok", "lost_race"}, result.summary["error_examples"]
+    assert sum(outcomes.values()) == 200
+    assert result.summary["lost_races"] == outcomes["lost_race"]
+    assert result.summary["failed"] == 0
+    read = trials.run(trials.document(place, dataset, "get"))
+    assert read.outcomes() == {"ok": 1}, read.summary["error_examples"]
+    trials.clean_up(place, dataset)
+
+
+@needs("view", "put_if_match")
+def test_one_client_alone_wins_each_time(place: Place, dataset: Dataset) -> None:
+    """It knows the ETag of its own last write, in a second iteration without asking for it."""
+    trials.prepare(place, dataset)
+    load = {"kind": "closed", "clients": 1}
+    result = trials.run(trials.document(place, dataset, "put_if_match", iterations=3, load=load))
+    assert result.outcomes() == {"ok": 3 * dataset.objects}, result.summary["error_examples"]
+    trials.clean_up(place, dataset)
+
+
+@needs("view", "put_if_absent", "delete_if_match")
+def test_a_mix_deletes_on_condition_what_it_has_put_on_condition(
+    place: Place, dataset: Dataset
+) -> None:
+    trials.prepare(place, dataset)
+    mix = [{"operation": name, "weight": 1.0} for name in ("put_if_absent", "delete_if_match")]
+    stop = {"requests": 80, "duration_ns": None}
+    result = trials.run(trials.document(place, dataset, "get", mix=mix, stop=stop))
+    assert result.outcomes() == {"ok": 80}, result.summary["error_examples"]
+    assert {row["operation"] for row in result.rows} == {"put_if_absent", "delete_if_match"}
+    beyond = [[dataset.objects, dataset.objects + (1 << 34)]]
+    swept = trials.clean_up(place, dataset, ownership={"written": beyond}).summary
+    counts = dict.fromkeys(("put_if_absent", "delete_if_match"), 0)
+    for row in result.rows:
+        counts[row["operation"]] += row["requests"]
+    left = counts["put_if_absent"] - counts["delete_if_match"]
+    assert swept["objects_swept"] == dataset.objects + left

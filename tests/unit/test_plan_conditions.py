@@ -1,0 +1,55 @@
+"""Requests on a condition in a plan: what they find, and which make no sense."""
+
+import pytest
+
+from loadstone.errors import CampaignError
+from tests.unit.test_plan import phases, planned
+
+STORE = """\
+targets: {s3: {driver: s3, endpoint: "http://h:1", access_key: a, secret_key: {env: B}}}
+dataset: {objects: 10, size: 4KiB}
+load: {threads: 2}
+"""
+
+
+def test_what_is_put_if_absent_finds_nothing_and_what_matches_finds_all() -> None:
+    plan = planned(
+        STORE + "phases: [put, put_if_absent, {op: put_if_match, iterations: 2}, get,"
+        " delete_if_match]\n"
+    )
+    assert phases(plan) == [
+        "put", "clean-up", "put_if_absent", "put_if_match", "get", "delete_if_match", "clean-up",
+    ]  # fmt: skip
+    versions = [trial.document["dataset"]["version"] for trial in plan.trials if trial.is_measured]
+    # Who writes an object again leaves it in its version, for it may lose.
+    assert versions == [1, 2, 2, 2, 2]
+
+
+def test_a_mix_puts_on_condition_beyond_its_dataset() -> None:
+    plan = planned(STORE + "phases: [{mix: {put_if_absent: 2, delete_if_match: 1, get: 1}}]\n")
+    assert phases(plan) == ["prepare", "mix", "clean-up"]
+    _, mix, clean_up = (trial.document for trial in plan.trials)
+    first = 10 + mix["ticket_base"]
+    assert clean_up["ownership"]["written"] == [[first, first + (1 << 34)]]
+
+
+@pytest.mark.parametrize(
+    ("phase", "why"),
+    [
+        ("{op: put_if_absent, warm_up: 1s}", r"phases\.0\.warm_up: "),
+        ("{op: put_if_absent, iterations: 2}", r"phases\.0\.iterations: found 2,"),
+        ("{mix: {put_if_absent: 1, delete_if_match: 2}}", r"phases\.0\.mix\.delete_if_match: "),
+        ("{mix: {get: 1, delete_if_match: 2}}", r"phases\.0\.mix\.delete_if_match: "),
+    ],
+)
+def test_conditions_that_make_no_sense_are_refused(phase: str, why: str) -> None:
+    with pytest.raises(CampaignError, match=why):
+        planned(STORE + f"phases: [{phase}]\n")
+
+
+def test_a_driver_without_a_condition_is_named() -> None:
+    with pytest.raises(CampaignError, match=r"phases\.0\.op: .*put_if_match"):
+        planned(
+            "targets: {pool: {driver: rados, pool: p}}\ndataset: {objects: 10, size: 4KiB}\n"
+            "load: {threads: 2}\nphases: [put_if_match]\n"
+        )
