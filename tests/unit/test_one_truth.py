@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -389,6 +390,18 @@ def test_metrics_have_the_numbers_of_the_model(made: tuple[Path, Run, Findings])
     assert gauges == rates
     found = re.findall(r'^loadstone_standing\{.*standing="(\w+)"\} 1$', text, re.MULTILINE)
     assert found == [one.standing for one in findings.iterations]
+
+
+def test_junit_has_the_numbers_of_the_model(made: tuple[Path, Run, Findings]) -> None:
+    _, run, findings = made
+    suite = ElementTree.fromstring(rendered(run, findings, "junit"))[0]
+    results = [result for result in findings.results if result.requests]
+    assert [case.get("name") for case in suite] == [result.name for result in results]
+    assert [case.find("error") is not None for case in suite] == [
+        result.is_void for result in results
+    ]
+    for case, result in zip(suite, results, strict=True):
+        assert units.format_rate(result.requests_per_s) in (case.findtext("system-out") or "")
 
 
 def test_people_read_no_rate_but_the_models(made: tuple[Path, Run, Findings]) -> None:

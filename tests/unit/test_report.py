@@ -7,6 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from hdrh.log import HistogramLogReader
 
 from loadstone.analysis import analyse
 from loadstone.analysis.judgements.labels import LABELS
+from loadstone.analysis.judgements.thresholds import parse_threshold
 from loadstone.analysis.rules import find_rule
 from loadstone.errors import InputError
 from loadstone.published import LAYOUTS, find_layout
@@ -243,6 +245,19 @@ def test_openmetrics_ends_as_it_must_and_has_one_sample_a_case(rounds):
     assert text.endswith("# EOF\n")
     samples = re.findall(r"^loadstone_requests_per_second\{.*\} ([\d.]+)$", text, re.MULTILINE)
     assert len(samples) == 20
+
+
+@pytest.mark.parametrize(
+    ("condition", "tags"),
+    [("put p99 > 1ns", {"failure"}), ("put p99 > 1h", set()), ("rename p99 > 1h", {"error"})],
+)
+def test_junit_has_a_test_for_each_case_of_a_threshold(rounds, condition, tags):
+    text = render("junit", rounds, thresholds=(parse_threshold(condition),))
+    _, suite = ElementTree.fromstring(text)
+    assert suite.get("name") == condition
+    assert int(suite.get("tests")) == len(suite) > 0
+    assert {child.tag for case in suite for child in case} == tags
+    assert int(suite.get("failures")) == (len(suite) if tags == {"failure"} else 0)
 
 
 def test_a_report_of_several_files_asks_for_a_folder(rounds):

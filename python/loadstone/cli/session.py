@@ -165,7 +165,7 @@ def measure(
     _print_remains(folder)
     # The answer is last: whatever else is printed must not push it off the screen.
     sys.stderr.flush()
-    findings = _print_report(folder, form, with_page=with_page)
+    findings = _print_report(folder, form, thresholds=thresholds, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
 
 
@@ -301,7 +301,7 @@ def _finished(
     _changes(campaign, read_manifest(folder), folder)
     run = read_run(folder)
     print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
-    findings = _print_report(folder, form)
+    findings = _print_report(folder, form, thresholds=thresholds)
     end = runner.whole_end(
         {"trial": record.trial, "summary": record.summary, "labels": list(record.labels)}
         for record in run.records
@@ -474,7 +474,13 @@ def _observe(record: Record, goal: Goal) -> Observation:
     return observe(record, goal)
 
 
-def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findings | None":
+def _print_report(
+    folder: Path,
+    form: str,
+    *,
+    thresholds: Sequence["Threshold"] = (),
+    with_page: bool = False,
+) -> "Findings | None":
     """Print the report of a run, and return what it says; None where nothing was recorded."""
     run = read_run(folder)
     if not run.records:
@@ -491,6 +497,7 @@ def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findi
     if with_page:
         options = report_options(run, page, Options(), is_terminal=False)
         durable.write_file(folder, "report.html", page.render(run, findings, options))
-    options = report_options(run, report, Options(), is_terminal=sys.stdout.isatty())
+    chosen = Options(thresholds=thresholds)
+    options = report_options(run, report, chosen, is_terminal=sys.stdout.isatty())
     write(report, run, findings, options, None)
     return findings

@@ -135,6 +135,12 @@ REPORTS: Mapping[str, Report] = {
             module="loadstone.report.formats.openmetrics",
         ),
         Report(
+            name="junit",
+            summary="results and thresholds (--fail-if) as tests, for a job that shows them",
+            suffix=".xml",
+            module="loadstone.report.formats.junit",
+        ),
+        Report(
             name="svg",
             summary="every chart of the page as a vector graphic",
             suffix=".svg",

@@ -1,11 +1,12 @@
 """How a report is to look: what a reader may choose, and nothing that changes a number."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
+    from loadstone.analysis.judgements.thresholds import Threshold
     from loadstone.results.record import Run
 
 Spread = Literal["seconds", "trials"]
@@ -48,7 +49,7 @@ class Options:
     `head` is its head cell, in which {NAME} stands for a parameter; `labels` are words for targets,
     sizes and what facts say. `is_full` asks a terminal for everything, instead of the answer on one
     screen, and `is_limits` for what was observed of each resource alone. `spread` says what stands
-    behind a ±, `megabyte` what a layout's MB/Sec counts.
+    behind a ±, `megabyte` what a layout's MB/Sec counts. `thresholds` are those of `--fail-if`.
     """
 
     width: int = 100
@@ -61,3 +62,4 @@ class Options:
     megabyte: Megabyte = "MB"
     is_full: bool = False
     is_limits: bool = False
+    thresholds: Sequence["Threshold"] = ()

@@ -109,6 +109,7 @@ def command(
         megabyte=megabyte,
         is_full=full,
         is_limits=limits,
+        thresholds=thresholds,
     )
     is_terminal = output is None and sys.stdout.isatty()
     options = report_options(run, report, chosen, is_terminal=is_terminal, table=table)
