@@ -18,6 +18,7 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
+from tests.unit.synthetic_run import Folder, trial
 
 PLANNED = "plan-not-run"
 RATIO = "not-comparable"
@@ -210,3 +211,34 @@ def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_no_doubt(run: Run) 
         status, because = found(**lacking)
         assert status == "not met"
         assert because.endswith(": ceph, get")
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_what_a_campaign_states_of_its_targets_is_known_to_every_rule(
+    tmp_path: Path, is_stated: bool
+) -> None:
+    folder = Folder(tmp_path / "run", "stated", 3)
+    for number, target in enumerate(("one", "other")):
+        folder.add(trial(number + 1, target, "get", clients=4, block=1), 300)
+    statements = {"configuration": "defaults", "redundancy": "3 copies", "cache": "cold"}
+    campaign = {"targets": {"one": {}, "other": {}}, "statements": statements if is_stated else {}}
+    findings = analyse(read_run(folder.close(campaign=campaign, campaign_file="")))
+    outcomes = {one.id: one.outcome for one in findings.mistakes}
+    expected = "pass" if is_stated else "not stated"
+    assert outcomes["unequal-tuning"] == outcomes["durability-differs"] == expected
+    # The dataset is smaller than the memory of the client.
+    assert outcomes["cache-measured"] == ("pass" if is_stated else "fail")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wobble", "outcome"),
+    [(300, 0.05, "pass"), (300, 0.95, "fail"), (3, 0.05, "not stated")],
+)
+def test_a_steady_state_is_claimed_of_five_rounds_of_a_minute(
+    tmp_path: Path, seconds: int, wobble: float, outcome: str
+) -> None:
+    folder = Folder(tmp_path / "run", "steady", seconds)
+    folder.add(trial(1, "one", "get", clients=4), 300, wobble=wobble)
+    folder.close(campaign={"targets": {"one": {}}}, campaign_file="")
+    findings = analyse(read_run(folder.path))
+    assert {one.id: one.outcome for one in findings.mistakes}["unsteady"] == outcome

@@ -20,7 +20,7 @@ from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.object_counts import ObjectCounts
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.judgements.trial_findings import judge
+from loadstone.analysis.judgements.trial_findings import describe_steadiness, judge
 from loadstone.analysis.limits.exporter_series import (
     ExporterMetric,
     ExporterSeries,
@@ -187,25 +187,30 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         searches=searches,
         advice=advice,
         miscounted=counts.wrong,
+        queries=_queries(run, judged.results),
     )
+    findings = judge(seen)
+    steadiness = describe_steadiness(findings) if judged.parts else None
+    disclosure = replace(judged.account.disclosure, steadiness=steadiness)
+    account = replace(judged.account, disclosure=disclosure)
     return Findings(
         results=judged.results,
         rounds=judged.rounds,
         iterations=judged.iterations,
         mixes=judged.mixes,
-        account=judged.account,
+        account=account,
         trials=trials,
         timelines=tuple(lines),
         resources=tuple(series),
-        findings=judge(seen),
+        findings=findings,
         searches=searches,
         ceilings=read_measured_ceilings(run),
         hooks=tuple(run.hooks),
         changes=judged.changes,
         client=_client(run),
         exporters=watch.kept(probe_points),
-        mistakes=linter.lint(judged.account),
-        queries=_queries(run, judged.results),
+        mistakes=linter.lint(account),
+        queries=seen.queries,
         actions=judged.actions.rounds,
         action_groups=judged.actions.groups,
         action_cases=judged.actions.cases,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
-from loadstone.documents.node import NodeDocument, StorageProbe
+from loadstone.documents.node import NodeDocument, StorageProbe, is_cached
 
 SLOW = 0.7
 """A share of the median of its like below which one is called slow; a single probe of seconds is
@@ -53,14 +53,6 @@ def _of_storage(name: str, one: StorageProbe) -> Iterator[Finding]:
             ),
             cases=(name,),
         )
-
-
-def is_cached(one: StorageProbe) -> bool:
-    """Tell whether a mount's files may have been read from the node's memory."""
-    memory, total = one.get("memory_bytes"), one.get("total_bytes")
-    if memory is None or total is None:
-        return False
-    return one["kind"] == "mount" and not one["direct"] and total < memory
 
 
 def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:

@@ -17,6 +17,12 @@ class Operation:
 
     name: str
     summary: str
+    reads: bool
+    """Whether its answers are payload."""
+
+    writes: bool
+    """Whether its requests are payload."""
+
     is_mixed: bool
     """Whether it may stand in a mix with others."""
 
@@ -43,6 +49,8 @@ def _operations() -> Mapping[str, Operation]:
 
 
 OPERATIONS: Mapping[str, Operation] = _operations()
+READS = frozenset(name for name, operation in OPERATIONS.items() if operation.reads)
+WRITES = frozenset(name for name, operation in OPERATIONS.items() if operation.writes)
 
 
 @functools.cache

@@ -172,3 +172,11 @@ class NodeDocument(TypedDict, total=False):
     not_read: dict[str, str]
     probes: list[StorageProbe]
     paths: dict[str, PathProbe]
+
+
+def is_cached(probe: StorageProbe) -> bool:
+    """Tell whether a mount's files may have been read from the node's memory."""
+    memory, total = probe.get("memory_bytes"), probe.get("total_bytes")
+    if memory is None or total is None:
+        return False
+    return probe["kind"] == "mount" and not probe["direct"] and total < memory

@@ -27,6 +27,13 @@ MEGABYTE_RATE = "megabytes_per_s"
 THREAD_RATE = "requests_per_s_per_thread"
 SECONDS = "seconds"
 LOWER_IS_BETTER = frozenset({SECONDS})
+
+
+def is_lower_better(metric: str) -> bool:
+    """Tell whether less of a metric is better: times and their quantiles."""
+    return metric in LOWER_IS_BETTER or "_ns_" in metric
+
+
 """Metrics of which less is better, besides every quantile of latency."""
 
 
@@ -179,7 +186,7 @@ class Disclosure:
     dataset_bytes: int | None = None
     dataset_objects: int | None = None
     client_memory_bytes: int | None = None
-    cache: Literal["cold", "warm", "mixed"] | None = None
+    cache: str | None = None
     fill: str | None = None
     steadiness: str | None = None
     instrument_ceiling: str | None = None
@@ -192,7 +199,6 @@ class Disclosure:
     all_trials_listed: bool | None = None
     chart_lines: Literal["markers only", "through unmeasured points"] | None = None
     tuning_trials: Literal["kept apart", "none", "same data"] | None = None
-    rate_clock: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

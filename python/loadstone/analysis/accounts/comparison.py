@@ -13,11 +13,11 @@ from functools import partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import (
-    LOWER_IS_BETTER,
     Account,
     Measurement,
     Parameter,
     grouped,
+    is_lower_better,
 )
 from loadstone.analysis.accounts.in_turns import arms_of, ratio_of
 from loadstone.analysis.judgements.standing import Standing, may_be_compared
@@ -454,7 +454,7 @@ def _verdict(
     is_clear = not case.ratio.low <= 1 <= case.ratio.high
     if is_clear and case.p_holm is not None and case.p_holm < ALPHA and case.is_checked:
         is_less = case.ratio.ratio < 1
-        return "faster" if is_less == _is_lower_better(metric) else "slower"
+        return "faster" if is_less == is_lower_better(metric) else "slower"
     arms = arms_of(a, b, is_one_run=case.ratio.is_paired)
     equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
     return "equivalent" if equal.is_equivalent else "not resolved"
@@ -516,10 +516,6 @@ def _unit(a: Account, b: Account) -> str:
 
 def _case(measurement: Measurement) -> dict[str, Parameter]:
     return dict(measurement.case_over_rounds)
-
-
-def _is_lower_better(metric: str) -> bool:
-    return metric in LOWER_IS_BETTER or "_ns_" in metric
 
 
 def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:

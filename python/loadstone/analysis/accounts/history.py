@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 
 from loadstone.analysis.accounts.account import (
-    LOWER_IS_BETTER,
     RATE,
     SECONDS,
     Account,
     Measurement,
     Parameter,
     describe_case,
+    is_lower_better,
 )
 from loadstone.analysis.accounts.comparison import Difference, differences
 from loadstone.analysis.accounts.level import level_of
@@ -198,11 +198,6 @@ def _change(
         is_worse=(change_point.after > change_point.before) == is_lower_better(metric),
         differing=differences(last_before.account, first.account),
     )
-
-
-def is_lower_better(metric: str) -> bool:
-    """Tell whether less of a metric is better: times and their quantiles."""
-    return metric in LOWER_IS_BETTER or "_ns_" in metric
 
 
 def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, float] | None, Newest]:

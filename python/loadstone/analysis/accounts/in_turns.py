@@ -96,10 +96,10 @@ def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: b
 
 def _by_day(units: Units, days: Sequence[int]) -> Units:
     """Return the trials of each day, which are its unit."""
-    measurementses: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
+    trials: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
     for day, unit in zip(days, units, strict=True):
-        measurementses[day] += unit
-    return measurementses
+        trials[day] += unit
+    return trials
 
 
 def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Ratio:

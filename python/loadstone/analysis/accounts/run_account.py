@@ -244,6 +244,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
     verified = {float(one) for trial in measured if (one := trial.get("verify")) is not None}
     is_checked = any(record.summary.get("verified_requests") for record in run.records)
     connections = {trial.get("connections") for trial in measured}
+    statements = (run.manifest.get("campaign") or {}).get("statements") or {}
     return Disclosure(
         connections=_connections(connections),
         replication_unit="block" if blocks > 1 else "trial",
@@ -260,7 +261,10 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
         if are_stated
         else None,
         payload=_payload(measured),
-        fill=describe_fill(run),
+        tuning=statements.get("configuration"),
+        durability=statements.get("redundancy"),
+        cache=statements.get("cache"),
+        fill=statements.get("fill") or describe_fill(run),
         verified=(min(verified) if is_checked else 0.0) if verified else None,
         all_trials_listed=True,
     )

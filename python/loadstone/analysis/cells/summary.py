@@ -4,7 +4,6 @@ A trial's rate is its good work over the common wall time of the measure stage. 
 blocks, trials and agents: counts, times and histograms, never percentiles.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -108,15 +107,9 @@ def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list
     """Return the parts of each cell: of each iteration, or of all iterations together."""
     groups: dict[tuple[object, ...], list[Part]] = {}
     for part in parts:
-        trial = part.record.trial
-        case = trial["case"]
         key = (
-            case["target"],
-            case["workload"],
-            trial["phase"],
-            part.operation,
-            json.dumps(case["parameters"], sort_keys=True),
-            trial["round"] if by_round else None,
+            *part.case,
+            part.record.trial["round"] if by_round else None,
             part.iteration if each else None,
         )
         groups.setdefault(key, []).append(part)

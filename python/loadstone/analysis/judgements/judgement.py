@@ -3,7 +3,6 @@
 Made from what was measured alone, so that every command that judges a run comes to the same.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -130,15 +129,7 @@ def _may_be_the_target(own: Sequence[Part]) -> bool:
 
 
 def _result_of(part: Part) -> tuple[object, ...]:
-    return *case_of(part), part.record.trial["round"]
-
-
-def case_of(part: Part) -> tuple[str, ...]:
-    """Return what tells the case of a part, and its operation, from others."""
-    trial = part.record.trial
-    case = trial["case"]
-    parameters = json.dumps(case["parameters"], sort_keys=True)
-    return case["target"], case["workload"], trial["phase"], part.operation, parameters
+    return *part.case, part.record.trial["round"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,15 +301,15 @@ def usable_parts(parts: Sequence[Part], rounds: Sequence[Result]) -> list[Part]:
     kept = set()
     for part in parts:
         if (part.record.id, part.operation) in void:
-            left_out.setdefault(case_of(part), {})[part.record.id] = None
+            left_out.setdefault(part.case, {})[part.record.id] = None
         else:
-            kept.add(case_of(part))
+            kept.add(part.case)
     return [
-        replace(part, left_out=(*part.left_out, *left_out.get(case_of(part), ())))
-        if case_of(part) in kept
+        replace(part, left_out=(*part.left_out, *left_out.get(part.case, ())))
+        if part.case in kept
         else part
         for part in parts
-        if (part.record.id, part.operation) not in void or case_of(part) not in kept
+        if (part.record.id, part.operation) not in void or part.case not in kept
     ]
 
 

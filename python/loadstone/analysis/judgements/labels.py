@@ -27,6 +27,7 @@ from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.operations import READS
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.documents.mix import operations_of
 from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
@@ -48,12 +49,6 @@ VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "inv
 
 LEFT_OUT = frozenset(name for name, rule in LABELS.items() if rule.is_left_out)
 """Labels whose reason lies in the client or the record: a minority of such trials is left out."""
-
-REMARKS = frozenset(name for name, rule in LABELS.items() if rule.severity == "note")
-"""Labels that say how little was measured, not that something went wrong."""
-
-READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
-"""Operations whose answers are payload."""
 
 SHORT_S = 60
 SHORT_REQUESTS = 1000

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.object_counts import CleanUpCount
@@ -13,6 +14,9 @@ from loadstone.analysis.measured.reading import EmptyWindow
 from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.statistics.repetitions import Advice
 from loadstone.results.record import Record, Run
+
+if TYPE_CHECKING:
+    from loadstone.analysis.cells.queries import QueryResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class Seen:
     miscounted: Sequence[CleanUpCount] = ()
     searches: Sequence[CapacitySearch] = ()
     advice: Sequence[Advice] = ()
+    queries: "QueryResults | None" = None
 
     @property
     def measured(self) -> Mapping[str, Record]:

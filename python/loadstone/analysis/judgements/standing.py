@@ -10,7 +10,7 @@ Standing = Literal["valid", "bound", "void"]
 
 EFFECTS: Mapping[Effect, Standing] = {"invalid": "void", "bound": "bound"}
 
-CHECKS = {"errors": "too many requests failed", "steady": "the rate was not steady"}
+CHECKS = {"errors": "too many requests failed"}
 """Checks of a verdict that no label stands for."""
 
 

@@ -168,6 +168,16 @@ def find_unsteady(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def describe_steadiness(findings: Sequence[Finding]) -> str | None:
+    """Return whether the trials were steady; None where they were too short to tell."""
+    statements = {finding.rule: finding.statement for finding in findings}
+    if "not-steady" in statements:
+        return f"not steady: {statements['not-steady']}"
+    if "too-short-for-steadiness" in statements:
+        return None
+    return f"each trial was steady over {steadiness.ROUNDS} rounds of {ROUND_S} s"
+
+
 def _is_plausibly_steady(part: Part) -> bool:
     """Tell whether a short stretch at least settles in its first half and stays on one level."""
     return (

@@ -14,14 +14,12 @@ from typing import Literal
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
+from loadstone.campaign.operations import READS, WRITES
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, sustained_share
 from loadstone.results.record import Run
 
 Resource = Literal["network", "device", "server"]
 Bounds = Literal["read", "write"]
-
-READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
-WRITES = frozenset({"put", "multipart_put", "put_if_absent", "put_if_match", "write", "append"})
 
 RESOURCES: Mapping[str, Resource] = {
     "network": "network",

@@ -4,6 +4,7 @@ Parts are sums (counts, times, histograms, seconds), so that any number of them 
 and a trial's table need not be kept in memory once its parts are made.
 """
 
+import json
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -212,6 +213,14 @@ class Part:
     def requests_per_s(self) -> float:
         """Good requests per second of the window."""
         return self.work.requests / self.duration_s
+
+    @property
+    def case(self) -> tuple[str, ...]:
+        """What tells its case, and its operation, from others."""
+        trial = self.record.trial
+        case = trial["case"]
+        parameters = json.dumps(case["parameters"], sort_keys=True)
+        return case["target"], case["workload"], trial["phase"], self.operation, parameters
 
 
 def read_parts(record: Record, every: Rows) -> Iterable[Part]:

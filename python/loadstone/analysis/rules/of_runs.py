@@ -6,7 +6,7 @@ from loadstone.analysis.rules.rule import Rule
 
 SEEN = "loadstone.analysis.judgements.trial_findings:"
 PROBES = "loadstone.analysis.node_probes:"
-QUERIES = "loadstone.analysis.cells.queries:"
+QUERIES = "loadstone.analysis.judgements.query_findings:"
 
 _finding = partial(Rule, views=("finding",), looks_at="run")
 _caution = partial(_finding, severity="caution", effect="precision")

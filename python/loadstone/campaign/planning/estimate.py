@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from loadstone.campaign import search_step
+from loadstone.campaign.operations import READS, WRITES
 from loadstone.campaign.planning import lifecycle
 from loadstone.campaign.planning.lifecycle import State, dataset_of
 from loadstone.campaign.planning.trial import PlannedTrial
@@ -11,9 +12,7 @@ from loadstone.campaign.schema.dataset import read_size_law
 from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import Size, TrialDocument
 
-_WRITES = frozenset({"put", "multipart_put", "put_if_absent", "put_if_match", "write", "append"})
 _LOGNORMAL = frozenset({"median", "sigma", "min", "max"})
-_READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +195,8 @@ def _bytes_per_request(document: TrialDocument) -> tuple[float, float]:
     for share in mix:
         weight, operation = share["weight"] / total, share["operation"]
         size = weight * _payload_bytes(document, operation)
-        written += size if operation in _WRITES else 0.0
-        read += size if operation in _READS else 0.0
+        written += size if operation in WRITES else 0.0
+        read += size if operation in READS else 0.0
     return written, read
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
-from loadstone.campaign.operations import OPERATIONS, readers_of
+from loadstone.campaign.operations import OPERATIONS, READS, readers_of
 from loadstone.campaign.reading.override import SHORT_KEYS
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
@@ -36,7 +36,7 @@ RANGE_OF_SEVERAL = "1KiB"
 COUNT_OF_TIMED_PUT = 10_000_000
 
 # Of several operations only these are repeated: what a put wrote is there after the first time.
-READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "head", "list", "read"})
+REPEATED = READS | {"head", "list"}
 
 PUTS = (["put"], ["multipart_put"])
 
@@ -359,7 +359,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
     is_put = list(operations) in PUTS
     return [
         {
-            **(timed if is_put or name in READS else shared),
+            **(timed if is_put or name in REPEATED else shared),
             **_named(operations, place),
             "op": name,
             **_own([name], flags, is_only=is_only, is_by_clock=is_by_clock),
@@ -392,7 +392,7 @@ def _own(
     if list(operations) == ["list"] and flags.get("duration") is None and not is_by_clock:
         # One request lists many objects: the count is of requests here, as of every phase.
         keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
-    if is_only or READS.issuperset(operations):
+    if is_only or REPEATED.issuperset(operations):
         keys["iterations"] = flags.get("iterations")
     for key, (option, value, usual) in given.items():
         readers = readers_of(option)

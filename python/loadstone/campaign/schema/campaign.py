@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -438,8 +437,3 @@ def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
     past = sum(datetime.combine(now.date(), one, tzinfo=now.tzinfo) < now for one in times)
     days, place = divmod(past + number, len(times))
     return datetime.combine(now.date() + timedelta(days=days), times[place], tzinfo=now.tzinfo)
-
-
-def starts(schedule: Schedule | None, now: datetime) -> Iterator[datetime]:
-    """Yield the instants of all starts, one after another."""
-    return (start_of(schedule, now, number) for number in range(suites(schedule)))

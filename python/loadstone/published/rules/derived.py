@@ -13,6 +13,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.published.rules.quantised import CHANCE_MAX
 
 RULES: list[Rule] = []
 _rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
@@ -20,7 +21,6 @@ _problem = partial(_rule, severity="problem", effect="precision")
 
 
 DENOMINATOR_MAX = 10_000_000
-CHANCE_MAX = 1e-6
 
 
 @_problem(

@@ -19,9 +19,6 @@ _caution = partial(_rule, severity="caution", effect="precision")
 _note = partial(_rule, severity="note", effect="none")
 _problem = partial(_rule, severity="problem", effect="precision")
 
-
-"""By how much words may round the ratio of their numbers."""
-
 _COUNTS = {
     "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0,
     "nine": 9.0, "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "twenty": 20.0, "a hundred": 100.0,

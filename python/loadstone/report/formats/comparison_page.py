@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis.accounts import claims
-from loadstone.analysis.accounts.account import LOWER_IS_BETTER
+from loadstone.analysis.accounts.account import is_lower_better
 from loadstone.analysis.accounts.comparison import MARGIN, CaseComparison, Comparison
 from loadstone.analysis.answers.headline import Tile
 from loadstone.report.pages.frame import render_page
@@ -164,7 +164,7 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
         if together.low is not None and together.high is not None:
             low, high = units.format_number(together.low), units.format_number(together.high)
             interval = f"95 % interval {low} to {high}"
-        less = " · less is better" if found.metric in LOWER_IS_BETTER else ""
+        less = " · less is better" if is_lower_better(found.metric) else ""
         yield Tile(
             key="ratio",
             name=f"{found.b} ÷ {found.a}",

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from loadstone import units
+from loadstone.analysis.accounts.account import is_lower_better
 from loadstone.analysis.accounts.history import (
     RUNS_FOR_A_CHANGE,
     History,
     HistoryChange,
     Trend,
-    is_lower_better,
 )
 from loadstone.analysis.answers.headline import Tile
 from loadstone.analysis.naming import metric_value, metric_words

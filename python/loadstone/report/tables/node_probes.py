@@ -3,8 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from loadstone import units
-from loadstone.analysis.node_probes import is_cached
-from loadstone.documents.node import DirectionRates, NodeDocument, PathProbe, StorageProbe
+from loadstone.documents.node import (
+    DirectionRates,
+    NodeDocument,
+    PathProbe,
+    StorageProbe,
+    is_cached,
+)
 from loadstone.report.result_words import NOT_KNOWN
 from loadstone.report.tables.layout import Column, Table
 

@@ -197,7 +197,7 @@ def _as_text(found: "History") -> str:
 
 
 def _heading(metric: str) -> str:
-    from loadstone.analysis.accounts.history import is_lower_better
+    from loadstone.analysis.accounts.account import is_lower_better
 
     better = "less is better" if is_lower_better(metric) else "more is better"
     return f"{metric_words(metric)} ({better})"

@@ -1,0 +1,98 @@
+"""What is wrong with the queries of a run: caches that were not cold, and wrong answers."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.seen import Seen
+
+if TYPE_CHECKING:
+    from loadstone.analysis.cells.queries import Arm
+    from loadstone.analysis.cells.query_streams import StreamRuns
+
+
+def find_not_cold(seen: Seen) -> Iterator[Finding]:
+    """Report queries that claim a cold cache and read nothing from the storage."""
+    for arm in seen.queries.arms if seen.queries else ():
+        if dict(arm.arm).get("cache") != "cold":
+            continue
+        answered = [query for query in arm.queries if query.by_block]
+        unknown = [one.query for one in answered if one.read_bytes is None]
+        for warm, what in (
+            ([one.query for one in answered if one.read_bytes == 0], "read nothing from"),
+            (unknown, "nothing tells what they read from"),
+        ):
+            if not warm:
+                continue
+            yield Finding(
+                rule="cold-not-proven",
+                statement=f"{_words(arm.arm)}: {len(warm)} of {len(arm.queries)} queries are called"
+                f" cold, and {what} the storage ({_some(warm)})",
+                evidence=(Evidence(metric="queries", value=len(warm), place=_words(arm.arm)),),
+                cases=tuple(warm),
+            )
+
+    for runs in seen.queries.streams if seen.queries else ():
+        if dict(runs.arm).get("cache") == "cold" and runs.right and not runs.read_bytes:
+            what = "nothing tells what they read from" if runs.read_bytes is None else ""
+            yield Finding(
+                rule="cold-not-proven",
+                statement=f"{_beside(runs)}: queries are called cold, and "
+                f"{what or 'read nothing from'} the storage",
+                evidence=(Evidence(metric="queries", value=runs.queries, place=_beside(runs)),),
+            )
+
+
+def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
+    """Report queries whose answers are wrong, that failed, or that nothing was compared with."""
+    for arm in seen.queries.arms if seen.queries else ():
+        for one in arm.queries:
+            for outcome, count in one.failures.items():
+                rule = "wrong-answer" if outcome == "wrong_answer" else "query-failed"
+                said = next(iter(one.messages), "")
+                yield Finding(
+                    rule=rule,
+                    statement=f"{one.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
+                    f"{count} of {count + len(one.by_block)} runs{f': {said}' if said else ''}",
+                    evidence=(Evidence(metric="runs", value=count, place=one.query),),
+                    cases=(one.query,),
+                )
+        unchecked = [
+            query.query for query in arm.queries if query.by_block and not query.is_compared
+        ]
+        if unchecked:
+            yield Finding(
+                rule="answer-not-checked",
+                statement=f"{_words(arm.arm)}: the answers of {_some(unchecked)} were compared with"
+                " nothing",
+                cases=tuple(unchecked),
+            )
+
+    for runs in seen.queries.streams if seen.queries else ():
+        for (query, outcome), count in runs.failures.items():
+            said = runs.messages[query, outcome]
+            yield Finding(
+                rule="wrong-answer" if outcome == "wrong_answer" else "query-failed",
+                statement=f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
+                f"{runs.asked} queries{f': {said}' if said else ''}",
+                evidence=(Evidence(metric="queries", value=count, place=query),),
+                cases=(query,),
+            )
+        if runs.right and not runs.is_compared:
+            yield Finding(
+                rule="answer-not-checked",
+                statement=f"{_beside(runs)}: answers were compared with nothing",
+            )
+
+
+def _beside(runs: "StreamRuns") -> str:
+    return f"{runs.streams} stream{'' if runs.streams == 1 else 's'} on {_words(runs.arm)}"
+
+
+def _words(arm: "Arm") -> str:
+    return " ".join(value for name, value in arm if name != "threads")
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
