@@ -15,6 +15,7 @@ __all__ = [
     "PROBES",
     "REQUESTS",
     "TARGET_ERROR_KINDS",
+    "Asker",
     "Control",
     "Histogram",
     "NullServer",
@@ -33,6 +34,7 @@ __all__ = [
     "check",
     "drivers",
     "file_named",
+    "foreign_line",
     "from_environment",
     "is_in_kernel_folder",
     "keep_secrets",
@@ -66,6 +68,22 @@ class TargetError(Exception):
 
 class TooLargeError(ValueError):
     """A table unpacks to more than is allowed: loadstone did not write it."""
+
+@final
+class Asker:
+    """A target that is asked one request after another, or several at once; this is no load.
+
+    A request and an answer are JSON (`RawRequest` and `RawAnswer` in crates/loadgen) and a body.
+    """
+
+    def __new__(cls, trial_json: str) -> Asker: ...
+    def ask(
+        self, requests: Sequence[tuple[str, bytes]], timeout_s: float
+    ) -> list[tuple[str, bytes]]:
+        """Send requests at once, each over a connection of its own; answers come in their order."""
+
+    def head(self, request_json: str, body: bytes) -> bytes:
+        """Return the head of a request, which the caller sends over a connection of its own."""
 
 @final
 class Schema:
@@ -336,6 +354,9 @@ def volume_of(path: PathLike[str]) -> str:
 
 def is_in_kernel_folder(path: PathLike[str]) -> bool:
     """Tell whether what is made at a path would be below /dev, /proc or /sys, but for /dev/shm."""
+
+def foreign_line(text: str) -> str:
+    """Return what a target said as one line for people: without this process's secrets."""
 
 def plain(text: str) -> str:
     """Return a text without characters that could steer a terminal; line breaks stay."""

@@ -122,6 +122,15 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
         if Path(rest[0]).exists():
             run(["run", *kept, *([] if "--dry-run" in kept else ["--dry-run"])])
         make_run(output_of(rest))
+    elif name == "card":
+        targets = [small(["", word], store, folder)[1] for word in rest if "://" in word]
+        run(
+            [
+                "card",
+                *dict.fromkeys(targets),
+                *without(rest, ("--bucket",), ("--allow-foreign",))[len(targets) :],
+            ]
+        )
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
             make_run(run_folder_of(word))

@@ -112,7 +112,8 @@ class Reader:
     def request(self) -> Message | None:
         """Read a request, or None when no other comes."""
         message = self._head()
-        if message is None:
+        # Another protocol's first words may look like a head, and what follows them does not.
+        if message is None or message.start.count(" ") != 2:
             return None
         message.body = self._body(message)
         return message

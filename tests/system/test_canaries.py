@@ -284,6 +284,9 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     for form in FORMS:
         loadstone(cage, "report", folders[0], "-f", form, "-o", tmp_path / "reports" / form)
     loadstone(cage, "compare", folders[0], folders[1])
+    with hostile(store_port, Parrot(cage, S3_SECRET)) as server:
+        for form in ("terminal", "json"):
+            loadstone(cage, "card", f"s3+{server.url}", "-f", form)
     loadstone(cage, "analyse", folders[0])
     loadstone(cage, "history", tmp_path)
     loadstone(cage, "view", tmp_path / "absent")

@@ -47,6 +47,7 @@ SERVERS["keystone"] = ENDLESS + OF_LOG_INS
 # those of one phase. Clean-up may take its objects one by one, and ask for each a second time.
 OF_A_PLACE = 12
 OF_A_PHASE = OBJECTS // THREADS
+OF_A_CARD = 80
 OF_A_CLEAN_UP = 2 * (OBJECTS + BUCKETS * OF_A_PLACE)
 # Starting a process on a machine that does a lot besides takes some time-outs, too.
 SLACK = 4
@@ -190,6 +191,18 @@ def stop_clean(attempt: Attempt, url: str) -> End:
     return attempt.run(steps, "clean", attempt.folder, "--yes", stops=True)
 
 
+def card(attempt: Attempt, url: str) -> End:
+    """A card, whose questions are bounded by times of their own."""
+    attempt.spares_until_reached = True
+    return attempt.run(OF_A_CARD, "card", url)
+
+
+def stop_card(attempt: Attempt, url: str) -> End:
+    """Ctrl-C while questions are asked."""
+    attempt.spares_until_reached, attempt.awaits = True, lambda request: "/q" in request.path
+    return attempt.run(OF_A_CARD, "card", url, stops=True)
+
+
 def dry_run(attempt: Attempt, url: str) -> End:
     """A plan, which asks nothing of a target."""
     attempt.awaits = lambda request: True
@@ -249,12 +262,12 @@ def stop_resume(attempt: Attempt, url: str) -> End:
     return attempt.run(steps, "run", campaign, "-o", attempt.folder, "--resume", stops=True)
 
 
-STOPS = [stop, stop_writing, stop_cleaning_up, stop_clean, stop_resume]
-COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, resume, *STOPS]
+STOPS = [stop, stop_writing, stop_cleaning_up, stop_clean, stop_resume, stop_card]
+COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, resume, card, *STOPS]
 FAILED, LEFT = exit_code.FAILED, exit_code.LEFT
 EXIT_CODES = {
     bench: {0, FAILED, LEFT}, clean_up: {0, FAILED, LEFT}, clean: {0, FAILED, LEFT},
-    resume: {0, FAILED, LEFT}, probe: {0, FAILED}, dry_run: {0},
+    resume: {0, FAILED, LEFT}, card: {0, FAILED, LEFT}, probe: {0, FAILED}, dry_run: {0},
     # A command that had come to its end, or failed, before Ctrl-C did.
     **{each: {0, FAILED, LEFT, exit_code.INTERRUPTED} for each in STOPS},
     stop: {FAILED, exit_code.INTERRUPTED},
@@ -302,7 +315,7 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
     if command is clean_up:
         first = {"s3": CASES + ENDLESS, "swift": OF_LOG_INS, "keystone": ()}[kind]
         return case in first or (kind == "keystone" and case.name == ONE)
-    if command in (probe, resume, dry_run, *STOPS[1:]):
+    if command in (probe, resume, card, dry_run, *STOPS[1:]):
         return kind == "s3" and case.name == ONE
     return kind == "s3" and case.name in (ONE, STALLED)
 

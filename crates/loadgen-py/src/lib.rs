@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod asker;
 mod histogram;
 mod null_server;
 mod record;
@@ -19,6 +20,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ACTION_KINDS_MAX", loadstone_loadgen::ACTION_KINDS_MAX)?;
     module.add("TARGET_ERROR_KINDS", loadstone_loadgen::error::Kind::WORDS)?;
     module.add("TargetError", module.py().get_type::<trial::TargetError>())?;
+    module.add_class::<asker::Asker>()?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<null_server::NullServer>()?;
     module.add_class::<store::Store>()?;
@@ -45,6 +47,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::sealed_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(tables::volume_of, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::blot, module)?)?;
+    module.add_function(wrap_pyfunction!(secrecy::foreign_line, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::variable_named, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::file_named, module)?)?;

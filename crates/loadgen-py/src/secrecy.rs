@@ -12,6 +12,12 @@ pub(crate) fn keep_secrets(variables: HashMap<String, String>, files: HashMap<St
     keep_sent(Sent { variables, files });
 }
 
+/// Returns what a target said as one line for people, without this process's secrets.
+#[pyfunction]
+pub(crate) fn foreign_line(text: &str) -> String {
+    secrecy::foreign_line(text)
+}
+
 /// Returns a text with secrets, and parts of eight bytes and more of them, blotted out.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]

@@ -14,7 +14,11 @@ use crate::ownership::{BucketState, Standing, Swept};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::settings::Setting;
+use crate::transport::raw::{RawAnswer, RawRequest};
 use crate::trial::Trial;
+
+/// Why a driver sends no request as it is told.
+const NO_HTTP: &str = "this driver does not speak HTTP";
 
 /// What reaches one kind of target. One value serves a whole trial and is shared by its load threads.
 /// Each load thread has a [`Thread`] and makes its clients with it; each [`Client`] is one of those
@@ -141,6 +145,22 @@ pub(crate) trait Client: 'static {
     /// # Errors
     /// The bucket cannot be listed.
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error>;
+
+    /// Sends one HTTP request as it is told, outside of any load; its failure is in the answer.
+    ///
+    /// # Errors
+    /// The request cannot be sent, or the driver does not speak HTTP.
+    async fn ask_raw(&mut self, _request: &RawRequest) -> Result<RawAnswer, String> {
+        Err(NO_HTTP.to_owned())
+    }
+
+    /// Returns the head of such a request, which others send.
+    ///
+    /// # Errors
+    /// As `ask_raw`.
+    fn raw_head(&mut self, _request: &RawRequest) -> Result<Vec<u8>, String> {
+        Err(NO_HTTP.to_owned())
+    }
 
     /// Returns how the parts of the last request went, if it went in parts.
     fn parts(&self) -> &[PartEnd] {

@@ -20,6 +20,8 @@ pub struct Facts {
     pub address: Address,
     /// Whether each client has a connection of its own to the target.
     pub connects: bool,
+    /// The protocol whose questions a card asks; empty where there are none.
+    pub protocol: &'static str,
     /// Whether objects stay when they are written. Of a target that keeps nothing, whatever is asked
     /// for is there, nothing has to be prepared, and nothing stays.
     pub keeps: bool,
@@ -53,6 +55,7 @@ impl Facts {
         place: "bucket",
         address: Address { kind: AddressKind::None, settings: &[] },
         connects: false,
+        protocol: "",
         keeps: true,
         encrypts_paths: false,
         is_ceph_pool: false,

@@ -17,6 +17,7 @@ pub mod secrecy;
 pub mod settings;
 pub mod trial;
 
+mod asker;
 mod chance;
 mod check;
 mod clock;
@@ -32,9 +33,11 @@ mod schedule;
 mod script;
 mod transport;
 
+pub use asker::Asker;
 pub use clock::thread_cpu_ns;
 pub use credentials::{Sent, keep_sent, profile_commands};
 pub use recorder::{encode, histogram};
 pub use script::ACTION_KINDS_MAX;
 pub use transport::disk::is_in_kernel_folder;
 pub use transport::identity::volume_of;
+pub use transport::raw::{RawAnswer, RawRequest, Signing};

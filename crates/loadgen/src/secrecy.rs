@@ -45,7 +45,7 @@ pub(crate) fn remember(place: &str, secret: &str) {
 }
 
 /// Returns what a target said as one line for people.
-pub(crate) fn foreign_line(text: &str) -> String {
+pub fn foreign_line(text: &str) -> String {
     plain(&blot_known(text)).replace(['\n', '\t'], " ")
 }
 

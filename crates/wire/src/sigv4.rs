@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     date::Calendar,
     digest::SHA256_OF_NOTHING,
-    encode::hex_of_sha256,
+    encode::{hex_of_sha256, write_query},
     http1::{self, Method},
 };
 
@@ -131,11 +131,6 @@ impl Signer {
             self.turn_to(unix_s);
         }
         self.write_canonical(request, head);
-        let digest: [u8; 32] = Sha256::digest(&self.canonical).into();
-        let mut mac = self.begun.clone().expect("turn_to() began it");
-        mac.update(&hex_of_sha256(&digest));
-        let signature: [u8; 32] = mac.finalize().into_bytes().into();
-
         head.extend_from_slice(b"authorization: ");
         head.extend_from_slice(ALGORITHM);
         head.extend_from_slice(b" Credential=");
@@ -145,8 +140,70 @@ impl Signer {
         head.extend_from_slice(b", SignedHeaders=");
         head.extend_from_slice(&self.signed_names);
         head.extend_from_slice(b", Signature=");
-        head.extend_from_slice(&hex_of_sha256(&signature));
+        head.extend_from_slice(&self.signature());
         head.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes the query of a URL that anybody may send for so many seconds from `unix_s` on, instead of
+    /// headers. The body is not signed; `host` and the request's own headers must be sent as they are here.
+    pub fn presign(
+        &mut self,
+        unix_s: u64,
+        expires_s: u64,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.second != Some(unix_s) {
+            self.turn_to(unix_s);
+        }
+        let headers =
+            || std::iter::once(("host", request.host)).chain(request.headers.iter().copied());
+        let names = headers().map(|(name, _)| name).collect::<Vec<_>>().join(";");
+        let scope = [self.credentials.access_key.as_bytes(), b"/", &self.scope].concat();
+        let expires = expires_s.to_string();
+        let token = self.credentials.session_token.as_deref();
+        let own = [
+            ("X-Amz-Algorithm", Some(ALGORITHM)),
+            ("X-Amz-Credential", Some(scope.as_slice())),
+            ("X-Amz-Date", Some(self.amz_date.as_slice())),
+            ("X-Amz-Expires", Some(expires.as_bytes())),
+            ("X-Amz-Security-Token", token.map(str::as_bytes)),
+            ("X-Amz-SignedHeaders", Some(names.as_bytes())),
+        ];
+        let mut query = Vec::new();
+        write_canonical_query(&mut query, request.query);
+        for (name, value) in own {
+            let Some(value) = value else { continue };
+            if !query.is_empty() {
+                query.push(b'&');
+            }
+            write_query(&mut query, &[(name, Some(value))]);
+        }
+        let mut parameters: Vec<&[u8]> = query.split(|&byte| byte == b'&').collect();
+        parameters.sort_by_key(|parameter| parameter.split(|&byte| byte == b'=').next());
+        let query = parameters.join(&b'&');
+
+        let canonical = &mut self.canonical;
+        canonical.clear();
+        for line in [request.method.name().as_bytes(), request.path, &query] {
+            canonical.extend_from_slice(line);
+            canonical.push(b'\n');
+        }
+        for (name, value) in headers() {
+            canonical.extend_from_slice(&[name.as_bytes(), b":", value, b"\n"].concat());
+        }
+        canonical.extend_from_slice(&[b"\n", names.as_bytes(), b"\nUNSIGNED-PAYLOAD"].concat());
+        out.extend_from_slice(&query);
+        out.extend_from_slice(b"&X-Amz-Signature=");
+        out.extend_from_slice(&self.signature());
+    }
+
+    /// Signs the canonical request.
+    fn signature(&self) -> [u8; 64] {
+        let digest: [u8; 32] = Sha256::digest(&self.canonical).into();
+        let mut mac = self.begun.clone().expect("turn_to() began it");
+        mac.update(&hex_of_sha256(&digest));
+        hex_of_sha256(&mac.finalize().into_bytes().into())
     }
 
     /// Renews what depends on the second, and on a new day the key.

@@ -52,6 +52,26 @@ fn the_documented_get_object_has_its_documented_signature() {
 }
 
 #[test]
+fn the_documented_presigned_url_has_its_documented_signature() {
+    let credentials = Credentials {
+        access_key: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        secret_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
+        session_token: None,
+    };
+    let mut signer = Signer::new(credentials, "us-east-1", "s3");
+    let request = Request { path: b"/test.txt", ..EXAMPLE };
+    let mut query = Vec::new();
+    signer.presign(DOCUMENTED_UNIX_S, 86_400, &request, &mut query);
+    assert_eq!(
+        String::from_utf8(query).unwrap(),
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&\
+         X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&\
+         X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host&\
+         X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
+    );
+}
+
+#[test]
 fn the_documented_put_object_has_its_documented_signature() {
     let headers = [
         ("date", b"Fri, 24 May 2013 00:00:00 GMT".as_slice()),

@@ -102,6 +102,7 @@ class Facts(_Row):
     place: str = "bucket"
     address: Address = Field(default_factory=Address)
     connects: bool = False
+    protocol: str = ""
     keeps: bool = True
     encrypts_paths: bool = False
     is_ceph_pool: bool = False

@@ -35,6 +35,11 @@ COMMANDS = (
         module="loadstone.cli.commands.load.bench",
     ),
     Command(
+        name="card",
+        summary="Try what a store honours: conditions, listings, parts, versions, checksums.",
+        module="loadstone.cli.commands.load.card",
+    ),
+    Command(
         name="script",
         summary="Make, show, check and convert scripts of users' actions, and traces.",
         module="loadstone.cli.commands.load.script",

@@ -1,9 +1,11 @@
 //! One keep-alive HTTP/1.1 connection: a request out, its answer in, and what can go wrong.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use loadstone_wire::http1::{Method, ResponseParser};
+use rustls::{CipherSuite, ProtocolVersion};
 
 use crate::driver::Traffic;
 use crate::error::HINT;
@@ -42,6 +44,8 @@ pub(crate) struct Connection {
     traffic: Traffic,
     /// The retries of the last request.
     attempts: Attempts,
+    /// What the last handshake agreed on.
+    tls: Option<(ProtocolVersion, CipherSuite)>,
 }
 
 /// Says what a refusal means: what a status tells is a matter of the protocol above HTTP.
@@ -108,7 +112,25 @@ impl Connection {
             refused: 0,
             traffic: Traffic::default(),
             attempts: Attempts::default(),
+            tls: None,
         }
+    }
+
+    /// Returns whom it leads to.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer.address
+    }
+
+    /// Tells whether the last request has left it open.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Returns the version of TLS and the cipher that the last handshake agreed on.
+    pub(crate) fn tls(&self) -> Option<(String, String)> {
+        let (version, cipher) = self.tls?;
+        let word = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
+        Some((word(version.as_str()), word(cipher.as_str())))
     }
 
     /// Counts a request that was sent again for another reason than a stale connection.
@@ -277,6 +299,7 @@ impl Connection {
             Ok(stream) => {
                 self.refused = 0;
                 self.traffic.connections_opened += 1;
+                self.tls = stream.session();
                 self.stream = Some(stream);
                 Ok(())
             }

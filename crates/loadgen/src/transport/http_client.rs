@@ -12,8 +12,21 @@ use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::ownership::beside::{ForeignPlaces, OwnerTag, SharedPlace, Writer};
 use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::requests::Request;
+use crate::transport::connection::Sending;
 use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::HeadSpec;
+use crate::transport::raw::{RawAnswer, RawRequest};
+
+/// Every status that a parser lets through.
+static EVERY_STATUS: [u16; 800] = {
+    let mut statuses = [0; 800];
+    let mut place = 0;
+    while place < statuses.len() {
+        statuses[place] = 200 + place as u16;
+        place += 1;
+    }
+    statuses
+};
 
 impl<S: HttpStore> Client for S {
     async fn execute(&mut self, request: &Request) -> Completion {
@@ -35,6 +48,14 @@ impl<S: HttpStore> Client for S {
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
         self.with_log_in(async |client| ownership::sweep(client, bucket).await).await
+    }
+
+    async fn ask_raw(&mut self, request: &RawRequest) -> Result<RawAnswer, String> {
+        ask_raw(self, request).await
+    }
+
+    fn raw_head(&mut self, request: &RawRequest) -> Result<Vec<u8>, String> {
+        raw_head(self, request)
     }
 
     fn parts(&self) -> &[PartEnd] {
@@ -112,4 +133,59 @@ impl<S: HttpStore> SharedPlace for S {
             }
         }
     }
+}
+
+/// Sends a request and keeps what comes back.
+///
+/// # Errors
+/// It is no request that can be sent.
+async fn ask_raw<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<RawAnswer, String> {
+    let method = write_raw_head(client, request)?;
+    let http = client.http_mut();
+    let connection = &mut http.connection;
+    let opened = connection.traffic().connections_opened;
+    let mut answer = RawAnswer::default();
+    // Twice, a request on a condition may well be refused for what it did itself.
+    let is_conditional = request.headers.iter().any(|(name, _)| name.starts_with("if-"));
+    let sending = Sending {
+        is_idempotent: method.is_idempotent() && !is_conditional,
+        ..Sending::new(method, &http.head, &EVERY_STATUS)
+    };
+    let reply = connection.request(sending, &request.body.as_slice(), &mut answer).await;
+    answer.status = reply.status;
+    answer.took_ns = reply.ended_ns - reply.sent_ns;
+    answer.is_fresh = connection.traffic().connections_opened > opened;
+    answer.is_kept = connection.is_kept();
+    answer.tls = connection.tls();
+    answer.peer = connection.peer().to_string();
+    if !reply.outcome.is_ok() {
+        answer.failure = Some(reply.outcome.name().into_owned());
+        answer.error = connection.last_error(&http.head);
+    }
+    Ok(answer)
+}
+
+/// Returns the head of a request, for those who send it by a connection of their own.
+///
+/// # Errors
+/// It is no request that can be sent.
+fn raw_head<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<Vec<u8>, String> {
+    write_raw_head(client, request)?;
+    Ok(client.http().head.clone())
+}
+
+fn write_raw_head<S: HttpStore>(client: &mut S, request: &RawRequest) -> Result<Method, String> {
+    let (method, query) = request.line()?;
+    let names: Vec<String> =
+        request.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let values = request.headers.iter().map(|(_, value)| value.trim().as_bytes());
+    let mut headers: Vec<(&str, &[u8])> = names.iter().map(String::as_str).zip(values).collect();
+    headers.sort_unstable();
+    if headers.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err("a header is named twice".to_owned());
+    }
+    let spec = HeadSpec { query: &query, headers: &headers, ..HeadSpec::new(method, &[]) };
+    client.at(&request.place, &request.key);
+    client.write_raw_head(&spec, request);
+    Ok(method)
 }

@@ -20,6 +20,7 @@ use crate::transport::connection::{Failure, Reply, Sending};
 use crate::transport::endpoint::Url;
 use crate::transport::http_target::{HeadSpec, HttpClient, HttpThread};
 use crate::transport::parts::{Division, Helpers, InParts};
+use crate::transport::raw::RawRequest;
 use crate::transport::reading::{
     Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
@@ -78,6 +79,10 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     fn at(&mut self, place: &str, key: &str);
     /// Writes the head of a request for what this points at into `http().head`.
     fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U);
+    /// Writes the head of a request that is sent as it is told; a protocol says in its own way who asks.
+    fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
+        self.write_head(spec, &request.body.as_slice());
+    }
     /// Returns the error of a refusal outside of the measurement, with a hint.
     fn refused(&self, action: String, reply: &Reply) -> Error;
     /// Returns the error of a refusal to make a place, and whether it was plainly not made.

@@ -15,6 +15,7 @@ pub(crate) mod inbox;
 pub(crate) mod limits;
 pub(crate) mod options;
 pub(crate) mod parts;
+pub(crate) mod raw;
 pub(crate) mod reading;
 pub(crate) mod retries;
 pub(crate) mod ring;

@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use rustix::net::{self, RecvFlags, SendFlags};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{CipherSuite, ClientConfig, ClientConnection, ProtocolVersion};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::Error;
@@ -161,6 +161,12 @@ impl Stream {
             Self { watch, socket, tls, reactor, buffers, bytes_sent: 0, bytes_received: 0 };
         stream.shake_hands().await?;
         Ok(stream)
+    }
+
+    /// Returns what the handshake of TLS agreed on.
+    pub(crate) fn session(&self) -> Option<(ProtocolVersion, CipherSuite)> {
+        let tls = self.tls.as_ref()?;
+        Some((tls.protocol_version()?, tls.negotiated_cipher_suite()?.suite()))
     }
 
     async fn shake_hands(&mut self) -> Result<(), SocketError> {

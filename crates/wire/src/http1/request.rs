@@ -32,6 +32,13 @@ impl Method {
         }
     }
 
+    /// Returns the method of a name, if the drivers send it.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Get, Self::Put, Self::Head, Self::Post, Self::Delete, Self::Copy]
+            .into_iter()
+            .find(|method| method.name() == name)
+    }
+
     /// Whether the same request sent twice leaves the server as one would (RFC 9110, 9.2.2).
     pub const fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Copy)

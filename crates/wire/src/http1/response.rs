@@ -63,16 +63,21 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Returns the first value of a header, without the blanks around it.
-    ///
-    /// Goes through the head line by line: for what is asked of few responses.
-    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        let mut lines = self.raw.split(|&byte| byte == b'\n');
-        lines.next();
-        lines.find_map(|line| {
-            let (field, value) = line.split_at(memchr::memchr(b':', line)?);
-            field.eq_ignore_ascii_case(name.as_bytes()).then(|| value[1..].trim_ascii())
+    /// Goes through the headers line by line, names as they were sent, values without the blanks around
+    /// them: for what is asked of few responses.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let lines = self.raw.split(|&byte| byte == b'\n').skip(1);
+        lines.filter_map(|line| {
+            let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+            Some((name, value[1..].trim_ascii()))
         })
+    }
+
+    /// Returns the first value of a header, without the blanks around it.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers()
+            .find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
     }
 
     /// Returns the first value of a header if it is readable text.

@@ -28,6 +28,7 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "history.html.jinja": PAGE,
     "queries.html.jinja": PAGE,
     "account.html.jinja": PAGE,
+    "card.html.jinja": PAGE,
     "runs.html.jinja": (*DRAWING, "tables.js", "frame.js", "runs.js"),
     "live.html.jinja": (*DRAWING, "frame.js", "live.js"),
     "message.html.jinja": (),

@@ -24,6 +24,7 @@ pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
     address: Address { kind: AddressKind::Urls, settings: &["endpoints"] },
     connects: true,
+    protocol: "S3",
     words: &["s3", "s3+http://HOST:PORT", "http://HOST:PORT"],
     forms: &[Form::Name, Form::NamedUrl("endpoints"), Form::AnyUrl("endpoints")],
     environment: &[PLACE, KEYS, PROFILE],

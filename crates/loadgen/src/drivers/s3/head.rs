@@ -13,13 +13,14 @@ use super::S3;
 use super::ahead::Ahead;
 use super::body::{checksum_header, sha256};
 use super::conditional::Etags;
-use super::target::Checksum;
+use super::target::{Checksum, S3Settings};
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
 use crate::driver::Thread;
 use crate::reactor::Reactor;
 use crate::transport::endpoint::Url;
 use crate::transport::http_target::{BodyDigest, HeadSpec, HttpThread, finish_head};
+use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::Upload;
 
 /// What the S3 clients of one load thread share.
@@ -143,6 +144,68 @@ impl HeadWriter {
         upload: &U,
     ) {
         let settings = &thread.s3.settings;
+        self.locate(settings);
+        out.clear();
+        http1::request_line(out, spec.method, &self.path, spec.query);
+        self.sign(out, thread, spec, upload, unix_ns() / 1_000_000_000);
+        let is_per_request = thread.http.target.is_per_request;
+        finish_head(out, spec.method, upload, is_per_request, &settings.plain_headers);
+    }
+
+    /// Writes the whole head of a request that says in another way who asks.
+    pub(super) fn write_raw(
+        &mut self,
+        out: &mut Vec<u8>,
+        thread: &S3Thread,
+        spec: &HeadSpec<'_>,
+        request: &RawRequest,
+    ) {
+        let settings = &thread.s3.settings;
+        let upload = request.body.as_slice();
+        let unix_s = (unix_ns() / 1_000_000_000).saturating_sub(request.signed_ago_s);
+        self.locate(settings);
+        out.clear();
+        match request.signing {
+            Signing::Usual | Signing::Wrong => {
+                http1::request_line(out, spec.method, &self.path, spec.query);
+                self.sign(out, thread, spec, &upload, unix_s);
+                if request.signing == Signing::Wrong {
+                    spoil_signature(out);
+                }
+            }
+            Signing::Url(expires_s) => {
+                let mut query = Vec::new();
+                let signed = sigv4::Request {
+                    method: spec.method,
+                    path: &self.path,
+                    query: spec.query,
+                    host: &self.host,
+                    headers: spec.headers,
+                    payload: Payload::Unsigned,
+                };
+                thread.follow_keys();
+                thread.signer.borrow_mut().presign(unix_s, expires_s, &signed, &mut query);
+                http1::request_line(out, spec.method, &self.path, &query);
+                self.write_unsigned_headers(out, spec);
+            }
+            Signing::Nobody => {
+                http1::request_line(out, spec.method, &self.path, spec.query);
+                self.write_unsigned_headers(out, spec);
+            }
+        }
+        let is_per_request = thread.http.target.is_per_request;
+        finish_head(out, spec.method, &upload, is_per_request, &settings.plain_headers);
+    }
+
+    fn write_unsigned_headers(&self, out: &mut Vec<u8>, spec: &HeadSpec<'_>) {
+        http1::header(out, "host", &self.host);
+        for (name, value) in spec.headers {
+            http1::header(out, name, value);
+        }
+    }
+
+    /// Says where a request for what this points at goes.
+    fn locate(&mut self, settings: &S3Settings) {
         self.path.clear();
         self.path.extend_from_slice(&self.endpoint_path);
         self.host.clear();
@@ -158,11 +221,6 @@ impl HeadWriter {
             self.path.push(b'/');
             write_path(&mut self.path, &self.key);
         }
-        out.clear();
-        http1::request_line(out, spec.method, &self.path, spec.query);
-        self.sign(out, thread, spec, upload);
-        let is_per_request = thread.http.target.is_per_request;
-        finish_head(out, spec.method, upload, is_per_request, &settings.plain_headers);
     }
 
     fn sign<U: Upload>(
@@ -171,6 +229,7 @@ impl HeadWriter {
         thread: &S3Thread,
         spec: &HeadSpec<'_>,
         upload: &U,
+        unix_s: u64,
     ) {
         let settings = &thread.s3.settings;
         let (checksum, known) = match spec.digest {
@@ -195,7 +254,6 @@ impl HeadWriter {
             headers: spec.headers,
             payload,
         };
-        let unix_s = unix_ns() / 1_000_000_000;
         thread.follow_keys();
         let mut signer = thread.signer.borrow_mut();
         if sum.is_none() && settings.signed_headers.is_empty() {
@@ -217,4 +275,10 @@ impl HeadWriter {
         drop(headers);
         self.sum = sum.map(|(_, sum)| sum);
     }
+}
+
+/// Changes the last digit of a signature that was just written.
+fn spoil_signature(head: &mut [u8]) {
+    let place = head.len() - b"0\r\n".len();
+    head[place] = if head[place] == b'0' { b'1' } else { b'0' };
 }

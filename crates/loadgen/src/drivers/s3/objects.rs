@@ -15,6 +15,7 @@ use crate::requests::Request;
 use crate::transport::connection::Reply;
 use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
 use crate::transport::http_target::{self, BodyDigest, HeadSpec, HttpClient};
+use crate::transport::raw::RawRequest;
 use crate::transport::transfer::{Nothing, Upload};
 
 /// What S3 has beside the operations of every object store.
@@ -57,6 +58,10 @@ impl HttpStore for S3Client {
     #[inline]
     fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) {
         self.head.write(&mut self.http.head, &self.thread, spec, upload);
+    }
+
+    fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
+        self.head.write_raw(&mut self.http.head, &self.thread, spec, request);
     }
 
     fn refused(&self, action: String, reply: &Reply) -> Error {

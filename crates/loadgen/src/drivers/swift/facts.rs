@@ -39,6 +39,7 @@ pub(super) const FACTS: Facts = Facts {
         settings: &["endpoints", "storage_url", "auth_url"],
     },
     connects: true,
+    protocol: "Swift",
     words: &["swift", "swift+http://HOST:PORT/v3", "swift+http://HOST/auth/v1.0"],
     forms: &[
         Form::Name,

@@ -20,6 +20,7 @@ use crate::transport::connection::Reply;
 use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
 use crate::transport::http_target::{HeadSpec, HttpClient, finish_head};
 use crate::transport::parts::InParts;
+use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::{Nothing, Upload};
 
 /// What is added to an object's name for its copy.
@@ -90,6 +91,22 @@ impl HttpStore for SwiftClient {
         }
         let is_per_request = swift.http.is_per_request;
         finish_head(head, spec.method, upload, is_per_request, &swift.plain_headers);
+    }
+
+    /// A token is sent, a wrong one, or none.
+    fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
+        let token = match request.signing {
+            Signing::Usual | Signing::Url(_) => None,
+            Signing::Wrong => Some("wrong"),
+            Signing::Nobody => Some(""),
+        };
+        if let Some(token) = token {
+            token.clone_into(&mut self.token);
+            self.token_generation = self.swift.tokens.generation();
+        }
+        self.write_head(spec, &request.body.as_slice());
+        // The next request asks for the token anew.
+        self.token_generation = if token.is_some() { 0 } else { self.token_generation };
     }
 
     fn refused(&self, action: String, reply: &Reply) -> Error {

@@ -1,0 +1,1 @@
+"""The semantics card: what a store honours, each question tried and not believed."""

@@ -1,0 +1,60 @@
+"""Who may ask, and until when: signatures, signed URLs, clocks."""
+
+from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.store import Reply, Store
+
+EXPIRED = {"url": 1}
+OPEN = {"url": 60}
+
+
+def refuses_nobody(store: Store) -> Conclusion:
+    """A read without a signature or a token."""
+    store.must_put("k")
+    return _refused(store.get("k", signing="nobody", may_be_denied=True))
+
+
+def refuses_wrong(store: Store) -> Conclusion:
+    """A read with a wrong signature, or a wrong token."""
+    store.must_put("k")
+    return _refused(store.get("k", signing="wrong", may_be_denied=True))
+
+
+def signed_get(store: Store) -> Conclusion:
+    """A read by a signed URL."""
+    store.must_put("k", b"first")
+    reply = store.get("k", signing=OPEN, may_be_denied=True)
+    return yes() if reply.body == b"first" else no(reply.words)
+
+
+def signed_put(store: Store) -> Conclusion:
+    """A put by a signed URL."""
+    reply = store.put("k", b"first", signing=OPEN, may_be_denied=True)
+    if not reply.is_ok:
+        return no(reply.words)
+    return yes() if store.get("k").body == b"first" else no("acknowledged, and not written")
+
+
+def signed_get_ends(store: Store) -> Conclusion:
+    """A read by a signed URL that has expired."""
+    store.must_put("k")
+    reply = store.get("k", signing=EXPIRED, signed_ago_s=60, may_be_denied=True)
+    return _refused(reply)
+
+
+def skew_of_minutes(store: Store) -> Conclusion:
+    """A request that was signed 10 minutes ago."""
+    store.must_put("k")
+    reply = store.get("k", signed_ago_s=600, may_be_denied=True)
+    return yes() if reply.is_ok else no(reply.words)
+
+
+def skew_of_20_minutes(store: Store) -> Conclusion:
+    """A request that was signed 20 minutes ago; Amazon refuses from 15 on."""
+    store.must_put("k")
+    return _refused(store.get("k", signed_ago_s=1200, may_be_denied=True))
+
+
+def _refused(reply: Reply) -> Conclusion:
+    if reply.is_ok:
+        return no("accepted")
+    return yes(reply.words) if reply.status in (401, 403) else differs(reply.words)

@@ -1,0 +1,70 @@
+"""Checksums: whether a store compares what it was told with what came, and keeps it."""
+
+import zlib
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import md5, sha1, sha256
+
+from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.store import Store
+
+BODY = b"123456789"
+"""The text whose checksums catalogues of CRCs give."""
+DIGESTS = {
+    "crc32": zlib.crc32(BODY).to_bytes(4, "big"),
+    "crc32c": 0xE3069283.to_bytes(4, "big"),
+    "crc64nvme": 0xAE8B14860A799888.to_bytes(8, "big"),
+    "sha1": sha1(BODY, usedforsecurity=False).digest(),
+    "sha256": sha256(BODY).digest(),
+}
+
+
+def refuses_wrong(name: str) -> Callable[[Store], Conclusion]:
+    """Return the question whether a wrong checksum of this name is refused."""
+
+    def ask(store: Store) -> Conclusion:
+        wrong = b64encode(bytes(len(DIGESTS[name]))).decode()
+        return _refuses(store, {f"x-amz-checksum-{name}": wrong})
+
+    return ask
+
+
+def keeps(name: str) -> Callable[[Store], Conclusion]:
+    """Return the question whether a checksum of this name is kept and told."""
+
+    def ask(store: Store) -> Conclusion:
+        right = b64encode(DIGESTS[name]).decode()
+        header = f"x-amz-checksum-{name}"
+        reply = store.put("k", BODY, {header: right})
+        if not reply.is_ok:
+            return no(reply.words)
+        checksum = store.head("k", {"x-amz-checksum-mode": "ENABLED"}).headers.get(header)
+        if checksum is None:
+            return no("not told")
+        return yes() if checksum == right else no("another one is told")
+
+    return ask
+
+
+def refuses_wrong_md5(store: Store) -> Conclusion:
+    """A wrong `Content-MD5` (S3) or `ETag` (Swift)."""
+    if store.is_swift:
+        return _refuses(store, {"etag": "0" * 32})
+    return _refuses(store, {"content-md5": b64encode(bytes(16)).decode()})
+
+
+def etag_is_md5(store: Store) -> Conclusion:
+    """The ETag of an object of one put is its MD5, which others compare it with."""
+    etag = store.must_put("k", BODY).headers.get("etag", "").strip('"')
+    right = md5(BODY, usedforsecurity=False).hexdigest()
+    return yes() if etag == right else no("something else")
+
+
+def _refuses(store: Store, headers: dict[str, str]) -> Conclusion:
+    reply = store.put("k", BODY, headers)
+    is_there = store.head("k").is_ok
+    if reply.is_ok:
+        return no("accepted")
+    if is_there:
+        return no(f"{reply.words}, and the object is there")
+    return yes(reply.words) if reply.status in (400, 422) else differs(reply.words)

@@ -1,0 +1,124 @@
+"""Conditional requests: what locks, leases and the commits of table formats stand on."""
+
+from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.store import Reply, Request, Store
+
+AT_ONCE = 32
+WRONG_ETAG = '"00000000000000000000000000000000"'
+IF_ABSENT = {"if-none-match": "*"}
+
+
+def put_if_absent(store: Store) -> Conclusion:
+    """`If-None-Match: *` where the object is there."""
+    store.must_put("k", b"first")
+    return _refusal(store.put("k", b"second", IF_ABSENT), 412, store, "k", b"first")
+
+
+def put_if_absent_creates(store: Store) -> Conclusion:
+    """`If-None-Match: *` where nothing is there."""
+    reply = store.put("k", b"first", IF_ABSENT)
+    return yes() if reply.is_ok else no(reply.words)
+
+
+def put_if_match(store: Store) -> Conclusion:
+    """`If-Match` with the object's own ETag."""
+    etag = store.must_put("k", b"first").headers.get("etag", "")
+    reply = store.put("k", b"second", {"if-match": etag})
+    if not reply.is_ok:
+        return no(reply.words)
+    return yes() if store.get("k").body == b"second" else no("acknowledged, and not written")
+
+
+def put_if_other(store: Store) -> Conclusion:
+    """`If-Match` with another ETag."""
+    store.must_put("k", b"first")
+    return _refusal(store.put("k", b"second", {"if-match": WRONG_ETAG}), 412, store, "k", b"first")
+
+
+def put_if_match_absent(store: Store) -> Conclusion:
+    """`If-Match` where nothing is there; Amazon answers 404."""
+    reply = store.put("k", b"first", {"if-match": WRONG_ETAG})
+    if reply.is_ok:
+        return no("writes the object")
+    return yes(reply.words) if reply.status == 404 else differs(reply.words)
+
+
+def one_creates(store: Store) -> Conclusion:
+    """Of many puts at once with `If-None-Match: *` one succeeds."""
+    return _race(store, IF_ABSENT)
+
+
+def one_replaces(store: Store) -> Conclusion:
+    """Of many puts at once with the same `If-Match` one succeeds."""
+    etag = store.must_put("k", b"first").headers.get("etag", "")
+    return _race(store, {"if-match": etag})
+
+
+def _race(store: Store, headers: dict[str, str]) -> Conclusion:
+    bodies = [f"writer {number}".encode() for number in range(AT_ONCE)]
+    requests = [
+        Request(method="PUT", key=store.key("k"), body=body, headers=headers) for body in bodies
+    ]
+    replies = store.ask_at_once(requests)
+    winners = [body for body, reply in zip(bodies, replies, strict=True) if reply.is_ok]
+    if len(winners) == AT_ONCE:
+        return no(f"all of {AT_ONCE} succeed")
+    if not winners:
+        statuses = {reply.status for reply in replies}
+        return no(f"none succeeds: {', '.join(map(str, sorted(statuses)))}")
+    if len(winners) > 1:
+        return no(f"several of {AT_ONCE} succeed")
+    is_kept = store.get("k").body == winners[0]
+    return yes(f"1 of {AT_ONCE}") if is_kept else no("one succeeds, and another's bytes are kept")
+
+
+def delete_if_other(store: Store) -> Conclusion:
+    """A delete with another `If-Match` than the object's ETag."""
+    store.must_put("k", b"first")
+    return _refusal(store.delete("k", {"if-match": WRONG_ETAG}), 412, store, "k", b"first")
+
+
+def delete_if_match(store: Store) -> Conclusion:
+    """A delete with the object's own ETag."""
+    etag = store.must_put("k", b"first").headers.get("etag", "")
+    reply = store.delete("k", {"if-match": etag})
+    if not reply.is_ok:
+        return no(reply.words)
+    return yes() if store.head("k").status == 404 else no("acknowledged, and still there")
+
+
+def get_if_changed(store: Store) -> Conclusion:
+    """A read with `If-None-Match` of what the reader has already."""
+    etag = store.must_put("k", b"first").headers.get("etag", "")
+    reply = store.get("k", {"if-none-match": etag})
+    return _status(reply, 304)
+
+
+def get_if_match(store: Store) -> Conclusion:
+    """A read with another `If-Match` than the object's ETag."""
+    store.must_put("k", b"first")
+    return _status(store.get("k", {"if-match": WRONG_ETAG}), 412)
+
+
+def copy_if_match(store: Store) -> Conclusion:
+    """A copy whose source has another ETag than the one that was named."""
+    store.must_put("k", b"first")
+    source = f"/{store.place}/{store.key('k')}"
+    headers = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": WRONG_ETAG}
+    return _status(store.put("copy", b"", headers), 412)
+
+
+def _status(reply: Reply, usual: int) -> Conclusion:
+    if reply.status == usual:
+        return yes(reply.words)
+    return no("condition ignored") if reply.is_ok else differs(reply.words)
+
+
+def _refusal(reply: Reply, usual: int, store: Store, name: str, body: bytes) -> Conclusion:
+    """Judge a request that must not be carried out: its status, and what is there afterwards."""
+    is_kept = store.get(name).body == body
+    if reply.is_ok:
+        return no("condition ignored" if not is_kept else f"{reply.status}, and not carried out")
+    if not is_kept:
+        return no(f"{reply.words}, and carried out all the same")
+    return yes(reply.words) if reply.status == usual else differs(reply.words)

@@ -1,0 +1,136 @@
+"""Connections: what each request pays beside its own work."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+
+from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
+from loadstone.card.store import Reply, Request, Store
+
+STALL_NS = (38_000_000, 48_000_000)
+"""What an answer takes that waits for an acknowledgement which the other side delays."""
+WAIT_S = 1.0
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""How a client begins HTTP/2 (RFC 9113, 3.4), with settings that say nothing."""
+
+
+def keeps_open(store: Store) -> Conclusion:
+    """Reads one after another go over one connection."""
+    return _keeps(_reads(store))
+
+
+def keeps_open_after_puts(store: Store) -> Conclusion:
+    """Puts one after another go over one connection."""
+    return _keeps([store.must_put("k") for _ in range(4)])
+
+
+def keeps_open_after_errors(store: Store) -> Conclusion:
+    """A connection outlives a read of what is not there."""
+    return _keeps([store.get("absent") for _ in range(4)])
+
+
+def answers_at_once(store: Store) -> Conclusion:
+    """Small answers do not wait 40 ms for a delayed acknowledgement."""
+    replies = [reply for reply in _reads(store) if not reply.is_fresh]
+    if len(replies) < 2:
+        raise UnansweredError("each connection is closed")
+    least, most = STALL_NS
+    is_stalled = all(least <= reply.took_ns <= most for reply in replies)
+    return no("each read takes some 40 ms") if is_stalled else yes()
+
+
+def expects(store: Store) -> Conclusion:
+    """`Expect: 100-continue`: the store lets the client go on before the body is sent."""
+    headers = {"expect": "100-continue"}
+    request = Request(method="PUT", key=store.key("k"), headers=headers, body=b"later")
+    with _connection(store, ["http/1.1"]) as stream:
+        stream.sendall(store.target.head(request, store.place))
+        first = _read(stream)
+        if not first.startswith(b"HTTP/1.1 100"):
+            return no("no word before the body" if not first else _line(first))
+        stream.sendall(b"later")
+        # Both answers may have come in one piece.
+        last = first.partition(b"\r\n\r\n")[2] or _read(stream)
+    return yes() if b" 200 " in last[:20] or b" 201 " in last[:20] else differs(_line(last))
+
+
+def speaks_http_2(store: Store) -> Conclusion:
+    """HTTP/2, agreed on by TLS, or known before where there is none."""
+    with _connection(store, ["h2", "http/1.1"]) as stream:
+        if isinstance(stream, ssl.SSLSocket):
+            chosen = stream.selected_alpn_protocol()
+            return yes("h2 by ALPN") if chosen == "h2" else no(f"ALPN: {chosen}")
+        stream.sendall(PREFACE)
+        answer = _read(stream)
+    # A frame of settings: its type is the fourth byte.
+    return yes("h2c") if len(answer) > 3 and answer[3] == 4 else no()
+
+
+def has_tls(store: Store) -> Conclusion:
+    """TLS: its version and cipher, as the load generator gets them."""
+    tls = store.get("absent").tls
+    return no("plain HTTP") if tls is None else yes(", ".join(tls))
+
+
+def does_not_redirect(store: Store) -> Conclusion:
+    """Requests are answered where they are sent."""
+    reply = store.get("absent")
+    if 300 <= reply.status < 400:
+        return no(f"{reply.words} to {reply.headers.get('location', 'nowhere')}")
+    return yes()
+
+
+def _reads(store: Store) -> list[Reply]:
+    store.must_put("k", bytes(1024))
+    return [store.get("k") for _ in range(6)]
+
+
+def _keeps(replies: list[Reply]) -> Conclusion:
+    if not any(reply.is_kept for reply in replies):
+        return no("closes each connection")
+    fresh = sum(reply.is_fresh for reply in replies[1:])
+    return differs(f"closes {fresh} of {len(replies) - 1}") if fresh else yes()
+
+
+@contextlib.contextmanager
+def _connection(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
+    """Open a connection of our own to where the target's requests go."""
+    reply = store.get("absent")
+    address, _, port = reply.peer.rpartition(":")
+    settings = store.target.document["target"]["settings"]
+    try:
+        with socket.create_connection((address.strip("[]"), int(port)), WAIT_S) as plain:
+            if reply.tls is None:
+                yield plain
+                return
+            context = _tls_context(settings.get("tls") or {})
+            context.set_alpn_protocols(protocols)
+            head = store.target.head(Request(method="HEAD"), store.place)
+            host = head.partition(b"\r\nhost: ")[2].partition(b"\r\n")[0].decode()
+            name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+            with context.wrap_socket(plain, server_hostname=name.strip("[]")) as stream:
+                yield stream
+    except OSError as error:
+        raise UnansweredError(f"a connection: {error}") from error
+
+
+def _tls_context(settings: dict[str, object]) -> ssl.SSLContext:
+    ca_file = settings.get("ca_file")
+    context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    if settings.get("verify") is False:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _read(stream: socket.socket) -> bytes:
+    """Return what comes next; nothing where nothing comes in time."""
+    try:
+        return stream.recv(65536)
+    except TimeoutError:
+        return b""
+
+
+def _line(answer: bytes) -> str:
+    return answer.partition(b"\r\n")[0].decode(errors="replace")[:80] or "no answer"

@@ -1,0 +1,176 @@
+"""What is seen, and when: reads and listings right after changes, their order and encodings."""
+
+from urllib.parse import quote
+
+from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.store import Request, Store, must
+
+UNICODE = ("Ü", "é", "ﬀ", "日本", "\ufffd", "😀")
+"""The last two are the other way round where keys are sorted as UTF-16."""
+ORDERED = ("A", "Z", "a", "a!", "a-b", "aa", "b")
+CONTROL = "a\x01b"
+PAGED = ("k1", "k2", "k3", "k4", "k5")
+
+
+def read_after_put(store: Store) -> Conclusion:
+    """A read right after the first put, and after one that replaces it."""
+    for body in (b"first", b"second", b"third"):
+        store.must_put("k", body)
+        reply = store.get("k")
+        if reply.body != body:
+            return no(reply.words if not reply.is_ok else "an older object is read")
+    return yes()
+
+
+def list_after_put(store: Store) -> Conclusion:
+    """A listing right after a put."""
+    for number in range(3):
+        store.must_put(f"k{number}")
+        if f"k{number}" not in store.listed():
+            return no("not listed right after the put")
+    return yes()
+
+
+def list_after_delete(store: Store) -> Conclusion:
+    """A listing, and a read, right after a delete."""
+    for number in range(3):
+        store.must_put(f"k{number}")
+        must(store.delete(f"k{number}"), "DELETE")
+        if f"k{number}" in store.listed():
+            return no("listed right after the delete")
+        if (reply := store.get(f"k{number}")).status != 404:
+            return differs(f"a read gives {reply.words}")
+    return yes()
+
+
+def delete_absent(store: Store) -> Conclusion:
+    """A delete of what is not there: S3 answers 204, Swift 404."""
+    reply = store.delete("absent")
+    usual = 404 if store.is_swift else 204
+    return yes(reply.words) if reply.status == usual else differs(reply.words)
+
+
+def in_order(store: Store) -> Conclusion:
+    """Keys come in the order of their bytes in UTF-8."""
+    names = (*ORDERED, *UNICODE)
+    _put_all(store, names)
+    listed = store.listed()
+    if sorted(listed) != sorted(names):
+        return no("keys are missing, or changed")
+    if listed == sorted(names, key=str.encode):
+        return yes("by bytes of UTF-8")
+    if listed == sorted(names, key=lambda name: name.encode("utf-16-be")):
+        return differs("by UTF-16")
+    return no("in another order")
+
+
+def encodes_keys(store: Store) -> Conclusion:
+    """`encoding-type=url` is honoured."""
+    store.must_put("é +")
+    page = store.page(is_encoded=True)
+    if not page.is_encoded:
+        return no("ignored")
+    if page.keys != [store.key("é +")]:
+        return no("the key comes back as another")
+    return yes("blanks as +" if quote("é") + "+" in page.text else "blanks as %20")
+
+
+def control_characters(store: Store) -> Conclusion:
+    """A key with a control character, which XML cannot carry, can be listed."""
+    reply = store.put(CONTROL)
+    if not reply.is_ok:
+        return no(f"the put: {reply.words}")
+    if store.get(CONTROL).body != b"x":
+        return no("it cannot be read back")
+    try:
+        listed = store.listed()
+    except ValueError:
+        return no("the listing is no XML")
+    return yes() if listed == [CONTROL] else no("it is listed as another key, or not")
+
+
+def pages(store: Store) -> Conclusion:
+    """A listing goes on where a page ended, and shows each key once."""
+    _put_all(store, PAGED)
+    keys: list[str] = []
+    after, count = None, 0
+    while True:
+        page = store.page(keys_max=2, after=after)
+        keys += page.keys
+        count += 1
+        if page.next is None or count > len(PAGED):
+            break
+        after = page.next
+    names = [key.removeprefix(store.prefix) for key in keys]
+    if names == list(PAGED):
+        return yes(f"{count} pages of 2")
+    return no("keys are missing" if set(names) < set(PAGED) else "keys come twice, or disordered")
+
+
+def start_after(store: Store) -> Conclusion:
+    """`start-after` begins a listing behind a key, which need not be there."""
+    _put_all(store, PAGED)
+    query = {"list-type": "2", "prefix": store.prefix, "start-after": store.key("k3x")}
+    reply = must(store.ask(Request(method="GET", query=query)), "list")
+    keys = [name for name in PAGED if store.key(name).encode() + b"<" in reply.body]
+    return yes() if keys == ["k4", "k5"] else no("ignored" if len(keys) == 5 else "other keys")
+
+
+def markers(store: Store) -> Conclusion:
+    """The first version of listings, which old programs ask for, with its marker."""
+    _put_all(store, PAGED)
+    query = {"prefix": store.prefix, "marker": store.key("k2"), "max-keys": "2"}
+    reply = store.ask(Request(method="GET", query=query))
+    if not reply.is_ok:
+        return no(reply.words)
+    keys = [name for name in PAGED if store.key(name).encode() + b"<" in reply.body]
+    return yes() if keys[-2:] == ["k3", "k4"] and "k5" not in keys else no("other keys")
+
+
+def folders(store: Store) -> Conclusion:
+    """A delimiter gathers keys into common prefixes, each once over all pages."""
+    _put_all(store, ("a/1", "a/2", "b", "c/1"))
+    prefixes: list[str] = []
+    keys: list[str] = []
+    after = None
+    for _ in range(5):
+        page = store.page(delimiter="/", keys_max=1, after=after)
+        prefixes += page.prefixes
+        keys += page.keys
+        if (after := page.next) is None:
+            break
+    names = [name.removeprefix(store.prefix) for name in (*prefixes, *keys)]
+    if names == ["a/", "c/", "b"]:
+        return yes()
+    return no("prefixes come twice" if len(prefixes) > len(set(prefixes)) else "other entries")
+
+
+def deletes_many(store: Store) -> Conclusion:
+    """One request deletes several objects, and one that is not there."""
+    _put_all(store, PAGED)
+    names = [*PAGED, "absent"]
+    if store.is_swift:
+        body = "".join(f"{quote(store.place)}/{quote(store.key(name))}\n" for name in names)
+        text = {"content-type": "text/plain", "accept": "application/json"}
+        request = Request(
+            method="POST", query={"bulk-delete": None}, headers=text, body=body.encode()
+        )
+        reply = store.ask(request)
+    else:
+        from base64 import b64encode
+        from hashlib import md5
+
+        keys = "".join(f"<Object><Key>{store.key(name)}</Key></Object>" for name in names)
+        content = f"<Delete>{keys}</Delete>".encode()
+        digest = b64encode(md5(content, usedforsecurity=False).digest()).decode()
+        reply = store.post("", {"delete": None}, content, headers={"content-md5": digest})
+    if not reply.is_ok:
+        return no(reply.words)
+    return yes() if not store.listed() else no("some are listed still")
+
+
+def _put_all(store: Store, names: tuple[str, ...]) -> None:
+    """Write objects at once."""
+    requests = [Request(method="PUT", key=store.key(name), body=b"x") for name in names]
+    for reply in store.ask_at_once(requests):
+        must(reply, "PUT")

@@ -1,0 +1,205 @@
+"""Uploads in parts: the rules by which large objects are written."""
+
+import re
+from collections.abc import Sequence
+
+from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
+from loadstone.card.questions.conditions import IF_ABSENT
+from loadstone.card.store import Reply, Request, Store, must, upload_id
+
+PART_BYTES_MIN = 5 << 20
+"""Of all parts but the last."""
+
+
+def in_parts(store: Store) -> Conclusion:
+    """Two parts, completed in order, are one object whose ETag names the number of parts."""
+    upload = _begin(store)
+    first = b"a" * PART_BYTES_MIN
+    etags = [_put_part(store, upload, 1, first), _put_part(store, upload, 2, b"b")]
+    reply = _complete(store, upload, [(1, etags[0]), (2, etags[1])])
+    if not _is_done(reply):
+        return no(reply.words)
+    read = store.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"})
+    if read.body != b"ab":
+        return no("the object is not its parts")
+    etag = store.head("k").headers.get("etag", "").strip('"')
+    return yes() if etag.endswith("-2") else differs("the ETag does not tell the number of parts")
+
+
+def refuses_small_parts(store: Store) -> Conclusion:
+    """A part below 5 MiB that is not the last is refused."""
+    upload = _begin(store)
+    etags = [_put_part(store, upload, number, b"a") for number in (1, 2)]
+    reply = _complete(store, upload, [(1, etags[0]), (2, etags[1])])
+    if _is_done(reply):
+        return no("parts of 1 byte are accepted")
+    return yes(reply.words) if reply.status == 400 else differs(reply.words)
+
+
+def refuses_disorder(store: Store) -> Conclusion:
+    """Parts that are not named in ascending order are refused."""
+    upload = _begin(store)
+    etags = [_put_part(store, upload, number, b"a") for number in (1, 2)]
+    reply = _complete(store, upload, [(2, etags[1]), (1, etags[0])])
+    if _is_done(reply):
+        return no("accepted")
+    return yes(reply.words) if reply.code == "InvalidPartOrder" else differs(reply.words)
+
+
+def takes_last_of_number(store: Store) -> Conclusion:
+    """Of two uploads of one part's number the later one counts."""
+    upload = _begin(store)
+    _put_part(store, upload, 1, b"first")
+    etag = _put_part(store, upload, 1, b"second")
+    reply = _complete(store, upload, [(1, etag)])
+    if not _is_done(reply):
+        return no(reply.words)
+    return yes() if store.get("k").body == b"second" else no("the earlier one's bytes are kept")
+
+
+def refuses_wrong_part(store: Store) -> Conclusion:
+    """A completion that names another ETag than the part's is refused."""
+    upload = _begin(store)
+    _put_part(store, upload, 1, b"a")
+    reply = _complete(store, upload, [(1, '"00000000000000000000000000000000"')])
+    if _is_done(reply):
+        return no("accepted")
+    return yes(reply.words) if reply.code == "InvalidPart" else differs(reply.words)
+
+
+def skips_numbers(store: Store) -> Conclusion:
+    """Numbers of parts may be left out."""
+    upload = _begin(store)
+    etag = _put_part(store, upload, 7, b"seven")
+    reply = _complete(store, upload, [(7, etag)])
+    if not _is_done(reply):
+        return no(reply.words)
+    return yes() if store.get("k").body == b"seven" else no("other bytes")
+
+
+def completes_twice(store: Store) -> Conclusion:
+    """A completion that is sent again is answered as the first one."""
+    upload = _begin(store)
+    etag = _put_part(store, upload, 1, b"a")
+    must(_complete(store, upload, [(1, etag)]), "complete")
+    reply = _complete(store, upload, [(1, etag)])
+    if store.get("k").body != b"a":
+        return no("the object is lost")
+    return yes() if _is_done(reply) else differs(reply.words)
+
+
+def aborts(store: Store) -> Conclusion:
+    """An upload that was aborted is gone: it is not listed, and takes no part."""
+    upload = _begin(store)
+    _put_part(store, upload, 1, b"a")
+    reply = store.delete("k", query={"uploadId": upload})
+    if not reply.is_ok:
+        return no(reply.words)
+    if upload in (*_uploads(store), *_uploads(store, "k")):
+        return no("it is listed still")
+    late = _send_part(store, upload, 1, b"a")
+    return no("it takes parts still") if late.is_ok else yes(late.words)
+
+
+def lists_uploads(store: Store) -> Conclusion:
+    """An upload that has begun is listed."""
+    upload = _begin(store)
+    if upload in _uploads(store):
+        return yes()
+    return differs("only by its whole key") if upload in _uploads(store, "k") else no("not listed")
+
+
+def lists_parts(store: Store) -> Conclusion:
+    """The parts of an upload are listed."""
+    upload = _begin(store)
+    etag = _put_part(store, upload, 1, b"a")
+    reply = store.get("k", query={"uploadId": upload})
+    if not reply.is_ok:
+        return no(reply.words)
+    return yes() if etag.strip('"').encode() in reply.body else no("the part is not listed")
+
+
+def copies_part(store: Store) -> Conclusion:
+    """A part is copied from a range of an object."""
+    store.must_put("source", b"0123456789")
+    upload = _begin(store)
+    headers = {
+        "x-amz-copy-source": f"/{store.place}/{store.key('source')}",
+        "x-amz-copy-source-range": "bytes=2-4",
+    }
+    query = {"partNumber": "1", "uploadId": upload}
+    reply = store.put("k", b"", headers, query=query)
+    etag = re.search(rb"<ETag>(?:&quot;|&#34;|\")?([0-9a-fA-F-]+)", reply.body)
+    if not reply.is_ok or etag is None:
+        return no(reply.words)
+    done = _complete(store, upload, [(1, f'"{etag[1].decode()}"')])
+    if not _is_done(done):
+        return no(done.words)
+    return yes() if store.get("k").body == b"234" else no("other bytes")
+
+
+def completes_if_absent(store: Store) -> Conclusion:
+    """A completion with `If-None-Match: *` is refused where the object is there."""
+    store.must_put("k", b"first")
+    upload = _begin(store)
+    etag = _put_part(store, upload, 1, b"second")
+    reply = _complete(store, upload, [(1, etag)], IF_ABSENT)
+    if _is_done(reply):
+        return no("condition ignored")
+    if store.get("k").body != b"first":
+        return no(f"{reply.words}, and carried out all the same")
+    return yes(reply.words) if reply.status == 412 else differs(reply.words)
+
+
+def reads_by_part(store: Store) -> Conclusion:
+    """A read by the number of a part."""
+    upload = _begin(store)
+    etag = _put_part(store, upload, 1, b"a")
+    must(_complete(store, upload, [(1, etag)]), "complete")
+    reply = store.get("k", query={"partNumber": "1"})
+    if not reply.is_ok:
+        return no(reply.words)
+    count = reply.headers.get("x-amz-mp-parts-count")
+    return yes() if reply.status == 206 and count == "1" else differs(f"{reply.status}, no count")
+
+
+def _begin(store: Store) -> str:
+    reply = must(store.post("k", {"uploads": None}), "begin an upload")
+    upload = upload_id(reply)
+    if upload is None:
+        raise UnansweredError("begin an upload: no id")
+    return upload
+
+
+def _send_part(store: Store, upload: str, number: int, body: bytes) -> Reply:
+    return store.put("k", body, query={"partNumber": str(number), "uploadId": upload})
+
+
+def _put_part(store: Store, upload: str, number: int, body: bytes) -> str:
+    reply = must(_send_part(store, upload, number, body), "put a part")
+    return reply.headers.get("etag", "")
+
+
+def _complete(
+    store: Store,
+    upload: str,
+    parts: Sequence[tuple[int, str]],
+    headers: dict[str, str] | None = None,
+) -> Reply:
+    rows = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
+        for number, etag in parts
+    )
+    body = f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>".encode()
+    return store.post("k", {"uploadId": upload}, body, headers=headers or {})
+
+
+def _is_done(reply: Reply) -> bool:
+    """Tell whether a completion succeeded: it may fail after the status of success was sent."""
+    return reply.is_ok and b"<Error>" not in reply.body
+
+
+def _uploads(store: Store, name: str = "") -> list[str]:
+    query = {"uploads": None, "prefix": store.key(name)}
+    reply = must(store.ask(Request(method="GET", query=query)), "list uploads")
+    return re.findall(r"<UploadId>([^<]+)</UploadId>", reply.body.decode(errors="replace"))

@@ -1,0 +1,76 @@
+"""Reads of parts of an object."""
+
+from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.store import Reply, Store
+
+BODY = b"0123456789" * 10
+
+
+def first_bytes(store: Store) -> Conclusion:
+    """A range with both ends."""
+    return _is(store, "bytes=10-19", BODY[10:20], "bytes 10-19/100")
+
+
+def open_end(store: Store) -> Conclusion:
+    """A range without an end."""
+    return _is(store, "bytes=95-", BODY[95:], "bytes 95-99/100")
+
+
+def suffix(store: Store) -> Conclusion:
+    """The last bytes of an object."""
+    return _is(store, "bytes=-3", BODY[-3:], "bytes 97-99/100")
+
+
+def beyond(store: Store) -> Conclusion:
+    """A range whose end is behind the object's."""
+    return _is(store, "bytes=90-1000", BODY[90:], "bytes 90-99/100")
+
+
+def several(store: Store) -> Conclusion:
+    """Several ranges at once; Amazon sends the whole object."""
+    reply = _read(store, "bytes=0-9,50-59")
+    is_multipart = reply.headers.get("content-type", "").startswith("multipart/byteranges")
+    if reply.status == 206 and is_multipart and BODY[50:60] in reply.body:
+        return yes("multipart/byteranges")
+    if reply.status == 200 and reply.body == BODY:
+        return no("the whole object")
+    return differs(reply.words if not reply.is_ok else f"{reply.status}, one range")
+
+
+def unsatisfiable(store: Store) -> Conclusion:
+    """A range that begins behind the object's end."""
+    reply = _read(store, "bytes=100-")
+    if reply.status == 416:
+        return yes(reply.words)
+    return no("200, the whole object") if reply.status == 200 else differs(reply.words)
+
+
+def of_nothing(store: Store) -> Conclusion:
+    """A range of an object without bytes."""
+    store.must_put("empty", b"")
+    reply = store.get("empty", {"range": "bytes=0-9"})
+    return yes(reply.words) if reply.status == 416 else differs(reply.words)
+
+
+def of_head(store: Store) -> Conclusion:
+    """A HEAD gives the length of the object."""
+    store.must_put("k", BODY)
+    length = store.head("k").headers.get("content-length")
+    return yes() if length == str(len(BODY)) else no(f"content-length: {length}")
+
+
+def _read(store: Store, text: str) -> Reply:
+    store.must_put("k", BODY)
+    return store.get("k", {"range": text})
+
+
+def _is(store: Store, text: str, body: bytes, content_range: str) -> Conclusion:
+    reply = _read(store, text)
+    if reply.status == 200 and reply.body == BODY:
+        return no("the whole object")
+    if reply.body != body:
+        return no(reply.words if not reply.is_ok else "other bytes")
+    if reply.status != 206:
+        return differs(f"the right bytes with {reply.status}")
+    answered = reply.headers.get("content-range")
+    return yes() if answered == content_range else differs(f"Content-Range: {answered}")

@@ -1,0 +1,110 @@
+"""Versions, in a place of the card's own that keeps them."""
+
+import re
+
+from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
+from loadstone.card.store import Reply, Request, Store, must
+
+VERSION = "x-amz-version-id"
+
+
+def keeps_versions(store: Store) -> Conclusion:
+    """Each put makes a version, and each version can be read."""
+    ids = _two_versions(store)
+    if None in ids or ids[0] == ids[1]:
+        return no("puts get no ids of their own")
+    bodies = [store.get("k", query={"versionId": version}).body for version in ids]
+    return yes() if bodies == [b"first", b"second"] else no("an older version cannot be read")
+
+
+def lists_versions(store: Store) -> Conclusion:
+    """All versions are listed, the newest first."""
+    ids = _two_versions(store)
+    reply = _list(store)
+    if not reply.is_ok:
+        return no(reply.words)
+    listed = re.findall(r"<VersionId>([^<]*)</VersionId>", reply.body.decode(errors="replace"))
+    if listed == [ids[1], ids[0]]:
+        return yes()
+    return differs("another order") if sorted(listed) == sorted(map(str, ids)) else no("not all")
+
+
+def delete_marks(store: Store) -> Conclusion:
+    """A delete leaves a marker, and the versions below it."""
+    ids = _two_versions(store)
+    reply = must(store.delete("k"), "DELETE")
+    read = store.get("k")
+    if read.status != 404:
+        return no(f"a read gives {read.words}")
+    if store.get("k", query={"versionId": ids[0]}).body != b"first":
+        return no("the versions are gone")
+    is_told = reply.headers.get("x-amz-delete-marker") == "true"
+    return yes() if is_told else differs("the answer does not tell of the marker")
+
+
+def hides_deleted(store: Store) -> Conclusion:
+    """A listing of objects leaves out what is deleted."""
+    store.must_put("kept")
+    _two_versions(store)
+    must(store.delete("k"), "DELETE")
+    return yes() if store.listed() == ["kept"] else no("the deleted object is listed")
+
+
+def marker_goes(store: Store) -> Conclusion:
+    """The delete of a marker brings the object back."""
+    _two_versions(store)
+    marker = must(store.delete("k"), "DELETE").headers.get(VERSION)
+    if marker is None:
+        return no("the marker has no id")
+    must(store.delete("k", query={"versionId": marker}), "DELETE")
+    return yes() if store.get("k").body == b"second" else no("it stays deleted")
+
+
+def version_goes(store: Store) -> Conclusion:
+    """The delete of the newest version uncovers the one before it."""
+    ids = _two_versions(store)
+    must(store.delete("k", query={"versionId": ids[1]}), "DELETE")
+    return yes() if store.get("k").body == b"first" else no("the older version is not read")
+
+
+def suspends(store: Store) -> Conclusion:
+    """While versions are suspended a put replaces the version `null`, and older ones stay."""
+    ids = _two_versions(store)
+    reply = _set_versioning(store, "Suspended")
+    if not reply.is_ok:
+        return no(reply.words)
+    try:
+        written = [store.must_put("k", body).headers.get(VERSION) for body in (b"a", b"b")]
+        if store.get("k").body != b"b":
+            return no("a put is not read back")
+        if store.get("k", query={"versionId": ids[1]}).body != b"second":
+            return no("older versions are gone")
+        listed = re.findall(rb"<VersionId>([^<]*)</VersionId>", _list(store).body)
+        if len(listed) != 3:
+            return no("a put leaves another version")
+    finally:
+        must(_set_versioning(store, "Enabled"), "versions")
+    # Amazon's answer names the version; others leave it out.
+    return yes() if set(written) <= {"null", None} else differs("puts get ids of their own")
+
+
+def enable(store: Store) -> Reply:
+    """Have a place keep versions."""
+    return _set_versioning(store, "Enabled")
+
+
+def _set_versioning(store: Store, state: str) -> Reply:
+    body = f"<VersioningConfiguration><Status>{state}</Status></VersioningConfiguration>"
+    request = Request(method="PUT", query={"versioning": None}, body=body.encode())
+    return store.ask(request)
+
+
+def _two_versions(store: Store) -> list[str]:
+    ids = [store.must_put("k", body).headers.get(VERSION) for body in (b"first", b"second")]
+    if None in ids:
+        raise UnansweredError("a put gets no version")
+    return [str(version) for version in ids]
+
+
+def _list(store: Store) -> Reply:
+    return store.ask(Request(method="GET", query={"versions": None, "prefix": store.prefix}))

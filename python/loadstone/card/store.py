@@ -1,0 +1,320 @@
+"""A store as questions see it: requests into a place of the card's own, and answers whole."""
+
+import json
+import re
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from loadstone import _loadgen
+from loadstone.card.conclusion import DeniedError, UnansweredError
+
+QUESTION_S: Final = 2.0
+"""The longest that one question may take."""
+SWIFT: Final = "Swift"
+DENIED: Final = (401, 403)
+
+Signing = str | Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request; a key is below the question's own prefix unless `is_whole_key`."""
+
+    method: str
+    key: str = ""
+    query: Mapping[str, str | None] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    signing: Signing = "usual"
+    signed_ago_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back; `status` is 0 where no head came, and `failure` then says why."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    failure: str | None
+    is_fresh: bool
+    is_kept: bool
+    took_ns: int
+    tls: tuple[str, str] | None
+    peer: str
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the store says that it did it."""
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        """The code of S3's error document; empty without one."""
+        code = re.search(rb"<Code>([A-Za-z0-9._-]{1,60})</Code>", self.body)
+        return code[1].decode() if code and not self.is_ok else ""
+
+    @property
+    def words(self) -> str:
+        """Status and code, as a detail says them."""
+        return f"{self.status} {self.code}".strip() if self.status else str(self.failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a listing; keys as they were listed, decoded."""
+
+    keys: list[str]
+    prefixes: list[str]
+    next: str | None
+    is_encoded: bool
+    text: str
+
+
+class AskedTarget:
+    """A target that is asked: its connection, and how many requests were sent."""
+
+    def __init__(self, document: Mapping[str, Any], protocol: str) -> None:
+        self.document = document
+        self.protocol = protocol
+        self.requests = 0
+        self.server: str | None = None
+        self._uploads: set[tuple[str, str, str]] = set()
+        self._written: set[tuple[str, str]] = set()
+        self._asker = _loadgen.Asker(json.dumps(document))
+
+    def ask(self, requests: Sequence[Request], place: str, timeout_s: float) -> list[Reply]:
+        """Send requests at once, each over a connection of its own."""
+        self.requests += len(requests)
+        texts = [(_text(request, place), request.body) for request in requests]
+        # Before it is known what becomes of them.
+        self._written |= {
+            (place, request.key) for request in requests if request.method in ("PUT", "POST")
+        }
+        answers = self._asker.ask(texts, timeout_s)
+        replies = [_reply(json.loads(text), body) for text, body in answers]
+        for request, reply in zip(requests, replies, strict=True):
+            if (
+                request.method == "POST"
+                and "uploads" in request.query
+                and (upload := upload_id(reply))
+            ):
+                self._uploads.add((place, request.key, upload))
+        self.server = self.server or replies[0].headers.get("server")
+        return replies
+
+    def head(self, request: Request, place: str) -> bytes:
+        """Return the head of a request, which the caller sends over a connection of its own."""
+        self.requests += 1
+        self._written.add((place, request.key))
+        return self._asker.head(_text(request, place), request.body)
+
+    def written(self, place: str) -> set[str]:
+        """Return the keys in a place that were or may have been written."""
+        return {key for where, key in self._written if where == place and key}
+
+    def uploads(self, place: str) -> set[tuple[str, str]]:
+        """Return key and id of the uploads that were begun in a place."""
+        return {(key, upload) for where, key, upload in self._uploads if where == place}
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A place on a target in which one question writes below a prefix of its own."""
+
+    target: AskedTarget
+    place: str
+    prefix: str
+    ends: float
+
+    @property
+    def is_swift(self) -> bool:
+        """Whether it speaks Swift and not S3."""
+        return self.target.protocol == SWIFT
+
+    def ask(self, request: Request, *, may_be_denied: bool = False) -> Reply:
+        """Send a request; raise where it is not answered, or is denied."""
+        reply = self.target.ask([request], self.place, self._left_s())[0]
+        if reply.failure is not None:
+            raise UnansweredError(_why(request, reply.failure))
+        if reply.status in DENIED and not may_be_denied:
+            raise DeniedError(f"{request.method}: {reply.words}")
+        return reply
+
+    def ask_at_once(self, requests: Sequence[Request]) -> list[Reply]:
+        """Send requests at once; raise where one of them is not answered."""
+        replies = self.target.ask(requests, self.place, self._left_s())
+        for request, reply in zip(requests, replies, strict=True):
+            if reply.failure == "timeout":
+                raise UnansweredError(_why(request, reply.failure))
+        if all(reply.status in DENIED for reply in replies):
+            raise DeniedError(f"{requests[0].method}: {replies[0].words}")
+        return replies
+
+    def key(self, name: str) -> str:
+        """Return a key below the question's prefix."""
+        return self.prefix + name
+
+    def put(
+        self, name: str, body: bytes = b"x", headers: Mapping[str, str] | None = None, **more: Any
+    ) -> Reply:
+        """Write an object."""
+        request = Request(method="PUT", key=self.key(name), body=body, headers=headers or {})
+        return self._ask_more(request, more)
+
+    def must_put(
+        self, name: str, body: bytes = b"x", headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Write an object that a question needs."""
+        return must(self.put(name, body, headers), "PUT")
+
+    def get(self, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+        """Read an object."""
+        request = Request(method="GET", key=self.key(name), headers=headers or {})
+        return self._ask_more(request, more)
+
+    def head(self, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+        """Ask for the head of an object."""
+        request = Request(method="HEAD", key=self.key(name), headers=headers or {})
+        return self._ask_more(request, more)
+
+    def delete(self, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+        """Delete an object."""
+        request = Request(method="DELETE", key=self.key(name), headers=headers or {})
+        return self._ask_more(request, more)
+
+    def _ask_more(self, request: Request, more: Mapping[str, Any]) -> Reply:
+        """Ask with further fields of the request."""
+        fields = {name: value for name, value in more.items() if name != "may_be_denied"}
+        return self.ask(replace(request, **fields), may_be_denied=more.get("may_be_denied", False))
+
+    def post(
+        self, name: str, query: Mapping[str, str | None], body: bytes = b"", **more: Any
+    ) -> Reply:
+        """Post to an object, or to the place where there is no name."""
+        key = self.key(name) if name else ""
+        return self._ask_more(Request(method="POST", key=key, query=query, body=body), more)
+
+    def page(
+        self,
+        *,
+        below: str = "",
+        keys_max: int = 1000,
+        after: str | None = None,
+        delimiter: str | None = None,
+        is_encoded: bool = True,
+    ) -> Page:
+        """Ask for one page of a listing of what the question wrote; raise where it is none."""
+        reply = self.ask(self._listing(below, keys_max, after, delimiter, is_encoded))
+        must(reply, "list")
+        return _swift_page(reply, keys_max) if self.is_swift else _s3_page(reply)
+
+    def _listing(
+        self, below: str, keys_max: int, after: str | None, delimiter: str | None, is_encoded: bool
+    ) -> Request:
+        query: dict[str, str | None] = {"prefix": self.key(below)}
+        if delimiter is not None:
+            query["delimiter"] = delimiter
+        if self.is_swift:
+            query |= {"format": "json", "limit": str(keys_max)}
+            query |= {"marker": after} if after is not None else {}
+        else:
+            query |= {"list-type": "2", "max-keys": str(keys_max)}
+            query |= {"continuation-token": after} if after is not None else {}
+            query |= {"encoding-type": "url"} if is_encoded else {}
+        return Request(method="GET", query=query)
+
+    def listed(self, below: str = "") -> list[str]:
+        """Return the names that a listing of what the question wrote shows."""
+        return [key.removeprefix(self.prefix) for key in self.page(below=below).keys]
+
+    def _left_s(self) -> float:
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise UnansweredError(f"not done within {QUESTION_S:g} s")
+        return left
+
+
+def upload_id(reply: Reply) -> str | None:
+    """Return the id of the upload that an answer says was begun."""
+    element = re.search(rb"<UploadId>([^<]+)</UploadId>", reply.body)
+    return element[1].decode(errors="replace") if element else None
+
+
+def must(reply: Reply, what: str) -> Reply:
+    """Return a reply that a question needs to be good; raise where it is not."""
+    if not reply.is_ok:
+        raise UnansweredError(f"{what}: {reply.words}")
+    return reply
+
+
+def _why(request: Request, failure: str) -> str:
+    if failure == "timeout":
+        return f"{request.method}: no answer within {QUESTION_S:g} s"
+    return f"{request.method}: {failure}"
+
+
+def _text(request: Request, place: str) -> str:
+    return json.dumps(
+        {
+            "method": request.method,
+            "place": place,
+            "key": request.key,
+            "query": list(request.query.items()),
+            "headers": list(request.headers.items()),
+            "signing": request.signing,
+            "signed_ago_s": request.signed_ago_s,
+        }
+    )
+
+
+def _reply(answer: dict[str, Any], body: bytes) -> Reply:
+    tls = answer["tls"]
+    return Reply(
+        status=answer["status"],
+        # Of a header that is sent twice, the first.
+        headers=dict(reversed(answer["headers"])),
+        body=body,
+        failure=answer["failure"],
+        is_fresh=answer["is_fresh"],
+        is_kept=answer["is_kept"],
+        took_ns=answer["took_ns"],
+        tls=(tls[0], tls[1]) if tls else None,
+        peer=answer["peer"],
+    )
+
+
+def _s3_page(reply: Reply) -> Page:
+    from urllib.parse import unquote_plus
+
+    try:
+        root = ET.fromstring(reply.body)
+    except ET.ParseError as error:
+        raise ValueError("the listing is not XML") from error
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    is_encoded = root.findtext("EncodingType") == "url"
+    plain = unquote_plus if is_encoded else str
+    is_truncated = root.findtext("IsTruncated") == "true"
+    return Page(
+        keys=[plain(entry.findtext("Key") or "") for entry in root.iter("Contents")],
+        prefixes=[plain(entry.findtext("Prefix") or "") for entry in root.iter("CommonPrefixes")],
+        next=root.findtext("NextContinuationToken") if is_truncated else None,
+        is_encoded=is_encoded,
+        text=reply.body.decode(errors="replace"),
+    )
+
+
+def _swift_page(reply: Reply, keys_max: int) -> Page:
+    rows = json.loads(reply.body or b"[]")
+    names = [row.get("name") or row.get("subdir") for row in rows]
+    return Page(
+        keys=[row["name"] for row in rows if "name" in row],
+        prefixes=[row["subdir"] for row in rows if "subdir" in row],
+        next=names[-1] if len(rows) >= keys_max else None,
+        is_encoded=False,
+        text=reply.body.decode(errors="replace"),
+    )

@@ -1,0 +1,159 @@
+"""Try what a store honours: conditional requests, listings, ranges, versions, parts, checksums,
+keys, signatures and connections.
+
+Each question is tried in a bucket that the card makes and removes again, or below a prefix of its
+own in a bucket that you name (--bucket, with --allow-foreign if loadstone did not make it). An
+answer is yes, no, differs (it does something else), refused (the store denied the question) or
+undecided (no answer came in time). Rows that S3 answers otherwise come first.
+
+TARGET is an address as for loadstone bench; several are shown side by side. Exit codes: 5,
+something is left in a store; 1, a target could not be asked.
+
+\b
+Examples:
+  loadstone card http://127.0.0.1:9000
+  loadstone card http://127.0.0.1:9000 http://127.0.0.1:7480 -o card.html
+  loadstone card http://127.0.0.1:9000 -f json
+  loadstone card http://127.0.0.1:9000 --bucket mine --allow-foreign
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadstone.cli import exit_code, plain
+from loadstone.cli.messages import say, tell
+from loadstone.cli.screen.output import Overwrite, print_table, print_words, write_files
+from loadstone.errors import InputError, LoadstoneError
+
+if TYPE_CHECKING:
+    from loadstone.documents.card import Card
+    from loadstone.documents.trial import TargetDocument
+
+FORMS = ("terminal", "json")
+
+
+def command(
+    targets: Annotated[
+        list[str], typer.Argument(help="Addresses of the stores.", metavar="TARGET...")
+    ],
+    bucket: Annotated[
+        str | None,
+        typer.Option("--bucket", "-b", help="A bucket to try it in; default: a new one."),
+    ] = None,
+    allow_foreign: Annotated[
+        bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--target-set", help="A setting of the targets' driver.", metavar="KEY=VALUE"),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="terminal or json.", metavar="FORMAT")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A page (.html) or a document (.json).")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> int:
+    from loadstone.cli.settings import parse_settings
+
+    if form not in FORMS:
+        raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
+    if output is not None and output.suffix not in (".html", ".json"):
+        raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
+    if len(set(targets)) < len(targets):
+        raise InputError("a target is named twice", "name each store once")
+    documents = [_target(text, parse_settings(settings or ()), bucket) for text in targets]
+    cards, code = _cards(documents, bucket, allow_foreign=allow_foreign)
+    if not cards:
+        return code
+    if output is not None:
+        write_files({output: _file(cards, output)}, may_overwrite=overwrite)
+        print(plain(f"written: {output}"), file=sys.stderr)
+    if form == "json":
+        print(_json(cards))
+    elif output is None:
+        _print(cards)
+    return code
+
+
+def _target(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetDocument":
+    """Return the target that a word means, with what the environment adds."""
+    from loadstone.campaign.planning.plan import make_plan
+    from loadstone.campaign.reading.quick import campaign_from_flags
+
+    campaign = campaign_from_flags("put", text, settings=settings, prefix=bucket, count=1)
+    return {**make_plan(campaign).trials[0].document["target"], "name": text}
+
+
+def _cards(
+    documents: Sequence["TargetDocument"], bucket: str | None, *, allow_foreign: bool
+) -> tuple[list["Card"], int]:
+    """Make the cards of all targets that can be asked; return them and the exit code."""
+    from loadstone.card.making import make_card
+
+    cards, code = [], 0
+    for document in documents:
+        try:
+            made = make_card(document, bucket=bucket, allow_foreign=allow_foreign)
+        except LoadstoneError as error:
+            tell(error)
+            code = exit_code.FAILED
+            continue
+        cards.append(made.card)
+        for line in made.left:
+            code = code or exit_code.LEFT
+            say(f"error: {document['name']}: left behind: {line}")
+    return cards, code
+
+
+def _file(cards: Sequence["Card"], path: Path) -> bytes:
+    if path.suffix == ".json":
+        return f"{_json(cards)}\n".encode()
+    from loadstone.report.formats.card_page import render_cards
+
+    return render_cards(cards)
+
+
+def _json(cards: Sequence["Card"]) -> str:
+    """Return one card as an object, and several as a list of them."""
+    return json.dumps(cards[0] if len(cards) == 1 else cards, indent=2, ensure_ascii=False)
+
+
+def _print(cards: Sequence["Card"]) -> None:
+    from loadstone.report.formats.card_page import LEGEND, side_by_side, summary_of
+
+    for number, card in enumerate(cards, 1):
+        before = f"{number}: " if len(cards) > 1 else ""
+        print_words(plain(f"{before}{card['target']}: {summary_of(card)}"))
+    for group, rows in groupby(side_by_side(cards), key=lambda row: row.group):
+        print()
+        table, notes = [], []
+        for row in rows:
+            cells = [cell["answer"] if cell else "–" for cell in row.cells]
+            words = [_words(cell) for cell in row.cells]
+            if len(cards) == 1:
+                cells.append(words[0])
+            elif row.is_surprising:
+                notes += [
+                    f"{place}, {row.question}: {text}"
+                    for place, text in enumerate(words, 1)
+                    if text
+                ]
+            table.append((row.question, *cells))
+        heads = ("answer", "seen") if len(cards) == 1 else [str(n + 1) for n in range(len(cards))]
+        print_table((group, *heads), table)
+        for note in notes:
+            print_words(plain(note), below="  ")
+    print()
+    print_words(LEGEND)
+
+
+def _words(cell: Any) -> str:
+    return "; ".join(text for text in (cell["detail"], cell["means"]) if text) if cell else ""

@@ -1,0 +1,38 @@
+"""A semantics card: what a store honours, each question tried, typed."""
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.python_types import Number, Whole
+
+CardAnswer = Literal["yes", "no", "differs", "refused", "undecided"]
+"""`differs`: something else is done; `refused`: it was denied; `undecided`: no answer came."""
+
+
+class CardRow(TypedDict):
+    """One question: its answer, what was seen, and what that means for a measurement.
+
+    `usual` says whether S3, or Swift, as documented by who made it gives this answer.
+    """
+
+    group: str
+    question: str
+    answer: CardAnswer
+    detail: str
+    means: str
+    usual: bool
+
+
+class Card(TypedDict):
+    """What a target honours. `place` names what was written into; None where nothing could be."""
+
+    target: str
+    protocol: str
+    server: str | None
+    place: str | None
+    when: str
+    seconds: Number
+    requests: Whole
+    loadstone: str
+    rows: list[CardRow]

@@ -1,0 +1,69 @@
+"""Cards of several stores side by side: as a page, and the sentence that each begins with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone.documents.card import Card, CardRow
+from loadstone.report.pages.frame import render_page
+from loadstone.units import counted
+
+LEGEND = (
+    "yes, no; differs: it does something else; refused: the store denied the question; undecided:"
+    " no answer came. The surprising rows of a group come first."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideBySide:
+    """One question and the rows of all cards on it; None where a card has it not."""
+
+    group: str
+    question: str
+    cells: tuple[CardRow | None, ...]
+
+    @property
+    def is_surprising(self) -> bool:
+        """Whether an answer is not the usual one, or stores answer differently."""
+        words = {cell["answer"] for cell in self.cells if cell}
+        return len(words) > 1 or any(cell is not None and not cell["usual"] for cell in self.cells)
+
+
+def side_by_side(cards: Sequence[Card]) -> list[SideBySide]:
+    """Return the questions of all cards, groups in their order, the surprising first in each."""
+    by_question: list[Mapping[tuple[str, str], CardRow]] = [
+        {(row["group"], row["question"]): row for row in card["rows"]} for card in cards
+    ]
+    questions = dict.fromkeys(key for rows in by_question for key in rows)
+    groups = list(dict.fromkeys(group for group, _ in questions))
+    rows = [
+        SideBySide(
+            group=group,
+            question=question,
+            cells=tuple(one.get((group, question)) for one in by_question),
+        )
+        for group, question in questions
+    ]
+    return sorted(rows, key=lambda row: (groups.index(row.group), not row.is_surprising))
+
+
+def summary_of(card: Card) -> str:
+    """Return a card in a sentence."""
+    surprising = sum(not row["usual"] for row in card["rows"])
+    server = f'server "{card["server"]}", ' if card["server"] else ""
+    return (
+        f"{server}{counted(len(card['rows']), 'question')}, {surprising} answered otherwise than"
+        f" by {card['protocol']}, {counted(card['requests'], 'request')} in {card['seconds']:.1f} s"
+    )
+
+
+def render_cards(cards: Sequence[Card]) -> bytes:
+    """Return the page of some cards."""
+    shown = [{"target": card["target"], "summary": summary_of(card)} for card in cards]
+    return render_page(
+        "card.html.jinja",
+        data={},
+        title=f"What {' and '.join(card['target'] for card in cards)} honours",
+        cards=shown,
+        rows=side_by_side(cards),
+        legend=LEGEND,
+    )

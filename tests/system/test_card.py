@@ -1,0 +1,245 @@
+"""`loadstone card`: what the embedded store honours, and stores that hang, deny, lie or lock."""
+
+import html
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.card.conclusion import Conclusion
+from loadstone.card.questions import conditions, connection, listings
+from loadstone.card.store import Store
+from loadstone.card.table import QUESTIONS
+from loadstone.cli import exit_code
+from tests.conformance import store_under_test
+from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
+from tests.system.command import TOLD_AS_JSON, Said, loadstone
+from tests.system.hostile_server import Exchange, Message, hostile
+from tests.system.spoilers import error_document
+
+KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+SWIFT_KEYS = {"OS_USERNAME": USER, "OS_PASSWORD": PASSWORD, "OS_PROJECT_NAME": PROJECT}
+Ask = Callable[[Store], Conclusion]
+DENIED = error_document("AccessDenied")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Run the embedded store."""
+    with store_under_test.store() as url:
+        yield url
+
+
+def card(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> Said:
+    """Make a card as JSON."""
+    return loadstone(*TOLD_AS_JSON, "card", url, "-f", "json", *words, environment=keys)
+
+
+def answers(said: Said) -> dict[Ask, str]:
+    """Return the answer to each question, by the function that asks it."""
+    functions = {one.text: one.ask for group in QUESTIONS.values() for one in group}
+    return {functions[row["question"]]: row["answer"] for row in said.json()["rows"]}
+
+
+def port_of(url: str) -> int:
+    """Return the port in a URL."""
+    return int(url.rpartition(":")[2])
+
+
+def spoiled(
+    url: str, is_wanted: Callable[[Message], bool], spoil: Callable[[Exchange], None]
+) -> dict[Ask, str]:
+    """Make the card of a store that spoils its answers to some requests; return the answers."""
+
+    def spoiler(exchange: Exchange) -> bool:
+        if is_wanted(exchange.request):
+            spoil(exchange)
+            return True
+        return False
+
+    with hostile(port_of(url), spoiler) as server:
+        said = card(server.url)
+    assert said.code in (0, exit_code.LEFT), said.err
+    return answers(said)
+
+
+def buckets(url: str) -> list[str]:
+    """Return the buckets that a store has."""
+    return [one["Name"] for one in store_under_test.s3(url).list_buckets()["Buckets"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "golden_name"),
+    [("", KEYS, "embedded-s3"), ("/v3", SWIFT_KEYS, "embedded-swift")],
+)
+def test_the_embedded_store_has_its_card_and_nothing_is_left(
+    path: str,
+    keys: Mapping[str, str],
+    golden_name: str,
+    url: str,
+    golden: Callable[[str, bytes], None],
+) -> None:
+    said = card(f"{'swift+' if path else ''}{url}{path}", keys=keys)
+    assert said.code == 0, said.err
+    golden(f"cards/{golden_name}.json", kept_of(said.json()))
+    assert buckets(url) == []
+
+
+def kept_of(card: dict[str, Any]) -> bytes:
+    """Return what a golden file keeps of a card: what is the same each time."""
+    rows = [
+        f"{row['group']}: {row['question']}: {row['answer']}"
+        + (f" ({row['detail']})" if row["detail"] else "")
+        for row in card["rows"]
+    ]
+    document = {"protocol": card["protocol"], "server": card["server"], "rows": rows}
+    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def test_a_store_that_hangs_on_one_question_answers_the_others(url: str) -> None:
+    def is_wanted(request: Message) -> bool:
+        return request.header("x-amz-copy-source-if-match") is not None
+
+    found = spoiled(url, is_wanted, lambda exchange: exchange.wait(60))
+    undecided = [ask for ask, answer in found.items() if answer == "undecided"]
+    assert undecided == [conditions.copy_if_match]
+
+
+def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:
+    def is_wanted(request: Message) -> bool:
+        return request.method == "PUT" and "versioning" in request.path
+
+    found = spoiled(
+        url, is_wanted, lambda exchange: exchange.send_status("403 Forbidden", body=DENIED)
+    )
+    refused = {ask for ask, answer in found.items() if answer == "refused"}
+    assert refused == {one.ask for one in QUESTIONS["versions"]}
+
+
+def test_a_store_that_ignores_a_condition_is_not_believed(url: str) -> None:
+    """It says 200 to a delete with another ETag, and deletes."""
+
+    def is_wanted(request: Message) -> bool:
+        return request.method == "DELETE" and request.header("if-match") is not None
+
+    def ignore(exchange: Exchange) -> None:
+        # The signature covers the condition, so that it cannot be taken out: it is not carried out.
+        exchange.send_status("204 No Content")
+
+    found = spoiled(url, is_wanted, ignore)
+    assert found[conditions.delete_if_other] == "no"
+    assert found[conditions.delete_if_match] == "no"
+
+
+def test_a_store_that_lists_late_is_found_out(url: str) -> None:
+    """Its listings are empty."""
+    empty = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+
+    def is_wanted(request: Message) -> bool:
+        return request.method == "GET" and "list-type=2" in request.path
+
+    found = spoiled(url, is_wanted, lambda exchange: exchange.send_status("200 OK", body=empty))
+    assert found[listings.list_after_put] == "no"
+    # What is listed or not, all that was written is gone.
+    assert buckets(url) == []
+
+
+def test_a_store_that_closes_each_connection_is_found_out(url: str) -> None:
+    def close(exchange: Exchange) -> None:
+        answer = exchange.true_answer()
+        answer.headers.append(("Connection", "close"))
+        exchange.send(answer.head() + answer.body)
+        exchange.close()
+
+    found = spoiled(url, lambda request: True, close)
+    assert found[connection.keeps_open] == "no"
+
+
+def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
+    said: Said
+
+    def deny(exchange: Exchange) -> bool:
+        exchange.send_status("403 Forbidden", body=DENIED)
+        return True
+
+    with hostile(port_of(url), deny) as server:
+        said = card(server.url)
+    found = answers(said)
+    assert found[listings.read_after_put] == "refused"
+    assert found[connection.does_not_redirect] == "refused"
+
+
+def test_a_bucket_of_others_keeps_what_is_theirs(url: str) -> None:
+    client = store_under_test.s3(url)
+    client.create_bucket(Bucket="theirs")
+    client.put_object(Bucket="theirs", Key="loadstone-card", Body=b"theirs")
+    refused = card(url, "--bucket", "theirs")
+    assert refused.code == exit_code.FAILED
+    assert refused.kinds == ["not-ours"]
+    said = card(url, "--bucket", "theirs", "--allow-foreign")
+    assert said.code == 0, said.err
+    assert answers(said)[listings.read_after_put] == "yes"
+    listed = client.list_objects_v2(Bucket="theirs")["Contents"]
+    assert [one["Key"] for one in listed] == ["loadstone-card"]
+    assert client.list_multipart_uploads(Bucket="theirs").get("Uploads") is None
+    assert buckets(url) == ["theirs"]
+
+
+def test_a_store_that_ignores_prefixes_loses_nothing_of_others(url: str) -> None:
+    client = store_under_test.s3(url)
+    client.create_bucket(Bucket="theirs")
+    client.put_object(Bucket="theirs", Key="precious", Body=b"theirs")
+    lie = b"<ListBucketResult><Contents><Key>precious</Key></Contents></ListBucketResult>"
+
+    def spoil(exchange: Exchange) -> bool:
+        request = exchange.request
+        if request.method == "GET" and "list-type=2" in request.path and "card" in request.path:
+            exchange.send_status("200 OK", body=lie)
+            return True
+        return False
+
+    with hostile(port_of(url), spoil) as server:
+        card(server.url, "--bucket", "theirs", "--allow-foreign")
+    assert client.get_object(Bucket="theirs", Key="precious")["Body"].read() == b"theirs"
+
+
+def test_a_bucket_that_locks_objects_is_not_written_into(url: str) -> None:
+    store_under_test.s3(url).create_bucket(Bucket="locked")
+    rule = b"<ObjectLockConfiguration><Rule><DefaultRetention/></Rule></ObjectLockConfiguration>"
+    writes = []
+
+    def spoil(exchange: Exchange) -> bool:
+        if exchange.request.method in ("PUT", "POST"):
+            writes.append(exchange.request.path)
+        if "object-lock" in exchange.request.path:
+            exchange.send_status("200 OK", body=rule)
+            return True
+        return False
+
+    with hostile(port_of(url), spoil) as server:
+        said = card(server.url, "--bucket", "locked", "--allow-foreign")
+    assert said.code == exit_code.FAILED
+    assert writes == []
+
+
+def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
+    page, document = tmp_path / "cards.html", tmp_path / "cards.json"
+    twice = (url, url.replace("127.0.0.1", "localhost"))
+    assert loadstone("card", *twice, "-o", page, environment=KEYS).code == 0
+    text = html.unescape(page.read_text())
+    assert all(
+        question.text in text for question in QUESTIONS["parts"] if "S3" in question.protocols
+    )
+    assert loadstone("card", *twice, "-o", document, environment=KEYS).code == 0
+    assert [one["target"] for one in json.loads(document.read_text())] == list(twice)
+    table = loadstone("card", *twice, environment=KEYS).out
+    assert all(question.text in table for question in QUESTIONS["connections"])
+
+
+def test_a_target_that_is_not_there_or_no_object_store_is_an_error(tmp_path: Path) -> None:
+    absent = card("http://127.0.0.1:1")
+    assert (absent.code, absent.kinds) == (exit_code.FAILED, ["unreachable"])
+    folder = card(str(tmp_path))
+    assert (folder.code, folder.kinds) == (exit_code.FAILED, ["unsupported"])
