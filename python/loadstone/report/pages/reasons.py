@@ -54,10 +54,12 @@ def _reason(own: Sequence[tuple[Result, Verdict]], *, has_rounds: bool) -> Reaso
     reason = _merged([found.reason for _, found in own])
     evidence = [evidence_words(found.evidence) for _, found in own]
     alike = [one for one in evidence if _NUMBER.sub("#", one) == _NUMBER.sub("#", evidence[0])]
+    limit = limit_in_words(verdict.limit)
+    in_words = _LABEL.sub(lambda label: limit_in_words(label[0]), reason)
     return Reason(
-        limit=limit_in_words(verdict.limit),
+        limit=limit,
         grade=verdict.grade or "",
-        reason=_LABEL.sub(lambda found: limit_in_words(found[0]), reason),
+        reason=in_words.removeprefix(f"{limit}: "),
         means=find_rule(name).means,
         evidence=_merged(alike),
         cases=tuple(names[:CASES_MAX]),

@@ -26,11 +26,19 @@ def observation_tables(run: Run, findings: Findings) -> list[Table]:
     """Return the results with a verdict, so many in a table as fit side by side."""
     decided = [one for one in findings.rounds if one.verdict is not None]
     decided = [one for one in decided if one.verdict is not None and one.verdict.observations]
-    chunks = [decided[at : at + RESULTS_MAX] for at in range(0, len(decided), RESULTS_MAX)]
-    return [_table(run, chunk) for chunk in chunks]
+    tables = []
+    for start in range(0, len(decided), RESULTS_MAX):
+        chunk = decided[start : start + RESULTS_MAX]
+        title = "What was observed of each resource"
+        if len(chunk) < len(decided):
+            last = start + len(chunk)
+            span = f"results {start + 1} to {last}" if len(chunk) > 1 else f"result {last}"
+            title += f", {span} of {len(decided)}"
+        tables.append(_table(run, chunk, title))
+    return tables
 
 
-def _table(run: Run, results: Sequence[Result]) -> Table:
+def _table(run: Run, results: Sequence[Result], title: str) -> Table:
     parts = [one.name.split(", ") for one in results]
     shared = [part for part in parts[0] if len(parts) > 1 and all(part in own for own in parts)]
     # What differs stands on two lines, so that four results fit on 80 columns.
@@ -42,7 +50,7 @@ def _table(run: Run, results: Sequence[Result]) -> Table:
         for seen in zip(*(verdict.observations for verdict in verdicts), strict=True)
     ]
     return Table(
-        title="What was observed of each resource",
+        title=title,
         caption=", ".join(part for part in shared if part != "round 1"),
         columns=(
             Column(head="Resource", align="left"),
