@@ -166,6 +166,7 @@ def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
 
     with hostile(port_of(url), deny) as server:
         said = card(server.url)
+    assert said.code == 0, said.err
     found = answers(said)
     assert found[listings.read_after_put] == "refused"
     assert found[connection.does_not_redirect] == "refused"
@@ -236,6 +237,11 @@ def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
     assert [one["target"] for one in json.loads(document.read_text())] == list(twice)
     table = loadstone("card", *twice, environment=KEYS).out
     assert all(question.text in table for question in QUESTIONS["connections"])
+
+
+def test_keys_that_are_nowhere_are_an_error(url: str) -> None:
+    said = card(url, keys={"AWS_CONFIG_FILE": "/nonexistent", "HOME": "/nonexistent"})
+    assert (said.code, said.kinds) == (exit_code.FAILED, ["secret-absent"])
 
 
 def test_a_target_that_is_not_there_or_no_object_store_is_an_error(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ QUESTIONS_S: Final = 20.0
 REMOVAL_S: Final = 10.0
 DETAIL_CHARACTERS: Final = 200
 OUT_OF_TIME: Final = Conclusion("undecided", f"not asked: the others took {QUESTIONS_S:g} s")
+FAILURES: Final = (
+    _loadgen.TargetError, TargetError, DeniedError, UnansweredError, ValueError, OSError
+)  # fmt: skip
+"""What keeps a place from being removed."""
 UNDECIDED: Final = Conclusion("undecided", "there is no place to try it in")
 NUMBERED: Final = tuple(
     (group, question) for group, questions in QUESTIONS.items() for question in questions
@@ -119,6 +123,7 @@ class _Asking:
         self._targets: list[AskedTarget] = []
         self._places: list[CardPlace] = []
         self._versioned: set[str] = set()
+        self._unmade: set[str] = set()
 
     @property
     def requests(self) -> int:
@@ -150,6 +155,7 @@ class _Asking:
         try:
             place.prepare()
         except _loadgen.TargetError as error:
+            self._unmade.add(place.name)
             if error.kind == "denied":
                 return _Ground(None, Conclusion("refused", _shown(error.message)))
             raise as_target_error(error) from error
@@ -204,36 +210,35 @@ class _Asking:
         """Remove what was made; return what is left, a line each."""
         left: list[str] = []
         for place in self._places:
-            is_versioned = place.name in self._versioned
-            store = self._store(place, "", REMOVAL_S)
             try:
-                uploads = {
-                    upload for target in self._targets for upload in target.uploads(place.name)
-                }
-                removing.abort_uploads(store, sorted(uploads))
-                if is_versioned:
-                    removing.remove_versions(store)
-                else:
-                    keys = {key for target in self._targets for key in target.written(place.name)}
-                    removing.remove_objects(store, sorted(keys | {place.first_key}))
-            except (DeniedError, UnansweredError, ValueError) as error:
-                left.append(f'"{place.name}": {_shown(str(error))}')
-            try:
-                summary = place.remove(with_versions=is_versioned)
-                if summary["places_left"]:
-                    # Stores over folders keep those of puts that they have refused.
-                    folders = [_folder(number) for number in range(len(NUMBERED))]
-                    removing.remove_folders(store, folders)
-                    summary = place.remove(with_versions=is_versioned)
-            except (
-                _loadgen.TargetError, DeniedError, UnansweredError, ValueError, OSError
-            ) as error:  # fmt: skip
-                left.append(f'"{place.name}": {error}')
-                continue
-            left += [
-                f'"{rest["place"]}": {rest["reason"]}' for rest in summary["places_left"] or ()
-            ]
+                self._empty(place)
+                left += self._remove(place)
+            except FAILURES as error:
+                # Of a place that could not be made nothing is known to be there.
+                if place.name not in self._unmade:
+                    left.append(f'"{place.name}": {_shown(str(error))}')
         return tuple(left)
+
+    def _empty(self, place: CardPlace) -> None:
+        store = self._store(place, "", REMOVAL_S)
+        uploads = {upload for target in self._targets for upload in target.uploads(place.name)}
+        removing.abort_uploads(store, sorted(uploads))
+        if place.name in self._versioned:
+            removing.remove_versions(store)
+        else:
+            keys = {key for target in self._targets for key in target.written(place.name)}
+            removing.remove_objects(store, sorted(keys | {place.first_key}))
+
+    def _remove(self, place: CardPlace) -> list[str]:
+        """Remove an empty place; return what is left of it."""
+        is_versioned = place.name in self._versioned
+        summary = place.remove(with_versions=is_versioned)
+        if summary["places_left"]:
+            # Stores over folders keep those of puts that they have refused.
+            folders = [_folder(number) for number in range(len(NUMBERED))]
+            removing.remove_folders(self._store(place, "", REMOVAL_S), folders)
+            summary = place.remove(with_versions=is_versioned)
+        return [f'"{rest["place"]}": {rest["reason"]}' for rest in summary["places_left"] or ()]
 
     def _ask(self, question: Question, number: int, ground: _Ground) -> Conclusion:
         if ground.place is None:
@@ -242,7 +247,7 @@ class _Asking:
             return question.ask(self._store(ground.place, _folder(number)))
         except DeniedError as error:
             return Conclusion("refused", str(error))
-        except UnansweredError as error:
+        except (UnansweredError, TargetError) as error:
             return Conclusion("undecided", str(error))
         # What a store answers may be anything.
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -251,7 +256,10 @@ class _Asking:
     def _store(self, place: CardPlace, below: str, seconds: float = QUESTION_S) -> Store:
         target: AskedTarget | None = getattr(self._local, "target", None)
         if target is None:
-            target = self._local.target = AskedTarget(self._document, self._protocol)
+            try:
+                target = self._local.target = AskedTarget(self._document, self._protocol)
+            except _loadgen.TargetError as error:
+                raise as_target_error(error) from error
             self._targets.append(target)
         return Store(target, place.name, f"{place.prefix}{below}", time.monotonic() + seconds)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from loadstone import _loadgen
 from loadstone.card.conclusion import DeniedError, UnansweredError
 
-QUESTION_S: Final = 2.0
+QUESTION_S: Final = 5.0
 """The longest that one question may take."""
 SWIFT: Final = "Swift"
 DENIED: Final = (401, 403)

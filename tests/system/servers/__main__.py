@@ -1,6 +1,7 @@
 """Installs real servers, or runs one of them until it is interrupted.
 
 python -m tests.system.servers install [--strict] [swift] [versitygw] [ceph] [ceilings] [guest]
+    [minio] [seaweedfs] [moto]   by name alone
 python -m tests.system.servers swift [--auth tempauth|keystone|both]
 python -m tests.system.servers versitygw
 python -m tests.system.servers ceph [--osds 3] [--store bluestore|memstore]
@@ -14,7 +15,7 @@ import time
 
 from tests.system.servers import ceph, swift, versitygw
 from tests.system.servers.ceph_files import Shape
-from tests.system.servers.install import INSTALLERS, install
+from tests.system.servers.install import INSTALLERS, ON_DEMAND, install
 from tests.system.servers.processes import ServerError
 
 
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("tests.system.servers", None, __doc__, formatter_class=form)
     commands = parser.add_subparsers(dest="command", required=True)
     names = commands.add_parser("install", help="install servers (all when none is named)")
-    names.add_argument("names", nargs="*", choices=[*INSTALLERS, []])
+    names.add_argument("names", nargs="*", choices=[*INSTALLERS, *ON_DEMAND, []])
     names.add_argument("--strict", action="store_true", help="fail when one cannot be had")
     one = commands.add_parser("swift", help="run Swift until Ctrl-C")
     one.add_argument("--auth", choices=swift.AUTHS, default="both")

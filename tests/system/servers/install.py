@@ -5,6 +5,7 @@ program, or packages of Debian. What is there already is not asked for again.
 """
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ GUEST = guest_files.Files(CACHE / "guest" / "files")
 SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "python-keystoneclient"]
 KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
+SEAWEEDFS = "github.com/seaweedfs/seaweedfs@v0.0.0-20261109003541-7506e5f91cd6"
+MOTO_PACKAGES = ["moto[server]==5.2.5"]
 CEPH_PACKAGES = [
     "ceph-common",
     "ceph-fuse",
@@ -51,10 +55,40 @@ def install_versitygw() -> None:
     """Build the S3 gateway from its source; the first time takes some minutes."""
     if (BIN / "versitygw").exists():
         return
-    if shutil.which("go") is None:
-        raise ServerError("versitygw is built with Go, and no Go toolchain is here")
-    print("building versitygw …", flush=True)
+    _need_go("versitygw")
     _run("versitygw", ["go", "install", VERSITYGW], {"GOBIN": str(BIN)})
+
+
+def install_minio() -> None:
+    """Build MinIO's last release; that takes ten minutes."""
+    if not (BIN / "minio").exists():
+        _need_go("minio")
+        _run("minio", ["go", "install", MINIO], {"GOBIN": str(BIN)})
+
+
+def install_seaweedfs() -> None:
+    """Build SeaweedFS in its own folder, since it replaces modules; that takes ten minutes."""
+    if (BIN / "weed").exists():
+        return
+    _need_go("seaweedfs")
+    told = subprocess.run(
+        ["go", "mod", "download", "-json", SEAWEEDFS], capture_output=True, text=True, check=False
+    )
+    if told.returncode:
+        raise ServerError(f"could not get seaweedfs: {told.stderr[-1500:]}")
+    folder = Path(json.loads(told.stdout)["Dir"])
+    _run("seaweedfs", ["go", "build", "-o", BIN / "weed", "./weed"], folder=folder)
+
+
+def install_moto() -> None:
+    """Install moto into an environment of its own."""
+    _python_environment("moto", MOTO_PACKAGES)
+
+
+def _need_go(name: str) -> None:
+    if shutil.which("go") is None:
+        raise ServerError(f"{name} is built with Go, and no Go toolchain is here")
+    print(f"building {name} …", flush=True)
 
 
 def install_ceph() -> None:
@@ -178,13 +212,16 @@ INSTALLERS = {
     "axe": install_axe,
 }
 
+ON_DEMAND = {"minio": install_minio, "seaweedfs": install_seaweedfs, "moto": install_moto}
+"""Servers that are tried once against many, and take too long to build for every test run."""
+
 
 def install(names: Sequence[str]) -> dict[str, str]:
     """Install the servers called `names`; give back why, for each one that could not be."""
     problems = {}
     for name in names:
         try:
-            INSTALLERS[name]()
+            (INSTALLERS | ON_DEMAND)[name]()
         except ServerError as error:
             problems[name] = str(error)
     return problems
