@@ -16,7 +16,7 @@ from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
 from tests.system.command import TOLD_AS_JSON, Said, loadstone
-from tests.system.hostile_server import Exchange, Message, hostile
+from tests.system.hostile_server import Exchange, Message, hostile, self_made_authority
 from tests.system.spoilers import error_document
 
 KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
@@ -237,6 +237,22 @@ def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
     assert [one["target"] for one in json.loads(document.read_text())] == list(twice)
     table = loadstone("card", *twice, environment=KEYS).out
     assert all(question.text in table for question in QUESTIONS["connections"])
+
+
+def test_tls_is_told_and_the_other_questions_are_asked_through_it(url: str) -> None:
+    with (
+        self_made_authority() as (tls, authority),
+        hostile(port_of(url), lambda exchange: False, tls) as server,
+    ):
+        said = card(server.url, "--target-set", f"tls.ca_file={authority}")
+    assert said.code == 0, said.err
+    row = next(row for row in said.json()["rows"] if row["detail"].startswith("TLSv1_3, "))
+    assert row["answer"] == "yes"
+    found = answers(said)
+    # The proxy answers requests in one version of HTTP.
+    assert found[connection.speaks_http_2] == "no"
+    assert found[connection.expects] == "yes"
+    assert found[conditions.one_creates] == "yes"
 
 
 def test_keys_that_are_nowhere_are_an_error(url: str) -> None:
