@@ -23,9 +23,12 @@ def test_what_is_there_already_is_not_put_if_absent(place: Place, dataset: Datas
     trials.clean_up(place, dataset)
 
 
-@needs("view", "put_if_match")
+@needs("view", "compare_and_swap")
 def test_of_clients_that_write_one_object_some_lose(place: Place) -> None:
-    """Each request wins or loses; what is there afterwards is what a winner wrote."""
+    """Each request wins or loses; what is there afterwards is what a winner wrote.
+
+    It needs a store that tells a lost race from a failure, as `compare_and_swap` does.
+    """
     dataset = Dataset(objects=1, buckets=1)
     trials.prepare(place, dataset)
     stop = {"requests": 200, "duration_ns": None}
@@ -68,3 +71,24 @@ def test_a_mix_deletes_on_condition_what_it_has_put_on_condition(
         counts[row["operation"]] += row["requests"]
     left = counts["put_if_absent"] - counts["delete_if_match"]
     assert swept["objects_swept"] == dataset.objects + left
+
+
+@needs("view", "compare_and_swap")
+def test_clients_that_contend_win_each_after_some_tries(place: Place) -> None:
+    """Each request ends with a win; tries beyond those are what others came before."""
+    dataset = Dataset(objects=4, buckets=1)
+    trials.prepare(place, dataset)
+    trial = trials.document(place, dataset, "compare_and_swap")
+    trial["stop"] = {"requests": 200, "duration_ns": None}
+    trial["load"] = {"kind": "closed", "clients": 8}
+    trial["options"]["contended_keys"] = 1
+    result = trials.run(trial)
+    assert result.outcomes() == {"ok": 200}, result.summary["error_examples"]
+    assert result.total("objects") > 200
+    assert result.total("bytes") == 200 * dataset.size_bytes
+    squares = result.summary["clients_requests_squares"]
+    # The least is that all clients did as many.
+    assert 200**2 / 8 <= squares <= 200**2
+    read = trials.run(trials.document(place, dataset, "get"))
+    assert read.outcomes() == {"ok": 4}, read.summary["error_examples"]
+    trials.clean_up(place, dataset)

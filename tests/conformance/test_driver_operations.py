@@ -32,6 +32,7 @@ BYTES_OF_REQUEST: dict[str, Callable[[Place, Dataset], int]] = {
     "put_if_absent": lambda place, dataset: dataset.size_bytes,
     "put_if_match": lambda place, dataset: dataset.size_bytes,
     "delete_if_match": lambda place, dataset: 0,
+    "compare_and_swap": lambda place, dataset: dataset.size_bytes,
 }
 
 

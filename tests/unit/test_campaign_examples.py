@@ -23,6 +23,7 @@ ENVIRON = {
 }
 SMALLER = {
     "capacity": ["dataset.objects=20", "phases.get.capacity.coarse_trial=1s"],
+    "contention": ["phases.contended.duration=1s", "phases.alone.duration=1s"],
     "hummingbird-4k": ["dataset.objects=20", "dataset.containers=2", "round_pause=0"],
     "hummingbird-1m": ["dataset.objects=20", "phases.put.pause_after=0"],
     "cern-upload": ["sweep.threads=[1, 8]", "phases.put.duration=1s", "sweep.size=[4kB]"],

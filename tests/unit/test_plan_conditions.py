@@ -47,6 +47,32 @@ def test_conditions_that_make_no_sense_are_refused(phase: str, why: str) -> None
         planned(STORE + f"phases: [{phase}]\n")
 
 
+def test_a_contention_has_its_own_clients_and_the_first_objects() -> None:
+    plan = planned(STORE + "phases: [{contend: {keys: 4, clients: 8}, duration: 5s}, get]\n")
+    assert phases(plan) == ["prepare", "contend", "get", "clean-up"]
+    document = plan.trials[1].document
+    assert [share["operation"] for share in document["mix"]] == ["compare_and_swap"]
+    assert document["load"] == {"kind": "closed", "clients": 8}
+    assert document["options"]["contended_keys"] == 4
+    assert document["case"]["parameters"]["threads"] == 8
+
+
+@pytest.mark.parametrize(
+    ("phase", "why"),
+    [
+        ("{contend: {keys: 11}, duration: 5s}", r"phases\.0\.contend\.keys: found 11,"),
+        ("{contend: {keys: 0}, duration: 5s}", r"phases\.0\.contend\.keys: "),
+        ("{contend: {keys: 4}}", r"phases\.0\.contend: "),
+        ("{contend: {keys: 4}, duration: 5s, load: {threads: 2}}", r"phases\.0\.load: "),
+        ("{contend: {keys: 4}, duration: 5s, op: get}", r"phases\.0: .*op and contend"),
+        ("{contend: {key: 4}, duration: 5s}", r"phases\.0\.contend\.key: "),
+    ],
+)
+def test_contentions_that_make_no_sense_are_refused(phase: str, why: str) -> None:
+    with pytest.raises(CampaignError, match=why):
+        planned(STORE + f"phases: [{phase}]\n")
+
+
 def test_a_driver_without_a_condition_is_named() -> None:
     with pytest.raises(CampaignError, match=r"phases\.0\.op: .*put_if_match"):
         planned(

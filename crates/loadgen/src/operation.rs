@@ -48,6 +48,9 @@ pub enum Operation {
     PutIfMatch,
     /// Delete an object on the condition that nobody else has written it since.
     DeleteIfMatch,
+    /// Write an object on the condition that nobody else has since its ETag was asked for, until that
+    /// succeeds.
+    CompareAndSwap,
 }
 
 /// What the rest of the program needs to know of an operation.
@@ -144,6 +147,8 @@ operations! {
         false, true,  true,  true,  Always,    [];
     DeleteIfMatch, "delete_if_match", "delete an object if nobody else has written it meanwhile",
         false, false, true,  true,  Never,     [];
+    CompareAndSwap, "compare_and_swap", "try to write an object until no other write comes first",
+        false, true,  true,  false, Always,    ["contended_keys"];
 }
 
 /// Joins two lists of operations into one of `N`.
@@ -201,6 +206,7 @@ impl Operation {
                 | Self::Read
                 | Self::PutIfMatch
                 | Self::DeleteIfMatch
+                | Self::CompareAndSwap
         )
     }
 
@@ -228,6 +234,7 @@ impl Operation {
                 | Self::PutIfAbsent
                 | Self::PutIfMatch
                 | Self::DeleteIfMatch
+                | Self::CompareAndSwap
         )
     }
 }

@@ -513,6 +513,7 @@ fn summary(
         features: features.iter().cloned().collect(),
         clients_requests_min: per_client().min().unwrap_or(0),
         clients_requests_max: per_client().max().unwrap_or(0),
+        clients_requests_squares: per_client().map(|requests| (requests as f64).powi(2)).sum(),
         error_examples: shared.examples(),
         objects_unwritten: shared.unwritten.ranges(),
         puts_failed_more: shared.unwritten.more(),

@@ -236,6 +236,8 @@ pub struct Options {
     pub delimiter: Option<String>,
     /// Keys in one `bulk_delete`.
     pub bulk_keys: u32,
+    /// Of how many objects, the first of the dataset, each `compare_and_swap` writes one.
+    pub contended_keys: u64,
 }
 
 impl Default for Options {
@@ -249,6 +251,7 @@ impl Default for Options {
             prefix: None,
             delimiter: None,
             bulk_keys: 1000,
+            contended_keys: 16,
         }
     }
 }

@@ -15,8 +15,9 @@ from loadstone.documents.trial import TrialDocument
 
 _MAKES = frozenset(
     {
-        "put", "multipart_put", "put_if_absent", "put_if_match", "write", "append", "copy",
-        "delete", "bulk_delete", "delete_if_match", "create_bucket", "delete_bucket",
+        "put", "multipart_put", "put_if_absent", "put_if_match", "compare_and_swap", "write",
+        "append", "copy", "delete", "bulk_delete", "delete_if_match", "create_bucket",
+        "delete_bucket",
     }
 )  # fmt: skip
 

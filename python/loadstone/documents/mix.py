@@ -3,7 +3,9 @@
 from loadstone.documents.trial import TrialDocument
 
 WRITES_WHOLE = frozenset({"put", "multipart_put", "put_if_absent"})
-REWRITES = frozenset({"put_if_match"})
+COMPARE_AND_SWAP = "compare_and_swap"
+"""Each of its requests ends with a win, after as many tries as that took."""
+REWRITES = frozenset({"put_if_match", COMPARE_AND_SWAP})
 """They write objects again that are there, each in the version that it has."""
 WRITES_BLOCKS = frozenset({"write", "append"})
 

@@ -127,6 +127,7 @@ class Summary(TypedDict, total=False):
     clients: Whole
     clients_requests_max: Whole
     clients_requests_min: Whole
+    clients_requests_squares: Number
     clock: ClockDocument
     connections_opened: Whole
     cores: Whole

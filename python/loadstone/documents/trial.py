@@ -106,6 +106,7 @@ class OptionsDocument(TypedDict, total=False):
     """What single operations need to know."""
 
     bulk_keys: Whole
+    contended_keys: Whole
     delimiter: str | None
     page_keys: Whole
     part_bytes: Whole | None

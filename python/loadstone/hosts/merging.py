@@ -14,6 +14,7 @@ from loadstone.hosts.messages import STATES
 
 SUMS = (
     "requests", "failed", "unwritten", "lost_races", "bytes", "verified_requests", "verified_bytes",
+    "clients_requests_squares",
     "connections_opened", "bytes_sent", "bytes_received", "requests_repeated", "log_ins",
     "log_ins_ns", "cores", "clients", "puts_failed_more", "objects_swept", "cores_watched",
     "objects_swept_again", "retries_paused_ns",

@@ -20,6 +20,7 @@ from loadstone.analysis.answers.answer import (
     no_result,
     store_statements,
 )
+from loadstone.analysis.answers.contention import contentions
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
@@ -44,6 +45,7 @@ from loadstone.report.result_words import (
     rate_words,
     spread_head,
 )
+from loadstone.report.tables.contention import contention_words
 from loadstone.results.record import Run
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 LINES_MAX = 24
 BOTTLENECKS_SHOWN = 2
+CONTENTIONS_SHOWN = 2
 LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
@@ -79,6 +82,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
         *_store(findings, width),
         *_cautions(answer, width),
         *_unwritten(answer),
+        *_contentions(findings),
     ]
     foot += _bottlenecks(findings, width)
     foot += [*_next_step(run, findings, answer), *_paths(run, findings, answer)]
@@ -422,6 +426,15 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
     if lost:
         total = units.counted(sum(one.requests for one in answer.results), "request")
         yield Text(f" · races    {units.format_count(lost)} of {total} lost the race")
+
+
+def _contentions(findings: Findings) -> Iterable[Text]:
+    """Return how the first contentions went; the table of all is on the page."""
+    found = contentions(findings.results, findings.trials)
+    for one in found[:CONTENTIONS_SHOWN]:
+        yield Text(f" · contend  {contention_words(one)}")
+    if rest := len(found[CONTENTIONS_SHOWN:]):
+        yield Text(f" · contend  {rest} more: loadstone report -f html")
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:

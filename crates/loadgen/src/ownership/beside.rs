@@ -184,7 +184,10 @@ pub(crate) async fn perform<N: SharedPlace>(
 /// asked for.
 async fn refusal<N: SharedPlace>(client: &mut N, request: &Request) -> Option<Completion> {
     let (kind, changed) = match request.operation {
-        Operation::Post | Operation::PutIfAbsent | Operation::PutIfMatch => {
+        Operation::Post
+        | Operation::PutIfAbsent
+        | Operation::PutIfMatch
+        | Operation::CompareAndSwap => {
             (Outcome::EXISTS, vec![(request.object().index, Vec::new())])
         }
         Operation::Delete | Operation::DeleteIfMatch => {

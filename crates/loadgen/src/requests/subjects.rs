@@ -4,7 +4,7 @@ use crate::dataset::{KeyChooser, Object};
 use crate::operation::Operation;
 use crate::requests::Subject;
 use crate::requests::tickets::Ticket;
-use crate::trial::{Options, Trial};
+use crate::trial::{Keys, Options, Order, Trial};
 
 /// Chooses among the subjects of a dataset, in the trial's key order.
 #[derive(Debug)]
@@ -18,11 +18,15 @@ pub(super) struct Subjects {
     /// Blocks in the largest object, and who chooses among those of all objects.
     blocks: u64,
     block_chooser: KeyChooser,
+    /// Who chooses among the objects that clients contend for.
+    contended: KeyChooser,
 }
 
 impl Subjects {
     pub(super) fn new(trial: &Trial) -> Self {
-        let Options { bulk_keys, range_bytes, .. } = trial.options;
+        let Options { bulk_keys, range_bytes, contended_keys, .. } = trial.options;
+        let contended = contended_keys.clamp(1, trial.dataset.objects.max(1));
+        let uniform = Keys { order: Order::Uniform, theta: None };
         let largest = trial.dataset.size.max();
         let blocks = largest.div_ceil(range_bytes.unwrap_or(largest).max(1)).max(1);
         let units = trial.dataset.objects.saturating_mul(blocks);
@@ -34,6 +38,7 @@ impl Subjects {
             chooser: KeyChooser::new(&trial.keys, trial.dataset.objects, trial.seed),
             blocks,
             block_chooser: KeyChooser::new(&trial.keys, units, trial.seed),
+            contended: KeyChooser::new(&uniform, contended, trial.seed),
         }
     }
 
@@ -54,6 +59,10 @@ impl Subjects {
                 let first = bucket + batch * self.bulk_keys * self.buckets;
                 let left = self.objects.saturating_sub(first).div_ceil(self.buckets);
                 Subject::Batch { first, keys: left.min(self.bulk_keys) as u32 }
+            }
+            Operation::CompareAndSwap => {
+                let index = self.contended.choose(ticket.number, ticket.chance);
+                Subject::Object(self.object(index))
             }
             Operation::Read | Operation::Write => {
                 let unit = self.block_chooser.choose(ticket.number, ticket.chance);

@@ -97,6 +97,9 @@ pub struct Summary {
     pub clients_requests_min: u64,
     /// Requests of the client that made the most.
     pub clients_requests_max: u64,
+    /// The sum of the squares of what each client did of them: with their sum it tells how fairly
+    /// the target served the clients.
+    pub clients_requests_squares: f64,
     /// One message for each kind of failure.
     pub error_examples: BTreeMap<String, String>,
     /// Numbers of objects, each range from its first to before its end, that are not there because

@@ -124,6 +124,9 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn delete_if_match(&mut self, _: &Request) -> Completion {
         undeclared()
     }
+    async fn compare_and_swap(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
     async fn create_bucket(&mut self, _: &Request) -> Completion {
         undeclared()
     }
@@ -182,6 +185,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             Operation::PutIfAbsent => Box::pin(self.put_if_absent(request)).await,
             Operation::PutIfMatch => Box::pin(self.put_if_match(request)).await,
             Operation::DeleteIfMatch => Box::pin(self.delete_if_match(request)).await,
+            Operation::CompareAndSwap => Box::pin(self.compare_and_swap(request)).await,
             Operation::Read | Operation::Write | Operation::Append => undeclared(),
         }
     }

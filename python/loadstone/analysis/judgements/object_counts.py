@@ -21,7 +21,7 @@ from loadstone.units import counted
 _CHANGES_NOTHING = frozenset(
     {
         "get", "range_get", "multi_range_get", "multipart_get", "head", "list", "post", "read",
-        "create_bucket", "delete_bucket", "put_if_match",
+        "create_bucket", "delete_bucket", "put_if_match", "compare_and_swap",
     }
 )  # fmt: skip
 _PUTS, _DELETES = ("put", "put_if_absent"), ("delete", "delete_if_match")

@@ -7,7 +7,7 @@ from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import label_trial
 from loadstone.documents.mix import operations_of
 from loadstone.documents.python_types import Parameters
-from loadstone.documents.summary import LoadHost
+from loadstone.documents.summary import LoadHost, Summary
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
@@ -34,6 +34,7 @@ class TrialFacts:
     failed: int | None
     unwritten: int | None
     lost_races: int | None
+    fairness: float | None
     labels: tuple[str, ...]
     errors: tuple[str, ...]
     absent_probes: Mapping[str, str]
@@ -67,6 +68,7 @@ def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] 
         failed=summary.get("failed"),
         unwritten=summary.get("unwritten"),
         lost_races=summary.get("lost_races"),
+        fairness=_fairness(summary),
         labels=label_trial(record) if record is not None else (),
         errors=tuple(errors),
         absent_probes=record.absent_probes if record is not None else {},
@@ -76,3 +78,13 @@ def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] 
         features=summary.get("features") or {},
         hosts=tuple(summary.get("hosts") or ()),
     )
+
+
+def _fairness(summary: Summary) -> float | None:
+    """Return Jain's index of the requests of each client: 1 where all had as many, 1/n at worst.
+
+    Source: Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.
+    """
+    squares, clients = summary.get("clients_requests_squares"), summary.get("clients")
+    requests = summary.get("requests", 0)
+    return requests**2 / (clients * squares) if squares and clients else None

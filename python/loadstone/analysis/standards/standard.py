@@ -52,7 +52,7 @@ OF_THE_TARGET = ("redundancy", "consistency")
 CHANGING = frozenset(
     {
         "put", "post", "copy", "delete", "bulk_delete", "multipart_put", "write", "append",
-        "put_if_absent", "put_if_match", "delete_if_match",
+        "put_if_absent", "put_if_match", "delete_if_match", "compare_and_swap",
     }
 )  # fmt: skip
 """Operations that a target acknowledges, and may lose afterwards."""

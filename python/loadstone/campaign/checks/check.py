@@ -189,7 +189,7 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
                 found="it with an open load",
                 allowed="it with threads",
             )
-        yield from _idle_threads(case, index, phase)
+        yield from _too_few_objects(case, index, phase)
         yield from _wrong_hosts(case, index, phase)
 
 
@@ -250,8 +250,8 @@ def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
         )
 
 
-def _idle_threads(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
-    """An object takes one append at a time, so more threads than objects would find no work."""
+def _too_few_objects(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
+    """An object takes one append at a time, and only what is there can be contended for."""
     threads, objects = case.load(phase).threads, case.dataset(phase).objects_total
     if phase.op == "append" and threads and objects is not None and threads > objects:
         yield KeyMistake(
@@ -259,6 +259,12 @@ def _idle_threads(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
             found=f"append to {objects} objects by {threads} threads",
             allowed="at least as many objects as threads, because an object takes one append at "
             "a time",
+        )
+    if phase.contend is not None and objects is not None and phase.contend.keys > objects:
+        yield KeyMistake(
+            path=case.source.path(("phases", index, "contend", "keys")),
+            found=str(phase.contend.keys),
+            allowed=f"up to {objects}, the objects of the dataset",
         )
 
 
@@ -269,9 +275,8 @@ def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
     for index, phase in enumerate(case.workload.phases):
         for operation in phase.operations:
             if operation not in driver.operations:
-                key = ("op",) if phase.op is not None else ("mix", operation)
                 yield KeyMistake(
-                    path=case.source.path(("phases", index, *key)),
+                    path=case.source.path(("phases", index, *phase.key_of(operation))),
                     found=shown(operation),
                     allowed=f'what driver {driver.name} of target "{case.target}" can do: '
                     f"{listed(driver.operations)}",
@@ -287,9 +292,8 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         yield _beyond_driver(case, driver, "encryption", f"encrypt: {listed(can)}")
     for index, phase in enumerate(case.workload.phases):
         for operation in _READS_PARTS.intersection(phase.operations):
-            key = ("op",) if phase.op is not None else ("mix", operation)
             yield KeyMistake(
-                path=case.source.path(("phases", index, *key)),
+                path=case.source.path(("phases", index, *phase.key_of(operation))),
                 found=f"{operation} of objects encrypted with {dataset.encryption}",
                 allowed="get, which reads whole objects: a range cannot be decrypted by itself",
             )
@@ -354,7 +358,7 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         in_one = [name for name in phase.operations if name in _PUTS]
         if limit and largest_bytes > limit and in_one:
             yield KeyMistake(
-                path=(*place, "op" if phase.op else "mix"),
+                path=(*place, phase.key_of(in_one[0])[0]),
                 found=f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
                 allowed=f"objects up to {units.format_bytes(limit)} in one request to "
                 f"{driver.name}",
@@ -502,7 +506,7 @@ def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterato
 
 
 QUERY_TRIALS_MAX = 100_000
-_PUTS = ("put", "put_if_absent", "put_if_match")
+_PUTS = ("put", "put_if_absent", "put_if_match", "compare_and_swap")
 """They write an object with one request."""
 
 _OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventions", "hosts")

@@ -18,6 +18,7 @@ from loadstone.campaign.planning.lifecycle import (
 )
 from loadstone.campaign.planning.placement import content_document
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.target import resolve_settings
 from loadstone.documents.python_types import Parameters, TargetSettings
@@ -289,6 +290,7 @@ def _options(phase: Phase) -> OptionsDocument:
         "prefix": phase.prefix,
         "delimiter": phase.delimiter,
         "bulk_keys": phase.bulk_keys,
+        "contended_keys": (phase.contend or Contend()).keys,
     }
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.capacity import Capacity
+from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.dataset import SizeLawValue
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.script import Script
@@ -23,6 +24,7 @@ from loadstone.campaign.schema.values import (
     Rate,
     Verify,
 )
+from loadstone.documents.mix import COMPARE_AND_SWAP
 from loadstone.documents.trial import Share
 from loadstone.errors import InputError, shown
 
@@ -102,7 +104,13 @@ def _read_mix(value: Any) -> Any:
 
 
 def _read_phase(value: Any) -> Any:
-    return {"op": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"op": value}
+    contend = value.get("contend") if isinstance(value, dict) else None
+    if not isinstance(contend, dict) or "load" in value:
+        return value
+    # Who contends is the load.
+    return {**value, "load": {"threads": contend.get("clients", Contend().clients)}}
 
 
 OnErrorValue = Annotated[OnError, BeforeValidator(_read_on_error)]
@@ -119,6 +127,10 @@ class Phase(BaseModel):
     )
     script: Script | None = Field(
         default=None, description="Actions that depend on each other, instead of op and mix."
+    )
+    contend: Contend | None = Field(
+        default=None,
+        description="Clients that contend for a few objects, instead of op, mix and script.",
     )
     name: str = Field(
         default="",
@@ -207,7 +219,7 @@ class Phase(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         mistakes = [*self._wrong_operations(), *self._wrong_options(), *self._wrong_repeats()]
-        mistakes += self._wrong_capacity()
+        mistakes += [*self._wrong_capacity(), *self._wrong_contention()]
         if mistakes:
             raise KeyMistakesError(mistakes)
         return self
@@ -215,19 +227,32 @@ class Phase(BaseModel):
     @property
     def label(self) -> str:
         """The phase's name in results."""
-        return self.name or self.op or ("mix" if self.script is None else "script")
+        kinds = ("mix", "script", "contend")
+        return (
+            self.name
+            or self.op
+            or next((kind for kind in kinds if getattr(self, kind) is not None), "mix")
+        )
 
     @property
     def operations(self) -> tuple[str, ...]:
         """The operations that requests of this phase may have."""
         if self.script is not None:
             return SCRIPTED
+        if self.contend is not None:
+            return (COMPARE_AND_SWAP,)
         return (self.op,) if self.op is not None else tuple(self.mix or ())
 
     @property
     def only_once(self) -> str | None:
         """Why the phase goes over its objects only once; None where it may repeat."""
         return None if self.op is None else OPERATIONS[self.op].only_once
+
+    def key_of(self, operation: str) -> tuple[str, ...]:
+        """Return the key that asks for an operation."""
+        if self.contend is not None:
+            return ("contend",)
+        return ("op",) if self.op is not None else ("mix", operation)
 
     def shares(self) -> list[Share]:
         """Return the mix as a trial document spells it."""
@@ -236,14 +261,18 @@ class Phase(BaseModel):
     def _weights(self) -> dict[str, float]:
         if self.op is not None:
             return {self.op: 1.0}
+        if self.contend is not None:
+            return {COMPARE_AND_SWAP: 1.0}
         return {str(name): weight for name, weight in (self.mix or {}).items()}
 
     def _wrong_operations(self) -> list[KeyMistake]:
         mistakes = []
-        given = [key for key in ("op", "mix", "script") if getattr(self, key) is not None]
+        kinds = ("op", "mix", "script", "contend")
+        given = [key for key in kinds if getattr(self, key) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none of them"
-            mistakes.append(KeyMistake(path=(), found=found, allowed="one of op, mix and script"))
+            allowed = "one of op, mix, script and contend"
+            mistakes.append(KeyMistake(path=(), found=found, allowed=allowed))
         if self.script is not None:
             mistakes += [
                 KeyMistake(
@@ -334,6 +363,28 @@ class Phase(BaseModel):
         path = (key,) if isinstance(key, str) else key
         why = f"{allowed}, because {self.only_once}"
         return KeyMistake(path=path, found=found, allowed=why)
+
+    def _wrong_contention(self) -> list[KeyMistake]:
+        """Its clients are its load, and its objects are chosen by chance."""
+        if self.contend is None:
+            return []
+        allowed = {
+            "load": (self.load == Load(threads=self.contend.clients), "none: see contend.clients"),
+            "keys": (self.keys == Keys(), "none: see contend.keys"),
+            "contend": (
+                bool(self.requests or self.duration_ns),
+                "it with requests or a duration",
+            ),
+        }
+        return [
+            KeyMistake(
+                path=(key,),
+                found="it alone" if key == "contend" else "it with contend",
+                allowed=words,
+            )
+            for key, (holds, words) in allowed.items()
+            if not holds
+        ]
 
     def _wrong_capacity(self) -> list[KeyMistake]:
         """A search sets lengths and loads itself, and asks for its objects over and over."""

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
+from loadstone.analysis.answers.contention import Contention, contentions
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
@@ -59,6 +60,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "iterations": [_result(one) for one in findings.iterations],
         "mixes": [_result(one) for one in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
+        "contention": [_contention(one) for one in contentions(findings.results, findings.trials)],
         "ceilings": [_ceiling(one) for one in findings.ceilings],
         "hooks": [dict(entry) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
@@ -190,6 +192,22 @@ def _replay(one: Fidelity) -> dict[str, Any]:
         "achieved_s": one.achieved_s,
         "lateness_ns": _latency(one.lateness),
         "origin": one.origin,
+    }
+
+
+def _contention(one: Contention) -> dict[str, Any]:
+    result = one.result
+    return {
+        "target": result.target,
+        "workload": result.workload,
+        "phase": result.phase,
+        "parameters": dict(result.parameters),
+        "trials": list(result.trials),
+        "wins": result.good,
+        "wins_per_s": result.requests_per_s,
+        "tries_per_win": one.tries_per_win,
+        "win_ns": _latency(result.headline),
+        "fairness": one.fairness,
     }
 
 

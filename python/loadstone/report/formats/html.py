@@ -25,6 +25,7 @@ from loadstone.report.pages.result_rows import result_table
 from loadstone.report.result_words import notes_below
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
+from loadstone.report.tables.contention import contention_table
 from loadstone.report.tables.hosts import hosts_table
 from loadstone.report.tables.interventions import intervention_table, verdict_table
 from loadstone.report.tables.layout import (
@@ -76,6 +77,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
             results_table(findings),
             rounds_table(findings),
             iterations_table(findings),
+            contention_table(findings),
             hosts_table(findings),
             latency_table(findings),
             client_table(findings),

@@ -7,7 +7,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml::XmlError;
 
 use super::S3Client;
-use crate::outcome::Completion;
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{Header, IF_NONE};
 use crate::payload::ObjectId;
 use crate::requests::Request;
@@ -97,6 +97,31 @@ impl S3Client {
         self.unless_lost(reply.completion()).behind(asked)
     }
 
+    /// Asks for the ETag of an object and writes it on that condition, until no other write comes
+    /// between. The completion's `objects` are the tries.
+    pub(super) async fn swap_until_won(&mut self, request: &Request) -> Completion {
+        let index = request.object().index;
+        let bytes = self.http.thread.dataset.length(request.object());
+        let mut begun = None;
+        let mut tries = 0;
+        let last = loop {
+            tries += 1;
+            let (etag, asked) = match self.ask_for_etag(index).await {
+                Ok(answer) => answer,
+                Err(failed) => break failed,
+            };
+            begun.get_or_insert(asked);
+            // What a try before has written in vain was never there.
+            let writer = (request.chance as u32).max(1);
+            let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
+            let written = self.unless_lost(Completion { bytes, ..reply.completion() });
+            if written.outcome != Outcome::LOST_RACE {
+                break written;
+            }
+        };
+        Completion { objects: tries, ..last.behind(begun) }
+    }
+
     /// Returns the ETag that an object was last seen with, and how the question for it went where it
     /// had to be asked.
     ///
@@ -106,6 +131,16 @@ impl S3Client {
         if let Some(etag) = self.thread.etags.borrow().0.get(&index) {
             return Ok((etag.clone(), None));
         }
+        let (etag, asked) = self.ask_for_etag(index).await?;
+        self.thread.etags.borrow_mut().note(index, Some(&etag));
+        Ok((etag, Some(asked)))
+    }
+
+    /// Asks for the ETag that an object has now.
+    ///
+    /// # Errors
+    /// The question's completion, where it failed.
+    async fn ask_for_etag(&mut self, index: u64) -> Result<(Box<str>, Completion), Completion> {
         self.at_object(index, b"");
         let spec = HeadSpec::new(Method::Head, &[200]);
         let reply = self.ask_for_body(&spec, &Nothing, &["etag"]).await;
@@ -117,8 +152,7 @@ impl S3Client {
             asked.outcome = self.misread(&XmlError::Missing("ETag"));
             return Err(asked);
         };
-        self.thread.etags.borrow_mut().note(index, Some(&etag));
-        Ok((etag, Some(asked)))
+        Ok((etag, asked))
     }
 
     /// Puts an object on a condition, and keeps the answer's ETag. A repetition could meet what the

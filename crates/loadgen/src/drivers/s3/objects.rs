@@ -19,7 +19,8 @@ use crate::transport::raw::RawRequest;
 use crate::transport::transfer::{Nothing, Upload};
 
 /// What S3 has beside the operations of every object store.
-const OWN_OPERATIONS: &[Operation] = &[Operation::PutIfMatch, Operation::DeleteIfMatch];
+const OWN_OPERATIONS: &[Operation] =
+    &[Operation::PutIfMatch, Operation::DeleteIfMatch, Operation::CompareAndSwap];
 const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
     joined(http_target::OPERATIONS, OWN_OPERATIONS);
 pub(super) const OPERATIONS: &[Operation] = &ALL;
@@ -181,6 +182,10 @@ impl HttpStore for S3Client {
 
     async fn delete_if_match(&mut self, request: &Request) -> Completion {
         self.remove_if_match(request).await
+    }
+
+    async fn compare_and_swap(&mut self, request: &Request) -> Completion {
+        self.swap_until_won(request).await
     }
 
     async fn create_bucket(&mut self, request: &Request) -> Completion {
