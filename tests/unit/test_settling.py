@@ -12,6 +12,7 @@ import pytest
 
 from loadstone.analysis.judgements.labels import label_trial
 from loadstone.analysis.limits.observed import LoadPoint, LoadStep
+from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.documents.summary import HostState
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.host import limits, settling
@@ -114,6 +115,23 @@ def test_a_trial_waits_for_the_ports_that_it_needs(
     assert ports.settled_max == free
 
 
+@pytest.mark.parametrize(("orphans", "is_looked_at"), [(16, False), (17, True)])
+def test_connections_are_looked_at_only_where_some_may_be_closing(
+    orphans: int, is_looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = sockets.Connection(1, ("127.0.0.1", 9000), "05", 30.0)
+    looks: list[int] = []
+
+    def connections() -> list[sockets.Connection]:
+        looks.append(1)
+        return [closing] * 3
+
+    monkeypatch.setattr(settling, "_held", lambda: {"tw": 0, "orphan": orphans})
+    monkeypatch.setattr(settling.sockets, "connections", connections)
+    _, quantity = Settling().quantities_of(trial("keep_alive", None))
+    assert (quantity.read(), bool(looks)) == ((3, True) if is_looked_at else (0, False))
+
+
 @pytest.mark.parametrize("time_wait", [500, 501])
 def test_names_are_looked_up_only_where_ports_rest(
     time_wait: int, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +145,7 @@ def test_names_are_looked_up_only_where_ports_rest(
     rests = sockets.Connection(1, ("10.0.0.1", 9000), sockets.TIME_WAIT, 30.0)
     monkeypatch.setattr(settling, "read_limits", lambda: PORTS)
     monkeypatch.setattr(settling.socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(settling, "_held", lambda: {"tw": time_wait, "inuse": 1})
+    monkeypatch.setattr(settling, "_held", lambda: {"tw": time_wait, "orphan": 0})
     monkeypatch.setattr(settling.sockets, "connections", lambda: [rests] * 3)
     ports, _ = Settling().quantities_of(trial("per_request", None))
     assert (ports.read(), len(asked)) == ((500, 0) if time_wait == 500 else (3, 1))
@@ -231,6 +249,29 @@ def test_the_newest_reading_of_the_busiest_disk_counts() -> None:
         columns = [list(column) for column in zip(*rows, strict=True)]
         exporters.keep(PROBE_SCHEMA.of_columns(columns))
     assert exporters.disk_requests() == 4.0
+
+
+def test_a_reading_under_load_is_waited_past_and_never_kept() -> None:
+    probe = PrometheusProbe.model_validate(
+        {"name": "osd", "urls": "http://127.0.0.1:1/metrics", "metrics": ["node_*"], "every": "1s"}
+    )
+    now_ns = time.time_ns()
+
+    def reading(value: float, read_ns: int, every_s: int = 1) -> Exporters:
+        exporters = Exporters([probe.model_copy(update={"every_ns": every_s * 10**9})])
+        row = (read_ns, "osd1", "prometheus:osd", 'device="sda"', "node_disk_io_now", value)
+        exporters.keep(PROBE_SCHEMA.of_columns([[value] for value in row]))
+        return exporters
+
+    half_s = 500_000_000
+    assert reading(9.0, now_ns).disk_requests(now_ns - half_s) == 9.0
+    # From before the load's end: a newer one is due soon, or the target is not asked.
+    assert reading(9.0, now_ns - half_s).disk_requests(now_ns) == 9.0
+    assert reading(9.0, now_ns - half_s, every_s=30).disk_requests(now_ns) is None
+    assert reading(9.0, now_ns - 10 * half_s).disk_requests(now_ns) is None
+    # An exporter that falls silent leaves nothing behind: the trial is not unsettled by it.
+    values = iter([9.0, 9.0])
+    assert settle(disk_queue(lambda: next(values, None)))[0]["residues"] == []
 
 
 def test_a_trial_that_began_unsettled_is_labelled_and_proves_no_step() -> None:

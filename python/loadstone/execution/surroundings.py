@@ -1,5 +1,6 @@
 """The surroundings of a run's trials: ceilings and hooks, each in its place."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -55,6 +56,7 @@ class Surroundings:
     _stores: Stores = field(kw_only=True)
     _settling: Settling = field(default_factory=Settling, kw_only=True)
     _host_state: HostState | None = None
+    _load_ended_unix_ns: int = 0
 
     @classmethod
     def of(
@@ -126,7 +128,10 @@ class Surroundings:
             return None
         quantities = [] if document.get("hosts") else self._settling.quantities_of(document)
         state = self._settling.settle(
-            [*quantities, disk_queue(self._exporters.disk_requests)],
+            [
+                *quantities,
+                disk_queue(lambda: self._exporters.disk_requests(self._load_ended_unix_ns)),
+            ],
             self._interrupt.wait,
             lambda left_s, why: self._listen(Resting(seconds=left_s, why=why)),
         )
@@ -148,6 +153,7 @@ class Surroundings:
     def note(self, document: TrialDocument, summary: Summary) -> None:
         """Take note of what a trial may leave on this host."""
         self._settling.note(document, summary)
+        self._load_ended_unix_ns = time.time_ns()
 
     def after_trial(self, document: TrialDocument) -> None:
         """Run the hooks that come after a trial, however it ended."""

@@ -18,6 +18,7 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
+from loadstone.execution.host.settling import HOST_WAIT_MAX_S
 from loadstone.execution.scripts import located
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
@@ -38,8 +39,10 @@ SILENT_S = 3.0
 OWN_REST_S = 1.0
 """A controller that was itself stalled for this long gives its hosts as much time again."""
 
-READY_S = 180.0
-"""How long hosts may take to get ready, after the last piece of a file that one asked for."""
+CONNECTED_S = 45.0
+READY_S = HOST_WAIT_MAX_S + CONNECTED_S
+"""How long hosts may take to get ready, after the last piece of a file that one asked for: until
+what earlier trials left is gone, and their clients are connected."""
 
 READY_TELL_S = 5.0
 

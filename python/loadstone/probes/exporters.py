@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -13,12 +14,19 @@ from loadstone._loadgen import StreamReader, Table
 from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.documents.exporter import ExporterDocument
 
+PREFIX = "prometheus:"
+"""Before the name of a probe, in the tables of all probes."""
+
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
 RECENT = 4
 """So many readings of each exporter are at hand between trials."""
 
 DISK_REQUESTS = "node_disk_io_now"
+SOON_NS = 5_000_000_000
+"""A trial waits so long at most for a new reading; exporters that are read less often are not asked
+what is under way now."""
+
 INHERITED = (
     "HOME",
     "LANG",
@@ -80,15 +88,27 @@ class Exporters:
             self._batches = [*self._batches[-BATCHES_MAX:], batch]
             self._recent.append(batch)
 
-    def disk_requests(self) -> float | None:
-        """Return the requests under way at the busiest disk, as read last; None where unwatched."""
+    def disk_requests(self, since_unix_ns: int = 0) -> float | None:
+        """Return the requests under way at the busiest disk since a time, as read last.
+
+        A reading from before it counts for no longer than a newer one takes to come. None where
+        there is neither, or nothing is watched.
+        """
         with self._lock:
             recent = list(self._recent)
+        now_ns = time.time_ns()
+        every_ns = {f"{PREFIX}{probe.name}": probe.every_ns for probe in self._probes}
         newest: dict[tuple[str, str], float] = {}
+        names = ("time_unix_ns", "probe", "metric", "host", "subject", "value")
         for batch in recent:
-            columns = (batch[name] for name in ("metric", "host", "subject", "value"))
-            for metric, host, subject, value in zip(*columns, strict=True):
-                if metric == DISK_REQUESTS:
+            for read_ns, probe, metric, host, subject, value in zip(
+                *(batch[name] for name in names), strict=True
+            ):
+                next_ns = every_ns.get(probe, SOON_NS)
+                is_current = read_ns >= since_unix_ns or (
+                    next_ns <= SOON_NS and now_ns - read_ns <= 2 * next_ns
+                )
+                if metric == DISK_REQUESTS and is_current:
                     newest[host, subject] = value
         return max(newest.values(), default=None)
 
@@ -130,7 +150,7 @@ class Readings:
         """Count what stands in some rows."""
         columns = (batch[name] for name in ("metric", "probe", "host", "value", "subject"))
         for metric, probe, host, value, subject in zip(*columns, strict=True):
-            if metric != "up" or not probe.startswith("prometheus:"):
+            if metric != "up" or not probe.startswith(PREFIX):
                 continue
             key = f"{probe} {host}"
             self._read[key] = self._read.get(key, 0) + 1

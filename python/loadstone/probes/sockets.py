@@ -27,8 +27,9 @@ PORTS_QUICK_SHARE = 0.5
 connection searches all of them, some 70 ns a port, before it takes one of the other half."""
 
 TIME_WAIT = "06"
-CLOSING = frozenset({"04", "05", "08", "09", "0B"})
-"""States as /proc/net/tcp has them: FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK and CLOSING."""
+CLOSING = frozenset({"04", "05", "09", "0B"})
+"""States as /proc/net/tcp has them: FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING. A program that
+holds a connection in CLOSE_WAIT does not close it."""
 
 _TICKS_PER_S = 100
 """The kernel's USER_HZ, in which /proc tells the time that a timer has left."""

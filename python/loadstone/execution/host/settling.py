@@ -43,6 +43,15 @@ DISK_REQUESTS_SETTLED_MAX = 2
 PORTS_WAIT_S, CLOSING_WAIT_S, DIRTY_WAIT_S, DISK_WAIT_S = 65.0, 10.0, 60.0, 30.0
 """How long a trial waits at most. TIME_WAIT takes 60 s by the kernel's own constant."""
 
+HOST_WAIT_MAX_S = PORTS_WAIT_S + CLOSING_WAIT_S + DIRTY_WAIT_S
+"""How long a host that makes load waits at most before one trial."""
+
+
+def wait_max_s(document: TrialDocument, *, is_target_watched: bool) -> float:
+    """Return how long a trial waits at most until what earlier ones left has gone."""
+    quantities = Settling().quantities_of(document)
+    return sum(quantity.wait_s for quantity in quantities) + DISK_WAIT_S * is_target_watched
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
@@ -105,54 +114,59 @@ class Settling:
         What this host does not tell is left out.
         """
         began = time.monotonic()
-        first = {one.name: value for one in quantities if (value := one.read()) is not None}
-        last = dict(first)
+        first = {
+            quantity.name: value
+            for quantity in quantities
+            if (value := quantity.read()) is not None
+        }
+        last: dict[str, float | None] = {**first}
         unsettled = [
-            one
-            for one in quantities
-            if first.get(one.name, 0.0) > one.settled_max and one.name not in self._in_vain
+            quantity
+            for quantity in quantities
+            if first.get(quantity.name, 0.0) > quantity.settled_max
+            and quantity.name not in self._in_vain
         ]
-        for one in unsettled:
-            last[one.name] = self._wait_for(one, first[one.name], rest, tell)
-        if "dirty_bytes" in last:
+        for quantity in unsettled:
+            last[quantity.name] = self._wait_for(quantity, first[quantity.name], rest, tell)
+        if (dirty_bytes := last.get("dirty_bytes")) is not None:
             # What is left is the next trial's to wait for, too.
-            self._written_bytes = round(last["dirty_bytes"])
+            self._written_bytes = round(dirty_bytes)
         return {
             "waited_ns": round((time.monotonic() - began) * 1e9) if unsettled else 0,
             "residues": [
                 Residue(
-                    quantity=one.name,
-                    before_wait=first[one.name],
-                    before_load=last[one.name],
-                    settled_max=one.settled_max,
+                    quantity=quantity.name,
+                    before_wait=first[quantity.name],
+                    before_load=before_load,
+                    settled_max=quantity.settled_max,
                 )
-                for one in quantities
-                if one.name in first
+                for quantity in quantities
+                if (before_load := last.get(quantity.name)) is not None
             ],
         }
 
-    def _wait_for(self, quantity: Quantity, value: float, rest: Rest, tell: Tell) -> float:
-        """Return how much of a quantity is left when it has settled, or after its bound."""
+    def _wait_for(self, quantity: Quantity, first: float, rest: Rest, tell: Tell) -> float | None:
+        """Return how much of a quantity is left when it has settled, or after its bound.
+
+        None where it can no longer be read.
+        """
         end = time.monotonic() + quantity.wait_s
-        why = quantity.words.format(quantity.describe(value))
+        why = quantity.words.format(quantity.describe(first))
+        value: float | None = first
         tell(quantity.wait_s, why)
         if quantity.help_along is not None:
             quantity.help_along(lambda: rest(0.0))
-            value = _read_or(quantity, value)
-        while value > quantity.settled_max and (left_s := end - time.monotonic()) > 0:
+            value = quantity.read()
+        while value is not None and value > quantity.settled_max:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                self._in_vain.add(quantity.name)
+                break
             tell(left_s, why)
             if rest(min(left_s, TICK_S)):
-                return value
-            value = _read_or(quantity, value)
-        if value > quantity.settled_max:
-            self._in_vain.add(quantity.name)
+                break
+            value = quantity.read()
         return value
-
-
-def _read_or(quantity: Quantity, value: float) -> float:
-    """Return a new reading; the last one where the host no longer tells."""
-    reading = quantity.read()
-    return value if reading is None else reading
 
 
 def disk_queue(read: Callable[[], float | None]) -> Quantity:
@@ -276,7 +290,9 @@ def _rest_s(connection: sockets.Connection, tcp_tw_reuse: int) -> int:
 
 def _connections_closing(hosts: Hosts, settled_max: float) -> float | None:
     held = _held()
-    if held is None or held["inuse"] <= settled_max:
+    # The kernel counts connections that closed here, and whose other end has not, as orphans; after
+    # a while as those in TIME_WAIT.
+    if held is None or held["orphan"] + held["tw"] <= settled_max:
         return None if held is None else 0.0
     return _busiest(
         one
@@ -296,6 +312,6 @@ def _held() -> Mapping[str, int] | None:
         return None
     try:
         found: dict[str, Any] = {metric: value for _, metric, value in probe.read()}
-        return {"tw": int(found["time_wait"]), "inuse": int(found["in_use"])}
+        return {"tw": int(found["time_wait"]), "orphan": int(found["orphaned"])}
     finally:
         probe.close()
