@@ -113,4 +113,5 @@ def test_a_condition_of_what_is_not_measured_is_refused_before_any_load(
     bench = ["bench", "get", "null", "-n", "10", "-o", "run"]
     assert cli.main([*bench, "--fail-if", "put p99 > 5ms"]) == exit_code.FAILED
     assert not (tmp_path / "run").exists()
+    assert cli.main([*bench, "--dry-run", "--fail-if", "put p99 > 5ms"]) == exit_code.FAILED
     assert cli.main([*bench, "--fail-if", "get p50 > 1h", "--fail-if", "rate < 1/s"]) != 1

@@ -107,8 +107,11 @@ def measure(
     if resume and is_only_begun(folder):
         print(f"run folder {folder} is from a run that never began: it begins now", file=sys.stderr)
         resume = False
-    if resume and read_manifest(folder)["state"] == "finished":
-        return _finished(campaign, folder, form, thresholds)
+    if resume:
+        begun = read_manifest(folder)
+        fail_if.check_thresholds(thresholds, begun["plan"])
+        if begun["state"] == "finished":
+            return _finished(campaign, folder, form, thresholds)
     with contextlib.ExitStack() as stack:
         plan: Plan
         scripts = stack.enter_context(making_scripts(campaign))

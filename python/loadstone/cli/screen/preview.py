@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone import units
 from loadstone.campaign.planning.plan import Plan, make_plan
@@ -14,6 +14,7 @@ from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule, start_of, suites
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.node import Node
+from loadstone.cli import fail_if
 from loadstone.cli.messages import say
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
@@ -24,7 +25,11 @@ from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
+from loadstone.execution.host.settling import wait_max_s
 from loadstone.units import SIZES, describe_size
+
+if TYPE_CHECKING:
+    from loadstone.analysis.judgements.thresholds import Threshold
 
 # A plan fits 80 × 24, however many trials it has.
 WIDTH = 80
@@ -41,6 +46,7 @@ def preview(
     rate: float | None = None,
     bandwidth: float | None = None,
     *,
+    thresholds: Sequence["Threshold"] = (),
     are_trials_listed: bool = False,
 ) -> None:
     """Plan a campaign and print what it would do; nothing of the plan is kept."""
@@ -49,6 +55,7 @@ def preview(
             campaign, reused=reused_by(campaign), starts=1, scripts=scripts,
             stores=store_sizes(campaign),
         )  # fmt: skip
+        fail_if.check_thresholds(thresholds, plan.documents())
         print_preview(
             plan,
             rate,
@@ -294,6 +301,12 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
         for name, size in cost.peak_bytes.items()
         if size
     ]
+    measured = [planned.document for planned in plan.trials if planned.is_measured]
+    is_watched = bool(plan.probes.prometheus)
+    wait_s = max((wait_max_s(one, is_target_watched=is_watched) for one in measured), default=0.0)
+    if wait_s:
+        wait = units.format_duration(wait_s * 1e9)
+        lines.append(("waits, at most", f"{wait} before a trial, not counted above"))
     connections = host_limits.describe(plan)
     lines += [("connections", connections)] if connections is not None else []
     width = max(len(name) for name, _ in lines)

@@ -265,7 +265,7 @@ def command(
     if dry_run:
         from loadstone.cli.screen.preview import preview
 
-        preview(campaign, are_trials_listed=trials)
+        preview(campaign, thresholds=thresholds, are_trials_listed=trials)
         return 0
     folder = output or session.default_folder("bench")
     words = shlex.join(["loadstone", *context.obj])

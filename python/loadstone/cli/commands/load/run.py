@@ -92,7 +92,7 @@ def command(
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
         from loadstone.cli.screen.preview import preview
 
-        preview(campaign, rate, bandwidth, are_trials_listed=trials)
+        preview(campaign, rate, bandwidth, thresholds=thresholds, are_trials_listed=trials)
         return 0
     if resume and output is None:
         raise InputError("--resume needs the folder of the run to continue", "name it with -o")
