@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer
-from loadstone.analysis.limits.verdict import UNDETERMINED
+from loadstone.analysis.limits.verdict import UNDETERMINED, Verdict
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.results.record import Run
 
@@ -52,10 +52,18 @@ def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
     step = next((one.next for one in verdicts if one.next), ())
     if not step or any(one.limit != UNDETERMINED for one in verdicts):
         return None
-    return f"{step[0]}, to learn the limit", command_of(run, step[1])
+    return f"{step[0]}, to learn the limit", _command_of(run, step[1])
 
 
-def command_of(run: Run, command: str) -> str:
+def deciding_step(run: Run, verdict: Verdict) -> str:
+    """Return why and by which command a verdict could be decided or narrowed down, or nothing."""
+    if not verdict.next:
+        return ""
+    why, command = verdict.next
+    return f"{why}: {_command_of(run, command)}"
+
+
+def _command_of(run: Run, command: str) -> str:
     """Return a verdict's command as the run's own with one thing more, where that is known."""
     words = shlex.split(str(run.manifest.get("command") or ""))
     # The host first: the run's own words may hold "HOST", too.

@@ -26,6 +26,7 @@ from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.report.formats.tabular import SPREAD_IS
+from loadstone.report.next_step import deciding_step
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
@@ -55,10 +56,10 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
             "host": manifest.get("host") or {},
             "nodes": manifest.get("nodes") or {},
         },
-        "results": [_result(one) for one in findings.results],
-        "rounds": [_result(one) for one in findings.rounds],
-        "iterations": [_result(one) for one in findings.iterations],
-        "mixes": [_result(one) for one in findings.mixes],
+        "results": [_result(run, one) for one in findings.results],
+        "rounds": [_result(run, one) for one in findings.rounds],
+        "iterations": [_result(run, one) for one in findings.iterations],
+        "mixes": [_result(run, one) for one in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
         "contention": [_contention(one) for one in contentions(findings.results, findings.trials)],
         "ceilings": [_ceiling(one) for one in findings.ceilings],
@@ -211,7 +212,7 @@ def _contention(one: Contention) -> dict[str, Any]:
     }
 
 
-def _result(cell: Result) -> dict[str, Any]:
+def _result(run: Run, cell: Result) -> dict[str, Any]:
     return {
         "target": cell.target,
         "workload": cell.workload,
@@ -268,7 +269,7 @@ def _result(cell: Result) -> dict[str, Any]:
             "sockets_max": cell.client.sockets_max,
         },
         "instrument": _instrument(cell),
-        "verdict": None if cell.verdict is None else _verdict(cell.verdict),
+        "verdict": None if cell.verdict is None else _verdict(run, cell.verdict),
         "labels": list(cell.labels),
     }
 
@@ -280,14 +281,14 @@ def _load(cell: Result) -> dict[str, Any]:
     return {**cell.load, **absent}
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(run: Run, verdict: Verdict) -> dict[str, Any]:
     return {
         "limit": verdict.limit,
         "grade": verdict.grade,
         "reason": verdict.reason,
         "also": list(verdict.also),
         "not_observed": list(verdict.not_observed),
-        "next": ": ".join(verdict.next),
+        "next": deciding_step(run, verdict),
         "observations": [
             {
                 "resource": one.resource,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from loadstone.analysis import Findings
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.limits.observations import OTHER_LOADS, ResourceState
+from loadstone.analysis.limits.resource_states import OTHER_LOADS, ResourceState
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import limit_in_words
-from loadstone.report.next_step import command_of
+from loadstone.report.next_step import deciding_step
 from loadstone.report.result_words import NOT_KNOWN
 from loadstone.report.tables.layout import Column, Table
 from loadstone.results.record import Run
@@ -49,6 +49,7 @@ def _table(run: Run, results: Sequence[Result], title: str) -> Table:
         (seen[0].resource, *map(_cell, seen))
         for seen in zip(*(verdict.observations for verdict in verdicts), strict=True)
     ]
+    steps = [deciding_step(run, verdict) for verdict in verdicts]
     return Table(
         title=title,
         caption=", ".join(part for part in shared if part != "round 1"),
@@ -57,17 +58,12 @@ def _table(run: Run, results: Sequence[Result], title: str) -> Table:
             *(Column(head=head[0], unit=", ".join(head[1:]), align="left") for head in heads),
         ),
         rows=tuple(rows),
-        notes=(NOTE, *[_next(run, verdict) for verdict in verdicts if verdict.next][:1]),
+        notes=(NOTE, *[f"To know more, {step}" for step in steps if step][:1]),
     )
 
 
 def _limit(verdict: Verdict) -> str:
     return f"{limit_in_words(verdict.limit)} {verdict.grade or ''}".rstrip()
-
-
-def _next(run: Run, verdict: Verdict) -> str:
-    why, command = verdict.next or ("", "")
-    return f"To know more, {why}: {command_of(run, command)}"
 
 
 def _cell(seen: ResourceState) -> str:
