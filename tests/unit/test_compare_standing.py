@@ -6,6 +6,7 @@ import pytest
 
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.judgements.standing import Standing, worst_of
 from tests.unit.test_compare import arm, only, rates
 
 
@@ -17,6 +18,16 @@ def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> No
     assert (found.verdict, found.standings) == ("void", ("bound", "valid"))
     # Nor is one bound of the client's held against another.
     assert only(comparison.compare(a, as_bound(b, label))).verdict == "void"
+
+
+@pytest.mark.parametrize(
+    ("standings", "worst"),
+    [((), "valid"), (("valid", "bound"), "bound"), (("bound", "void", "valid"), "void")],
+)
+def test_a_number_of_several_results_is_worth_as_much_as_the_worst(
+    standings: tuple[Standing, ...], worst: Standing
+) -> None:
+    assert worst_of(standings) == worst
 
 
 def test_bounds_that_both_arms_share_stand_in_a_ratio() -> None:

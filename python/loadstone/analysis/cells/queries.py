@@ -15,7 +15,7 @@ from loadstone.analysis.cells.query_limits import (
     limit_of,
 )
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
-from loadstone.analysis.judgements.standing import Standing
+from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
@@ -207,7 +207,7 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
             queries=tuple(
                 replace(
                     _times(name, arm, of_query, bounds.get(dict(arm)["target"], ())),
-                    standing=standings.get(of_query[0].id, "valid"),
+                    standing=worst_of(standings.get(record.id, "valid") for record in of_query),
                 )
                 for name, of_query in sorted(own.items())
             ),

@@ -30,6 +30,11 @@ def standing_of(names: Iterable[str]) -> tuple[Standing, tuple[str, ...]]:
     return "valid", ()
 
 
+def worst_of(standings: Iterable[Standing]) -> Standing:
+    """Return what a number may be taken for that is made of several results; valid of none."""
+    return max(standings, key=("valid", "bound", "void").index, default="valid")
+
+
 def may_be_compared(one: Standing, other: Standing, reasons: Iterable[str]) -> bool:
     """Tell whether a ratio of two numbers with these standings says something of the targets.
 
