@@ -24,6 +24,7 @@ def read_account(run: Run) -> Account:
         return _histogram(parts[trial, result.operation], kind)
 
     account = account_of(run, judgement.results, times=times)
+    order = {target: place for place, target in enumerate(account.targets)}
 
     def of(actions: Sequence[ActionCell], parts: Iterable[Part]) -> list[Measurement]:
         found = _by_trial(parts)
@@ -38,7 +39,8 @@ def read_account(run: Run) -> Account:
                     ),
                 )
             ),
-            key=lambda one: account.targets.index(one.target),
+            # A target may have actions, and no request that succeeded.
+            key=lambda measurement: order.get(measurement.target, len(order)),
         )
 
     groups = [group for group in judgement.actions.groups if group.user_type]

@@ -18,6 +18,7 @@ from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.statistics.mean import mean_of
 
 RULES: list[Rule] = []
 _rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
@@ -393,7 +394,7 @@ def _finding(
     members: Sequence[Measurement], ceilings: Sequence[KnownCeiling], bounds: str
 ) -> Finding:
     means = {
-        case: sum(measurement.value for measurement in trials) / len(trials)
+        case: mean_of([measurement.value for measurement in trials]).value
         for case, trials in grouped(members, lambda member: member.case).items()
     }
     top = max(members, key=lambda member: means[member.case])

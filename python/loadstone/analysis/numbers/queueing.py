@@ -1,10 +1,7 @@
 """What load, rate and time must have to do with each other."""
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-
-import numpy as np
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
@@ -16,7 +13,8 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import Rule, listed
-from loadstone.analysis.statistics import scaling, student
+from loadstone.analysis.statistics import scaling
+from loadstone.analysis.statistics.mean import mean_of
 
 RULES: list[Rule] = []
 _rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
@@ -24,8 +22,6 @@ _note = partial(_rule, severity="note", effect="none")
 
 
 LOADS_MIN = 3
-DENOMINATOR_MAX = 10_000_000
-CHANCE_MAX = 1e-6
 
 
 @_note(
@@ -118,16 +114,10 @@ def _saturation(
 
 
 def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
-    """Return one load with the mean of its trials, and the lower end of its interval."""
-    values = np.array([cell.value for cell in cells])
-    mean = float(values.mean())
-    low = None
-    if values.size > 1:
-        half = (
-            student.quantile(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
-        )
-        low = mean - float(half)
-    return scaling.ScalingPoint(load=cells[0].threads or 1, rate=mean, low=low)
+    """Return one load with the mean of its trials, and the lower end of their spread."""
+    rate = mean_of([cell.value for cell in cells])
+    low = rate.low if rate.is_spread else None
+    return scaling.ScalingPoint(load=cells[0].threads or 1, rate=rate.value, low=low)
 
 
 def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
