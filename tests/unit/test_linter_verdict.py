@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis.accounts import judged_account
+from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.judgement import judge_measured
@@ -212,6 +213,25 @@ def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
     assert limit(**{**full, "in_flight": 0.5}) == "BEYOND_CLIENT"
 
 
+def test_a_full_core_is_no_limit_of_threads_with_time_left() -> None:
+    # Others fill the core; how much of the time the thread itself took or wanted is known.
+    alone = {"flags": CPU, "is_client_watched": True}
+    assert limit(**alone, occupied=0.9) == "INSTRUMENT_CPU"
+    assert limit(**alone, occupied=0.67) == "UNDETERMINED"
+    taken = Evidence(metric="taken away", value=0.9, threshold=OCCUPIED, source=LOAD_THREADS)
+    stolen = {"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], taken]}
+    assert limit(flags=stolen, is_client_watched=True, occupied=0.3) == "INSTRUMENT_CPU"
+    # More load brings no more: then the core is what there is.
+    assert limit(**alone, occupied=0.67, higher=FLAT) == "INSTRUMENT_CPU"
+
+
+def test_the_first_trial_of_a_target_shows_no_fall() -> None:
+    slow = LoadPoint(load=128, rate=500.0, time_s=0.256)
+    ours = {**IDLE_CLIENT, "ceilings": path(0.5)}
+    assert limit(**ours, higher=slow) == "TARGET_CONTENTION"
+    assert limit(**ours, higher=replace(slow, is_first=True)) == "TARGET"
+
+
 LATE = Evidence(metric="lag p99", value=5e6, threshold="100 µs", unit="ns")
 
 
@@ -223,6 +243,10 @@ def test_a_late_request_is_the_client_s_only_where_its_threads_were_busy() -> No
     assert limit(**late, occupied=0.8, flags=CPU) == "INSTRUMENT_CPU"
     # Nobody looked at the threads: no cause is named.
     assert limit(**late) == "UNDETERMINED"
+    # Threads that were busy for part of the time, and clients that were all in a request.
+    some = {**late, "occupied": 0.6, "clients_max": 64}
+    assert limit(**some) == "UNDETERMINED"
+    assert limit(**some, grows_slower=True) == "BEYOND_CLIENT"
 
 
 def test_time_outside_requests_alone_names_no_cause() -> None:

@@ -22,6 +22,9 @@ WATCHED = Observed(
 )  # fmt: skip
 
 
+NEAR = CeilingUse(name="device", share=0.85, share_max=0.85)
+
+
 def says(observed: Observed) -> dict[str, str]:
     return {one.resource: one.says for one in decide(observed).observations}
 
@@ -32,6 +35,22 @@ def test_what_was_looked_at_and_has_room_refutes() -> None:
     assert set(found.values()) == {"refutes"}
     values = {one.resource: one.value for one in decide(WATCHED).observations}
     assert (values["client's own ceiling"], values["target's processors"]) == (0.2, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("server", "ceilings", "expected"),
+    [
+        ({"cpu": 0.5, "core": 0.6}, {}, (0.6, 0.9)),
+        ({"cpu": 0.7, "core": 0.75}, {}, (0.7, 0.8)),
+        ({"disk": 0.6}, {"TARGET_DISK": NEAR}, (0.85, 0.9)),
+    ],
+)
+def test_a_resource_stands_with_the_threshold_that_it_is_held_against(
+    server: dict[str, float], ceilings: dict[str, CeilingUse], expected: tuple[float, float]
+) -> None:
+    states = decide(replace(WATCHED, server=server, ceilings=ceilings)).observations
+    watched = [(one.value, one.threshold) for one in states if one.resource.startswith("target's")]
+    assert expected in watched
 
 
 def test_what_nothing_looked_at_never_has_room() -> None:

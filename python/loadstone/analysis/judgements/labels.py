@@ -229,7 +229,7 @@ def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
 def is_idle(cell: "Cell", parts: Sequence[Part]) -> bool:
     """IDLE: too little in flight is time that clients spent outside requests, unless asked to."""
     rate = sum(part.mix.answered for part in parts) / cell.duration_s
-    if all(is_held_back(part.record, rate) for part in parts):
+    if all(is_held_back(part.record, rate, is_idle=True) for part in parts):
         return False
     return little_beyond_chance(cell.little, cell.requests, cell.load) < 1 - LITTLE_TOLERANCE
 

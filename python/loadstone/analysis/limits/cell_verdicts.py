@@ -72,9 +72,10 @@ def decide_cells(
     for part in parts:
         by_trial.setdefault(part.record.id, []).append(part)
     decided = []
+    first_trials = _first_trials(cells)
     for cell in cells:
         of_cell = tuple(records[name] for name in cell.trials if name in records)
-        observed = observe(cell, cells, of_cell, flags)
+        observed = observe(cell, cells, of_cell, flags, first_trials.get(cell.target, ()))
         own_parts = [part for name in cell.trials for part in by_trial.get(name, ())]
         observed = replace(
             observed,
@@ -110,8 +111,9 @@ def observe(
     cells: Sequence[Cell],
     records: Sequence[Record],
     flags: Flags,
+    first_trial: tuple[str, ...] = (),
 ) -> Observed:
-    """Gather what a run knows about one of its cells."""
+    """Gather what a run knows about one of its cells, given the first trial of its target."""
     sweep = sorted(_same_sweep(cell, cells), key=_load)
     place = sweep.index(cell)
     of_cell: dict[str, list[Evidence]] = {}
@@ -124,11 +126,14 @@ def observe(
     refused = sum(cell.errors.get(kind, 0) for kind in OWN_FAILURES)
     # A limit is that of all operations of a mix together.
     rate = sum(other.requests_per_s for other in cells if other.trials == cell.trials)
-    is_held = bool(records) and all(is_held_back(record, rate) for record in records)
+    idle = 1 - cell.little if cell.little and cell.little < LITTLE_INSTRUMENT else None
+    is_held = bool(records) and all(
+        is_held_back(record, rate, is_idle=idle is not None) for record in records
+    )
     offered, is_offer_met = _offer(cell, records, is_held=is_held)
     shares = [occupied_share(record) for record in records]
     return Observed(
-        point=_point(cell),
+        point=_point(cell, is_first=cell.trials == first_trial),
         gates=tuple(_gates(cell)),
         flags={flag: found for flag, found in of_cell.items() if flag not in LOSSES},
         losses={limit: of_cell[limit] for limit in LOSSES if limit in of_cell},
@@ -136,8 +141,8 @@ def observe(
         occupied=None
         if None in shares
         else max((s for s in shares if s is not None), default=None),
-        lower=_point(sweep[place - 1]) if place else None,
-        higher=_point(sweep[place + 1]) if place + 1 < len(sweep) else None,
+        lower=_next_to(sweep[:place][::-1], first_trial),
+        higher=_next_to(sweep[place + 1 :], first_trial),
         met_below=_met_below(sweep[:place]),
         clients_max=cell.load.get("clients_max"),
         best_below=max((swept.requests_per_s for swept in sweep[:place]), default=None),
@@ -149,10 +154,30 @@ def observe(
         offered=offered,
         is_offer_met=is_offer_met,
         is_client_watched=bool(records) and all(_is_watched(record) for record in records),
-        idle=1 - cell.little
-        if cell.little and cell.little < LITTLE_INSTRUMENT and not is_held
-        else None,
+        idle=None if is_held else idle,
     )
+
+
+def _first_trials(cells: Sequence[Cell]) -> Mapping[str, tuple[str, ...]]:
+    """Return the first trial of each target, as the trials of a cell that has no other."""
+    first: dict[str, tuple[int, str]] = {}
+    for cell in cells:
+        for rate in cell.trial_rates:
+            if rate.started_unix_ns is not None:
+                started = rate.started_unix_ns, rate.trial
+                first[cell.target] = min(first.get(cell.target, started), started)
+    return {target: (trial,) for target, (_, trial) in first.items()}
+
+
+def _next_to(others: Sequence[Cell], first_trial: tuple[str, ...]) -> LoadPoint | None:
+    """Return the nearest of other loads, past one that only the target's first trial was of.
+
+    A target may be slow at first: caches are empty, connections and leases are new.
+    """
+    later = [cell for cell in others if cell.trials != first_trial]
+    if later:
+        return _point(later[0])
+    return _point(others[0], is_first=True) if others else None
 
 
 def _in_flight(cell: Cell, parts: Sequence[Part]) -> float | None:
@@ -305,13 +330,14 @@ def _load(cell: Cell) -> float:
     return float(cell.load.get("clients") or cell.load.get("rate_per_s") or 0)
 
 
-def _point(cell: Cell) -> LoadPoint:
+def _point(cell: Cell, *, is_first: bool = False) -> LoadPoint:
     return LoadPoint(
         load=_load(cell),
         rate=cell.requests_per_s,
         time_s=cell.service.mean_ns / 1e9 if cell.service else None,
         error=_error(cell),
         is_settled="UNSETTLED" not in cell.labels,
+        is_first=is_first,
     )
 
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Literal
 
 from loadstone import units
-from loadstone.analysis.instrument.client_limits import OCCUPIED, OCCUPIED_SOME
+from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED, OCCUPIED_SOME
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.observed import (
     RISES,
@@ -144,13 +144,27 @@ def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
         is_refused = observed.refused_here > THROTTLED_MUCH
         return Rank.REFUSED if is_refused else Rank.CLIENT
     up, below = observed.step_up, observed.step_here
-    has_slack = observed.occupied is not None and observed.occupied < OCCUPIED
+    has_slack = _has_slack(observed)
     if up is not None:
         rises = up.is_rise and (has_slack or up.ratio >= SURELY_FLAT)
         return Rank.BUSY if rises and not is_out_of_line(observed) else Rank.CLIENT
     if below is not None and below.is_steep and has_slack and limit != "CLIENT_NIC":
         return None
+    if limit == "INSTRUMENT_CPU" and has_slack and (below is None or below.is_rise):
+        # A core that others fill, or that is taken away now and then, leaves time to do more.
+        return None
     return Rank.CLIENT
+
+
+def _has_slack(observed: Observed) -> bool:
+    """Tell whether the busiest load thread had time left, with that in which it lacked a core."""
+    if observed.occupied is None or observed.occupied >= OCCUPIED:
+        return False
+    # The share of time that the hypervisor took is no part of the thread's own account.
+    return not any(
+        evidence.source == LOAD_THREADS and evidence.threshold == OCCUPIED
+        for evidence in observed.flags.get("INSTRUMENT_CPU", ())
+    )
 
 
 def _null_target(observed: Observed) -> Iterator[Fact]:
@@ -180,7 +194,7 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
             evidence=(observed.lag,),
             rank=Rank.CLIENT,
         )
-    elif occupied is not None and occupied < OCCUPIED_SOME:
+    elif occupied is not None and is_late_by_answers(observed):
         yield Fact(
             limit="INSTRUMENT_LAG",
             bearing="refutes",
@@ -190,6 +204,19 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
                 Evidence(metric="load thread busy", value=occupied, threshold=OCCUPIED_SOME),
             ),
         )
+
+
+def is_late_by_answers(observed: Observed) -> bool:
+    """Tell whether requests of an open load left late since clients waited for answers to others.
+
+    So it is where the load threads were mostly idle; and where they had time left while all clients
+    were in a request, or requests took longer once many were in flight.
+    """
+    occupied = observed.occupied
+    if occupied is None:
+        return False
+    is_waiting = observed.is_out_of_clients or observed.grows_slower
+    return occupied < OCCUPIED_SOME or (is_waiting and _has_slack(observed))
 
 
 def _changes(observed: Observed) -> Iterator[Fact]:
@@ -323,15 +350,15 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             name: Evidence(
                 metric=f"utilisation of {_resource_in_words(name)}",
                 value=value,
-                threshold=_busy_from(name),
+                threshold=busy_from(name),
             )
             for name, value in watched.items()
         }
         # Against its own threshold each: the busiest core is always busier than their mean.
-        busiest = max(watched, key=lambda name: watched[name] / _busy_from(name))
+        busiest = max(watched, key=lambda name: watched[name] / busy_from(name))
         share = watched[busiest]
         reason = f"the target's {_resource_in_words(busiest)} is {share:.0%} busy"
-        if share < _busy_from(busiest) or (rises and share < RESOURCE_FULL):
+        if share < busy_from(busiest) or (rises and share < RESOURCE_FULL):
             # A card that drops packets is full in bursts, which its mean does not show.
             if limit in observed.losses:
                 continue
@@ -351,7 +378,7 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
         )
 
 
-def _busy_from(name: str) -> float:
+def busy_from(name: str) -> float:
     """Return from which share on a resource of the target counts as busy."""
     # One core of many is full by chance now and then; only one that stays full is a limit.
     return CORE_FULL if name == "core" else RESOURCE_BUSY

@@ -36,7 +36,8 @@ class LoadPoint:
     """One load and its result: N in flight, X requests a second, R seconds each.
 
     `error` is the relative standard error of the rate, 0 where it is not known. `is_settled` says
-    that what earlier trials had left was gone when it began.
+    that what earlier trials had left was gone when it began, `is_first` that no other trial of its
+    target ran before its only one.
     """
 
     load: float
@@ -44,6 +45,7 @@ class LoadPoint:
     time_s: float | None = None
     error: float = 0.0
     is_settled: bool = True
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +73,9 @@ class LoadStep:
 
     @property
     def is_fall(self) -> bool:
-        """Whether more load brings less."""
+        """Whether more load brings less; a target's first trial is slow for more reasons."""
         is_less = self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
-        return is_less and self.high.is_settled
+        return is_less and self.high.is_settled and not self.high.is_first
 
     @property
     def is_flat(self) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.facts import (
     INSTRUMENT_MAX,
@@ -18,10 +17,11 @@ from loadstone.analysis.limits.facts import (
     Rank,
     facts_of,
     instrument_share,
+    is_late_by_answers,
     is_out_of_line,
 )
-from loadstone.analysis.limits.observations import ResourceState, observe_all
 from loadstone.analysis.limits.observed import Observed
+from loadstone.analysis.limits.resource_states import ResourceState, observe_all
 from loadstone.analysis.rules import Effect, find_rule
 
 Grade = Literal["A", "B", "C"]
@@ -214,10 +214,7 @@ def _client_has_room(observed: Observed) -> bool:
         observed.is_client_watched
         and not observed.flags
         and (share is None or share < INSTRUMENT_MAX)
-        and (
-            observed.lag is None
-            or (observed.occupied is not None and observed.occupied < OCCUPIED_SOME)
-        )
+        and (observed.lag is None or is_late_by_answers(observed))
     )
 
 
@@ -310,7 +307,7 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             " full"
         ), "clients"
     if observed.is_overloaded:
-        return "the rate was not achieved, and the client was not observed", "client"
+        return f"the rate was not achieved, and {_client_in_doubt(observed)}", "client"
     if observed.idle is not None:
         return (
             f"clients spent {observed.idle:.0%} of their time outside requests, and nothing that"
@@ -329,10 +326,16 @@ def _doubt(observed: Observed) -> tuple[str, str]:
             "client"
         )
     if step.is_saturated:
-        return "more in flight bring no more, and the client was not observed", "client"
+        return f"more in flight bring no more, and {_client_in_doubt(observed)}", "client"
     if step.is_rise:
         return "more in flight bring more, less than in proportion, up to the highest load", "loads"
     return "the step from one load to the next lies within the noise", "repeat"
+
+
+def _client_in_doubt(observed: Observed) -> str:
+    if not observed.is_client_watched:
+        return "the client was not observed"
+    return "that the client has room is not known"
 
 
 def _next(observed: Observed, missing: str) -> tuple[str, str] | tuple[()]:

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.documents.mix import operations_of
 from loadstone.documents.summary import EdgeWork, Iteration
+from loadstone.documents.trial import LoadDocument
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -77,7 +79,11 @@ QUICK_SHARE, QUICK_MIN, QUICK_GROWTH = 0.05, 400, 2.0
 """How much longer requests must take later on: on the average, or the quickest of many."""
 
 
-def grows_slower(rows: Rows) -> bool:
+SURELY, DEFICIT_SHARE = 4.0, 0.35
+"""Standard errors by which a small growth must stand out, and its share of what a queue makes."""
+
+
+def grows_slower(rows: Rows, load: LoadDocument) -> bool:
     """Tell whether requests of an open load took longer once a backlog was there.
 
     At its begin few requests are in flight, and all clients at once only later: a target that makes
@@ -94,7 +100,26 @@ def grows_slower(rows: Rows) -> bool:
     if later.mean >= EARLY_GROWTH * early.mean:
         return True
     quickest = early.quantile(QUICK_SHARE), later.quantile(QUICK_SHARE)
-    return early.count >= QUICK_MIN and quickest[1] >= QUICK_GROWTH * quickest[0]
+    if early.count >= QUICK_MIN and quickest[1] >= QUICK_GROWTH * quickest[0]:
+        return True
+    deficit = 1 - early.mean / later.mean
+    error = later.stdev / later.mean / math.sqrt(early.count)
+    return deficit >= max(SURELY * error, DEFICIT_SHARE * _deficit_of_queue(rows, begin, load))
+
+
+def _deficit_of_queue(rows: Rows, begin: int, load: LoadDocument) -> float:
+    """Return by how much requests of the first second are quicker where all wait in one queue.
+
+    It grows with what is asked for beyond the target's rate, until all clients are in it; a request
+    takes as long as the queue is when it comes.
+    """
+    answered = _by_second(rows.where("outcome", "ok"))
+    rates = [count for second, count in answered.items() if begin < second < max(answered)]
+    excess = (load.get("rate_per_s") or 0.0) - (fmean(rates) if rates else 0.0)
+    if excess <= 0:
+        return 1.0
+    filled_s = (load.get("clients_max") or 0) / excess
+    return filled_s / 2 if filled_s < 1 else 1 - 0.5 / filled_s
 
 
 def _by_second(rows: Rows) -> dict[int, int]:
@@ -270,7 +295,8 @@ def _window(
     mix = _mix(rows, histograms)
     edges = entry.get("edges") or {}
     answered = rows
-    is_open = (record.trial.get("load") or {}).get("kind") == "open"
+    load = record.trial.get("load") or LoadDocument()
+    is_open = load.get("kind") == "open"
     if is_open:
         by_answers = is_by_answers(rows, of_all_stages, (start_ns, end_ns), entry, mix.median_ns)
         if not by_answers:
@@ -286,7 +312,7 @@ def _window(
         answered=answered,
         edges=edges,
         mix=replace(mix, answered=mix.answered + of_edges),
-        grows_slower=is_open and grows_slower(of_all_stages),
+        grows_slower=is_open and grows_slower(of_all_stages, load),
     )
 
 

@@ -12,9 +12,9 @@ from loadstone.analysis.instrument.card_limits import NIC_BUSY
 from loadstone.analysis.instrument.client_limits import OCCUPIED
 from loadstone.analysis.limits.facts import (
     INSTRUMENT_MAX,
-    RESOURCE_BUSY,
     THROTTLED,
     Fact,
+    busy_from,
     instrument_share,
 )
 from loadstone.analysis.limits.observed import CEILING_TOUCHED, RISES, Observed
@@ -43,38 +43,38 @@ class ResourceState:
 class _Row:
     """A resource, the limits that it may be, and how to see whether and how much of it was used.
 
-    `is_watched` tells whether anything looked at it.
+    `is_watched` tells whether anything looked at it. `use` is how much of it was used, and from
+    where on that would be a limit.
     """
 
     resource: str
     limits: tuple[str, ...]
     is_watched: Callable[[Observed], bool]
-    value: Callable[[Observed], float | None]
-    threshold: float | None = None
+    use: Callable[[Observed], tuple[float | None, float | None]]
 
 
 def _client(resource: str, *limits: str, threshold: float | None = None) -> _Row:
     return _Row(
         resource=resource,
         limits=limits,
-        is_watched=lambda seen: limits[0] in seen.uses,
-        value=lambda seen: seen.uses.get(limits[0]),
-        threshold=threshold,
+        is_watched=lambda observed: limits[0] in observed.uses,
+        use=lambda observed: (observed.uses.get(limits[0]), threshold),
     )
 
 
-def _target(resource: str, limit: str, *names: str) -> _Row:
-    def value(seen: Observed) -> float | None:
-        ceiling = seen.ceilings.get(limit)
-        used = [seen.server[name] for name in names if name in seen.server] if seen.server else []
-        return max([*used, *([ceiling.share] if ceiling is not None else [])], default=None)
+def _beyond(resource: str, limit: str, *names: str) -> _Row:
+    def use(observed: Observed) -> tuple[float | None, float | None]:
+        server, ceiling = observed.server or {}, observed.ceilings.get(limit)
+        shares = [(server[name], busy_from(name)) for name in names if name in server]
+        shares += [(ceiling.share, CEILING_TOUCHED)] if ceiling is not None else []
+        # The one that is nearest to its own threshold.
+        return max(shares, key=lambda pair: pair[0] / pair[1], default=(None, None))
 
     return _Row(
         resource=resource,
         limits=(limit,),
-        is_watched=lambda seen: value(seen) is not None,
-        value=value,
-        threshold=RESOURCE_BUSY,
+        is_watched=lambda observed: use(observed)[0] is not None,
+        use=use,
     )
 
 
@@ -86,36 +86,25 @@ ROWS: tuple[_Row, ...] = (
     _Row(
         resource="client's own ceiling",
         limits=("INSTRUMENT_LIMITED", "INSTRUMENT_HOSTS"),
-        is_watched=lambda seen: seen.null_rate is not None,
-        value=instrument_share,
-        threshold=INSTRUMENT_MAX,
+        is_watched=lambda observed: observed.null_rate is not None,
+        use=lambda observed: (instrument_share(observed), INSTRUMENT_MAX),
     ),
     _Row(
         resource=OTHER_LOADS,
         limits=("NOT_SATURATED", "LATENCY_BOUND"),
-        is_watched=lambda seen: seen.step is not None or seen.is_offer_met is not None,
-        value=lambda seen: seen.step.ratio if seen.step is not None else None,
-        threshold=RISES,
+        is_watched=lambda observed: observed.step is not None or observed.is_offer_met is not None,
+        use=lambda observed: (observed.step.ratio if observed.step is not None else None, RISES),
     ),
-    _Row(
-        resource="path",
-        limits=("NETWORK_PATH",),
-        is_watched=lambda seen: "NETWORK_PATH" in seen.ceilings,
-        value=lambda seen: (
-            ceiling.share if (ceiling := seen.ceilings.get("NETWORK_PATH")) is not None else None
-        ),
-        threshold=CEILING_TOUCHED,
-    ),
-    _target("target's processors", "TARGET_CPU", "cpu", "core"),
-    _target("target's disks", "TARGET_DISK", "disk", "device"),
-    _target("target's cards", "TARGET_NETWORK", "network"),
-    _target("target's own benchmark", "TARGET_SOFTWARE"),
+    _beyond("path", "NETWORK_PATH"),
+    _beyond("target's processors", "TARGET_CPU", "cpu", "core"),
+    _beyond("target's disks", "TARGET_DISK", "disk", "device"),
+    _beyond("target's cards", "TARGET_NETWORK", "network"),
+    _beyond("target's own benchmark", "TARGET_SOFTWARE"),
     _Row(
         resource="target's refusals",
         limits=("TARGET_THROTTLED",),
-        is_watched=lambda seen: True,
-        value=lambda seen: seen.throttled,
-        threshold=THROTTLED,
+        is_watched=lambda observed: True,
+        use=lambda observed: (observed.throttled, THROTTLED),
     ),
 )
 """The table, from the client over the path to the target."""
@@ -123,15 +112,14 @@ ROWS: tuple[_Row, ...] = (
 
 def observe_all(observed: Observed, facts: Sequence[Fact]) -> tuple[ResourceState, ...]:
     """Return every row of the table; what it says is what the facts of its limits do."""
-    return tuple(
-        ResourceState(
-            resource=row.resource,
-            says=_says(row, observed, facts),
-            value=row.value(observed),
-            threshold=row.threshold,
+    states = []
+    for row in ROWS:
+        value, threshold = row.use(observed)
+        says = _says(row, observed, facts)
+        states.append(
+            ResourceState(resource=row.resource, says=says, value=value, threshold=threshold)
         )
-        for row in ROWS
-    )
+    return tuple(states)
 
 
 def _says(row: _Row, observed: Observed, facts: Sequence[Fact]) -> Says:
@@ -146,10 +134,10 @@ def _says(row: _Row, observed: Observed, facts: Sequence[Fact]) -> Says:
         step = observed.step
         return "refutes" if step is not None and (step.is_flat or step.is_fall) else "open"
     ceiling = observed.ceilings.get(row.limits[0])
-    value = row.value(observed)
+    value, threshold = row.use(observed)
     # A ceiling that fell or was passed proves no room, and one program among others that fills a
     # resource of the host no limit. Below its threshold all else has room.
     is_open = (ceiling is not None and not ceiling.has_room) or (
-        value is not None and row.threshold is not None and value >= row.threshold
+        value is not None and threshold is not None and value >= threshold
     )
     return "open" if is_open else "refutes"
