@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.rig import figure
 from tests.rig.bottleneck import bottlenecks
-from tests.rig.experiment import inject
+from tests.rig.experiment import ATTEMPTS, FACTOR_MIN, inject
 from tests.rig.families import FAMILIES, Purpose, scenarios
 from tests.rig.machine import ROOT, lacks
 from tests.rig.scenario import Outcome
@@ -31,8 +31,9 @@ INJECTED = ROOT / "tests" / "rig" / "injected.json"
 
 PARTS = ("simulated", "injected")
 MEASURED_SEED = 20_261_127
-MEASURED_COUNT = 2300
-INJECTED_COUNT = 36
+MEASURED_COUNT = 2800
+INJECTED_SEED = 20_261_128
+INJECTED_COUNT = 24
 SECONDS = 3.0
 
 
@@ -63,9 +64,13 @@ def _publish(parts: Sequence[str], processes: int) -> int:
         _write(SIMULATED, figure.document(outcomes, seed=MEASURED_SEED, drawn=drawn))
     reason = lacks()
     if "injected" in parts and reason is None:
-        outcomes = run_injected(MEASURED_SEED, INJECTED_COUNT)
-        drawn = f"Injected with the seed {MEASURED_SEED} on {_machine()}."
-        _write(INJECTED, figure.document(outcomes, seed=MEASURED_SEED, drawn=drawn))
+        outcomes = run_injected(INJECTED_SEED, INJECTED_COUNT)
+        foreign = sum(outcome.foreign for outcome in outcomes) / len(outcomes)
+        drawn = (
+            f"Injected with the seed {INJECTED_SEED} on {_machine()}, of whose cores other programs"
+            f" took {foreign:.0%} meanwhile. {_void(outcomes)}"
+        )
+        _write(INJECTED, figure.document(outcomes, seed=INJECTED_SEED, drawn=drawn))
     elif "injected" in parts:
         print(f"nothing is injected for real: {reason}", file=sys.stderr)
     figures = published()
@@ -117,8 +122,17 @@ def _tell(outcome: Outcome, number: int, count: int) -> None:
     named = ", ".join((outcome.limit, *outcome.also))
     print(
         f"{number}/{count} {mark}{' BLAME' if outcome.is_blamed else ''} {outcome.combination}"
-        f" (seed {outcome.seed}): {named}; right: {', '.join(outcome.right)}",
+        f" (seed {outcome.seed}): {named}; right: {', '.join(outcome.right)}"
+        + (f"; {outcome.why_void}" if outcome.why_void else ""),
         flush=True,
+    )
+
+
+def _void(outcomes: Sequence[Outcome]) -> str:
+    count = sum(outcome.is_void for outcome in outcomes)
+    return (
+        f"{count} of {len(outcomes)} were void after {ATTEMPTS} attempts: what was injected left"
+        f" more than 1/{FACTOR_MIN:g} of the rate without it."
     )
 
 

@@ -68,7 +68,7 @@ def _between(chance: random.Random, low: float, high: float) -> float:
 
 
 def _client_quota(chance: random.Random) -> dict[str, Any]:
-    cores = _between(chance, 0.1, 0.3)
+    cores = _between(chance, 0.04, 0.12)
     return {
         "summary": f"the client's control group may use {cores:g} of a core",
         "expected": ("INSTRUMENT_CPU",),
@@ -83,12 +83,15 @@ def _client_core(chance: random.Random) -> dict[str, Any]:
         "summary": "another program takes the client's only core in turns",
         "expected": ("INSTRUMENT_CPU",),
         "hog": True,
+        # While the client has its turn it serves more than a few requests.
+        "threads": (16, 64, 256),
+        "judged": 64,
         "size": chance.choice(("1KiB", "4KiB", "16KiB")),
     }
 
 
 def _client_open(chance: random.Random) -> dict[str, Any]:
-    cores, rate = _between(chance, 0.08, 0.2), chance.choice((10_000, 20_000))
+    cores, rate = _between(chance, 0.04, 0.08), chance.choice((10_000, 20_000))
     return {
         "summary": f"{rate:,} requests a second of an open load, on {cores:g} of a core",
         "expected": ("INSTRUMENT_CPU", "INSTRUMENT_LAG"),
@@ -117,6 +120,8 @@ def _client_ports(chance: random.Random) -> dict[str, Any]:
         "expected": ("INSTRUMENT_SOCKETS",),
         "client": Limits(ports=ports),
         "workload": {"connections": "per_request"},
+        # A second load would wait until ports are free again.
+        "threads": (),
     }
 
 
@@ -144,7 +149,7 @@ def _too_few(chance: random.Random) -> dict[str, Any]:
 
 
 def _throttle(chance: random.Random) -> dict[str, Any]:
-    rate = round(_between(chance, 300, 2000))
+    rate = round(_between(chance, 50, 250))
     return {
         "summary": f"the store answers 503 SlowDown beyond {rate} requests a second",
         "expected": ("TARGET_THROTTLED",),
@@ -175,7 +180,7 @@ def _pacing_open(chance: random.Random) -> dict[str, Any]:
 
 
 def _met(chance: random.Random) -> dict[str, Any]:
-    rate = chance.randrange(50, 300)
+    rate = chance.randrange(30, 150)
     return {
         "summary": f"{rate} requests a second of an open load, which are served",
         "expected": ("NOT_SATURATED",),
@@ -186,7 +191,7 @@ def _met(chance: random.Random) -> dict[str, Any]:
 
 
 def _server_quota(chance: random.Random) -> dict[str, Any]:
-    cores, is_watched = _between(chance, 0.1, 0.25), chance.random() < 0.6
+    cores, is_watched = _between(chance, 0.05, 0.2), chance.random() < 0.6
     return {
         "summary": f"the server's control group may use {cores:g} of a core",
         "expected": ("TARGET_CPU",) if is_watched else ("BEYOND_CLIENT",),

@@ -92,6 +92,9 @@ def _draw(
         scenario = changes(scenario, chance)
     if not scenario.loads:
         scenario = _loaded(scenario, chance)
+    if not scenario.sent_again:
+        # Every path loses some.
+        scenario = replace(scenario, sent_again=chance.choice((0.0, 0.0005, 0.004)))
     words = (
         [scenario.family, scenario.kind, scenario.watched.words]
         + (["others on the target"] if any(one.others for one in resources) else [])
@@ -279,6 +282,39 @@ def _full_card(scenario: Scenario, chance: random.Random) -> Scenario:
     return replace(scenario, client=client, size=max(scenario.size, 16_384))
 
 
+def _dropping(scenario: Scenario, chance: random.Random) -> Scenario:
+    scenario = _full_card(scenario, chance)
+    if scenario.operation == "get" and chance.random() < 0.5:
+        # What is sent again takes its share of the card as well.
+        client = replace(scenario.client, card_others=0.0, card_drops_inside=0.3)
+    else:
+        client = replace(scenario.client, card_drops=_between(chance, 0.002, 0.03))
+    return replace(scenario, client=client)
+
+
+def _losing(scenario: Scenario, chance: random.Random) -> Scenario:
+    size = max(scenario.size, 16_384)
+    return replace(scenario, size=size, sent_again=_between(chance, 0.015, 0.1))
+
+
+def _with_credit(scenario: Scenario, chance: random.Random) -> Scenario:
+    return replace(scenario, watched=replace(scenario.watched, path="credit"))
+
+
+def _several_threads(scenario: Scenario, chance: random.Random) -> Scenario:
+    cores = chance.choice((4, 8, 32))
+    shares = [chance.uniform(0.1, 0.6) for _ in range(chance.choice((1, 3, cores - 1)))]
+    client = replace(scenario.client, cores=cores, other_threads=shares, is_moving=False)
+    return replace(scenario, client=client)
+
+
+def _standing_still(scenario: Scenario, chance: random.Random) -> Scenario:
+    scenario = _pausing(scenario, chance)
+    share = _between(chance, 0.07, 0.6)
+    client = replace(scenario.client, stands_still=True)
+    return replace(scenario, client=client, pause_share=share)
+
+
 def _two(chance: random.Random, family: str) -> Scenario:
     first, second = chance.sample(("client thread", "path", *TARGET_RESOURCES), 2)
     return _draw(chance, family, first, second)
@@ -306,10 +342,15 @@ FAMILIES: Mapping[str, Callable[[random.Random, str], Scenario]] = {
     "client's core shared": _family("client thread", changes=_core("neighbour", 0.3, 0.7)),
     "client's memory": _family("client memory", changes=_core("memory", 0.5, 0.9), kinds=CLOSED),
     "client's card": _family("client card", changes=_full_card),
+    "client's card that drops": _family("client card", changes=_dropping),
+    "client's one thread of several": _family("client thread", changes=_several_threads),
+    "client's pauses": _family("software", changes=_standing_still),
     "client's ports or descriptors": _family(
         "client ports", kinds=CLOSED, changes=_refusing_client
     ),
     "path's rate": _family("path"),
+    "path's burst credit": _family("path", changes=_with_credit),
+    "path's losses": _family("path", changes=_losing),
     "path's delay": _family("path", kinds={"sweep": 1}, changes=_few),
     "target's processors": _family("processors", others=True),
     "target's single core": _family("core", others=True),

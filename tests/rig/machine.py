@@ -24,6 +24,8 @@ CGROUP_1 = Path("/sys/fs/cgroup/cpu")
 CPUACCT = Path("/sys/fs/cgroup/cpuacct")
 CGROUP_2 = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
+SHARES_1, WEIGHT_2 = "262144", "10000"
+"""The largest there are: what others run on the machine is not to be what limits."""
 
 # A namespace has a /sys of its own, where its cards are; the control groups are put back into it.
 ENTER = """
@@ -182,6 +184,7 @@ def hosts(client: Limits, server: Limits) -> Iterator[tuple[Host, Host]]:
                 for group in made[-1].groups:
                     # Both controllers may be one hierarchy.
                     group.mkdir(exist_ok=True)
+                _put_first(made[-1].group)
             _link(made[0].namespace, made[1].namespace)
             for host, limits in zip(made, (client, server), strict=True):
                 _limit(host, limits)
@@ -189,6 +192,14 @@ def hosts(client: Limits, server: Limits) -> Iterator[tuple[Host, Host]]:
         finally:
             for host in made:
                 _remove(host)
+
+
+def _put_first(group: Path) -> None:
+    """Give a group the cores before the machine's other programs, within its quota."""
+    if group.parent == CGROUP_1:
+        (group / "cpu.shares").write_text(SHARES_1)
+    else:
+        (group / "cpu.weight").write_text(WEIGHT_2)
 
 
 def _link(client: str, server: str) -> None:

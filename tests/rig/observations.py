@@ -37,21 +37,34 @@ def wire_bytes(scenario: Scenario) -> float:
 def thread_times(scenario: Scenario, tried: int, served: int) -> Mapping[str, Any]:
     """Return what the summary says of the load thread and the wire."""
     taken_ns = thread_ns(scenario) * tried
-    lost = scenario.client.lost
+    lost, others = scenario.client.lost, scenario.client.other_threads
     ran_ns = taken_ns * (1 - lost)
     waited = scenario.client.loss in ("quota", "neighbour")
     moved = round(wire_bytes(scenario) * served)
     is_get = scenario.operation == "get"
     return {
         # The kernel's work for packets is on nobody's account.
-        "thread_cpu_ns": [round(ran_ns * (1 - scenario.client.interrupts))],
-        "thread_awake_ns": [0],
-        "thread_run_delay_ns": [round(taken_ns * lost if waited else 0.002 * taken_ns)],
+        "thread_cpu_ns": [
+            round(share * ran_ns * (1 - scenario.client.interrupts)) for share in (1.0, *others)
+        ],
+        "thread_awake_ns": [0] * (1 + len(others)),
+        "thread_run_delay_ns": [
+            round(share * taken_ns * (lost if waited else 0.002)) for share in (1.0, *others)
+        ],
         "bytes_received": moved if is_get else HEADERS * served,
         "bytes_sent": HEADERS * served if is_get else moved,
         "hiccup": None,
-        "stalls": [],
+        "stalls": _stalls(scenario),
     }
+
+
+def _stalls(scenario: Scenario) -> list[dict[str, Any]]:
+    """Return when the client itself stood still, as it notices that it woke up late."""
+    if not scenario.client.stands_still:
+        return []
+    seconds = round(scenario.warm_up_s + scenario.seconds)
+    lost_ns = round(scenario.pause_share * SECOND_NS)
+    return [{"core": None, "seconds": [[second, lost_ns] for second in range(seconds)]}]
 
 
 def probe_table(
@@ -94,6 +107,8 @@ def _of_client(scenario: Scenario, rate: float) -> Iterator[Reading]:
         share = (0.5 if core < 2 else 0.0) if client.is_moving else float(core == 0)
         is_load = share > 0
         others = client.others_busy if not is_load else min(0.02, 1 - taken)
+        if 0 < core <= len(client.other_threads):
+            others = max(others, ran * client.other_threads[core - 1])
         if is_load and client.loss == "neighbour":
             others = 1 - ran * share
         used = {
@@ -108,7 +123,7 @@ def _of_client(scenario: Scenario, rate: float) -> Iterator[Reading]:
             yield CLIENT, "cpu", str(core), f"{kind}_ns", value * SECOND_NS, True
     for kind, value in sums.items():
         yield CLIENT, "cpu", "all", f"{kind}_ns", value * SECOND_NS, True
-    own = (ran - packets) * SECOND_NS
+    own = (ran - packets) * SECOND_NS * (1 + sum(client.other_threads))
     yield CLIENT, "process", "", "user_ns", 0.6 * own, True
     yield CLIENT, "process", "", "system_ns", 0.4 * own, True
     blocked = taken * client.lost if client.loss == "memory" else 0.0
@@ -141,6 +156,19 @@ def _of_client_card(scenario: Scenario, rate: float) -> Iterator[Reading]:
         speed = 8 * line * (client.card_untrue if client.card_speed == "untrue" else 1)
         yield CLIENT, "network", "eth0", "speed_bits_per_s", speed, False
     yield CLIENT, "network", "cpu0", "backlog_dropped", 0.0, True
+    came, went = (carried, back) if is_get else (back, carried)
+    yield CLIENT, "network", "eth0", "received_packets", came / FRAME, True
+    yield CLIENT, "network", "eth0", "sent_packets", went / FRAME, True
+    dropped = ("received_dropped", came) if is_get else ("send_queue_dropped", went)
+    lost = client.card_drops / (1 - client.card_drops) * dropped[1] / FRAME
+    yield CLIENT, "network", "eth0", dropped[0], lost, True
+    inside = came * (1 - client.card_drops_inside) * (FRAME - 14) / FRAME
+    yield CLIENT, "tcp", "", "ip_received_bytes", inside, True
+    again = scenario.sent_again + client.card_drops + client.card_drops_inside
+    yield CLIENT, "tcp", "", "segments_received", came / FRAME, True
+    yield CLIENT, "tcp", "", "segments_sent", went / FRAME, True
+    repeated = "segments_out_of_order" if is_get else "segments_repeated"
+    yield CLIENT, "tcp", "", repeated, again * (came if is_get else went) / FRAME, True
 
 
 def _of_target(scenario: Scenario, rate: float, host: str, part: float) -> Iterator[Reading]:

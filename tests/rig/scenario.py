@@ -16,6 +16,10 @@ The rules, which were set before anything was measured:
   measured, and BEYOND_CLIENT if it was not.
 - A limit that is named beside the first one must be nearly full, too: within `BESIDE`.
 - A card that states no speed cannot be told from the path that it leads to.
+- A path on which 1 % of the segments are lost shows that to a client that is watched, and so does a
+  card that drops packets.
+- A client that stands still for more than a twentieth of the time measures itself: the result must
+  not be used, and that is what has to be said.
 - UNDETERMINED is neither right nor wrong. It must name the next measurement.
 """
 
@@ -28,6 +32,8 @@ BESIDE = 1.25
 FULL = 0.95
 FREE = 0.80
 OFFER_MET, OFFER_MISSED = 0.97, 1.03
+LOSSY = 0.01
+"""Of the segments sent again, so many tell of the path."""
 
 Kind = Literal["sweep", "single", "open", "rates"]
 Ceiling = Literal["no", "steady", "credit"]
@@ -36,6 +42,7 @@ Loss = Literal["none", "quota", "stolen", "neighbour", "memory"]
 CLIENT_LIMITS = ("INSTRUMENT", "CLIENT_NIC", "SHARED_HOST")
 BEYOND = ("TARGET", "NETWORK_PATH", "BEYOND_CLIENT")
 LOAD_LIMITS = frozenset({"NOT_SATURATED", "LATENCY_BOUND"})
+STOOD_STILL = frozenset({"INVALID(STALLED)"})
 
 TARGET_WORKS = frozenset({"processors", "core", "disk", "software"})
 """What of the target is slower where the target is; a wire and a limit by rule are not."""
@@ -85,7 +92,11 @@ class Client:
 
     `lost` is the share of the load thread's time that it is ready and has no core, or waits for
     pages of its own. `interrupts` is the share of its work that the kernel does for packets.
-    A virtual card may state any speed: `card_untrue` times what it carries.
+    A virtual card may state any speed: `card_untrue` times what it carries. `other_threads` are
+    load threads beside the one that is full, by the share of its time that each is busy.
+    `card_drops` is the share of packets that the card drops, `card_drops_inside` the share of bytes
+    that it received and that never came up to IP. `stands_still` says that a pause is the client's
+    own, as of a process that is stopped.
     """
 
     cores: int = 4
@@ -97,6 +108,10 @@ class Client:
     card_speed: Literal["stated", "absent", "untrue"] = "stated"
     card_untrue: float = 0.3
     card_others: float = 0.0
+    card_drops: float = 0.0
+    card_drops_inside: float = 0.0
+    other_threads: Sequence[float] = ()
+    stands_still: bool = False
     is_watched: bool = True
 
 
@@ -124,7 +139,8 @@ class Scenario:
 
     `paced_per_s` limits a closed load. `refusal` is what the client counts where something refuses
     requests beyond its rate. `slow_first` is how many times slower the first trial is, `contention`
-    by how much each further multiple of the fitting load slows the software.
+    by how much each further multiple of the fitting load slows the software. `sent_again` is the
+    share of TCP segments that were lost on the path.
     """
 
     family: str
@@ -154,6 +170,7 @@ class Scenario:
     target_hosts: int = 1
     target_cores: int = 8
     is_core_moving: bool = False
+    sent_again: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -214,8 +231,15 @@ class Outcome:
     right: Sequence[str]
     is_right: bool
     is_blamed: bool
-    is_void: bool = False
-    """Whether the machine was not what the scenario needs, so that its truth does not hold."""
+    why_void: str = ""
+    """Why the injection was not what limited, so that what was expected does not hold."""
+    foreign: float = 0.0
+    """The share of the machine's cores that programs of others took meanwhile."""
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the scenario proves nothing."""
+        return bool(self.why_void)
 
     @property
     def is_undetermined(self) -> bool:
@@ -225,6 +249,8 @@ class Outcome:
 
 def truth_of(scenario: Scenario, rate_per_s: float) -> Truth:
     """Return what limits the judged load, which reached this rate."""
+    if scenario.client.stands_still:
+        return Truth(right=STOOD_STILL, beside=STOOD_STILL, is_client=True, is_beyond=False)
     full_at = scenario.full_at_per_s
     near = [one for one in scenario.resources if one.full_at_per_s <= NEAR * full_at]
     others = any(one.others for one in near)
@@ -290,13 +316,15 @@ def _names_of(resource: Resource, scenario: Scenario) -> set[str]:
     has_path = watched.path != "no"
     if resource.is_client:
         client = scenario.client
-        is_card_known = client.card_speed == "stated" and client.is_watched
+        is_dropping = bool(client.card_drops or client.card_drops_inside)
+        is_card_known = client.is_watched and (client.card_speed == "stated" or is_dropping)
         if resource.name == "client card" and not is_card_known:
             return {"NETWORK_PATH"} if has_path else {"NETWORK_PATH", "BEYOND_CLIENT"}
         lag = {"INSTRUMENT_LAG"} if resource.name == "client thread" and scenario.is_open else set()
         return {resource.limit} | lag
     if resource.name == "path":
-        return {"NETWORK_PATH"} if has_path else {"NETWORK_PATH", "BEYOND_CLIENT"}
+        is_lossy = scenario.client.is_watched and scenario.sent_again >= LOSSY
+        return {"NETWORK_PATH"} if has_path or is_lossy else {"NETWORK_PATH", "BEYOND_CLIENT"}
     names = {resource.limit}
     if resource.name == "throttle" or _is_shown(resource, scenario):
         return names

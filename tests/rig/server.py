@@ -8,24 +8,26 @@ import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 from loadstone import _loadgen
 
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+CPU_GROUPS = Path("/sys/fs/cgroup")
 
 
 def metrics() -> str:
-    """Return this host's core, its quota and its card, named as the usual exporters name them."""
-    lines = []
+    """Return this host's core, its quota and its card, named as the usual exporters name them.
+
+    What others run on the machine is no program of this host, whose core is its own.
+    """
     core = min(os.sched_getaffinity(0))
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *values = line.split()
-        if name == f"cpu{core}":
-            for kind, value in zip(KINDS, values, strict=False):
-                seconds = int(value) * TICK_S
-                lines.append(f'node_cpu_seconds_total{{cpu="{core}",mode="{kind}"}} {seconds}')
+    busy = used_s()
+    times = {"user": busy, "idle": time.monotonic() - busy}
+    lines = [
+        f'node_cpu_seconds_total{{cpu="{core}",mode="{mode}"}} {seconds}'
+        for mode, seconds in times.items()
+    ]
     lines += quota()
     for line in Path("/proc/net/dev").read_text().splitlines()[2:]:
         card, _, text = line.partition(":")
@@ -36,20 +38,30 @@ def metrics() -> str:
     return "\n".join(lines) + "\n"
 
 
-def quota() -> list[str]:
-    """Return how often this process' control group was held back."""
-    folder = Path("/sys/fs/cgroup")
+def group(controller: str) -> Path:
+    """Return the folder of this process' control group, of either version."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, names, path = line.split(":", 2)
-        if "cpu" in names.split(","):
-            folder = folder / "cpu" / path.lstrip("/")
-            break
+        if controller in names.split(","):
+            return CPU_GROUPS / controller / path.lstrip("/")
         if number == "0":
-            version_2 = folder / path.lstrip("/")
-    else:
-        folder = version_2
+            version_2 = CPU_GROUPS / path.lstrip("/")
+    return version_2
+
+
+def used_s() -> float:
+    """Return how long the programs of this host have run, in seconds of one core."""
+    usage = group("cpuacct") / "cpuacct.usage"
+    if usage.exists():
+        return int(usage.read_text()) / 1e9
+    text = (group("cpu") / "cpu.stat").read_text()
+    return int(text.split("usage_usec", 1)[1].split()[0]) / 1e6
+
+
+def quota() -> list[str]:
+    """Return how often this process' control group was held back."""
     lines = []
-    for line in (folder / "cpu.stat").read_text().splitlines():
+    for line in (group("cpu") / "cpu.stat").read_text().splitlines():
         key, _, value = line.partition(" ")
         if key in ("nr_periods", "nr_throttled"):
             name = {"nr_periods": "periods", "nr_throttled": "throttled_periods"}[key]
