@@ -128,21 +128,6 @@ def test_requests_that_wait_for_each_other_show_it_in_their_first_second() -> No
     assert limit_of(**too_much, clients_max=8) == "UNDETERMINED"
 
 
-def test_pauses_of_a_target_that_a_window_cuts_break_no_account() -> None:
-    pausing = {"pause_every_s": 0.93, "pause_share": 0.7, "servers": 1, "seconds": 18.0}
-    asked = {
-        "kind": "open",
-        "judged": 820.0,
-        "loads": (820.0,),
-        "clients_max": 44,
-        "warm_up_s": 2.0,
-    }
-    rates = {**RATES, "software": 672.0}
-    for seed in (457780425, 2, 3):
-        limit = limit_of(**pausing, **asked, rates=rates, seed=seed, operation="put")
-        assert not limit.startswith("INVALID"), seed
-
-
 def test_a_target_slow_at_first_is_not_taken_for_one_that_is_full() -> None:
     sweep = {"loads": (3, 6, 12, 24), "judged": 6, "delay_s": 0.009, "slow_first": 3.4}
     rates = {name: rate / 17 for name, rate in RATES.items()} | {"client thread": 400.0}

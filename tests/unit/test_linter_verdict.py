@@ -4,12 +4,15 @@ import ast
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
 import pytest
 
+from loadstone._loadgen import Histogram
 from loadstone.analysis.accounts import judged_account
+from loadstone.analysis.cells import little
 from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
@@ -211,6 +214,24 @@ def test_clients_that_are_all_in_a_request_may_be_too_few_for_a_rate() -> None:
     assert limit(**full, met_below=replace(met, time_s=0.052)) == "UNDETERMINED"
     # Clients that are free show that the target is slower than what was asked for.
     assert limit(**{**full, "in_flight": 0.5}) == "BEYOND_CLIENT"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pause_ms", "is_broken"),
+    [("open", 800, False), ("open", 100, True), ("closed", 800, True)],
+)
+def test_long_requests_that_a_window_cuts_are_no_broken_account(
+    kind: str, pause_ms: int, is_broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = Histogram()
+    times.record(20_000_000, 8000)
+    times.record(pause_ms * 1_000_000, 2000)
+    part = SimpleNamespace(
+        record=SimpleNamespace(trial={"load": {"kind": kind, "clients": 40, "clients_max": 40}}),
+        good=10_000, errors={}, duration_s=20.0, histograms={"service": times.encode()},
+    )  # fmt: skip
+    monkeypatch.setattr(little, "little_of", lambda parts: 1.05)
+    assert little.has_too_many_in_flight([part]) is is_broken  # type: ignore[list-item]
 
 
 def test_a_full_core_is_no_limit_of_threads_with_time_left() -> None:
