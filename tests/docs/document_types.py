@@ -31,17 +31,22 @@ from loadstone.documents.python_types import {}
 '''
 
 NAMES = {
+    "AuditSummary": "AuditSummary",
+    "Call": "AuditCall",
     "ClockFacts": "ClockDocument",
     "DatasetSpec": "DatasetDocument",
     "Digest": "FileDigest",
     "EdgeWork": "EdgeWork",
+    "Finding": "AuditFinding",
     "HostState": "HostState",
     "IterationTimes": "Iteration",
     "Keys": "KeyOrder",
+    "LedgerSpec": "LedgerDocument",
     "Left": "LeftPlace",
     "LoadHost": "LoadHost",
     "Observed": "Summary",
     "Origin": "Origin",
+    "OwedSpec": "OwedDocument",
     "Residue": "Residue",
     "ScriptSpec": "ScriptDocument",
     "Share": "Share",

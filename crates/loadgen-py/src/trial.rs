@@ -164,6 +164,10 @@ fn event<'py>(py: Python<'py>, output: Output<'_>) -> PyResult<Bound<'py, PyDict
             event.set_item("doubts", doubts.map(|doubts| PyBytes::new(py, &pack(doubts))))?;
             "turn"
         }
+        Output::Ledger(frames) => {
+            event.set_item("frames", PyBytes::new(py, frames))?;
+            "ledger"
+        }
         Output::Volume(volume) => {
             event.set_item("volume", volume)?;
             "volume"

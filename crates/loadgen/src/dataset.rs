@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
+use crate::ledger::{Audit, Place};
 use crate::payload::ObjectId;
 use crate::script::{self, Listing, ListingCheck, Script};
 use crate::trial::{DatasetSpec, SizeLaw, Trial};
@@ -36,6 +37,8 @@ pub struct Dataset {
     prefix_hash: u64,
     /// Where a script says which objects there are, and how large each version is.
     script: Option<Arc<Script>>,
+    /// Where an audit says which objects there must be.
+    audit: Option<Arc<Audit>>,
     /// Where paths are encrypted, what keys are stored as.
     paths: Option<Arc<SealedPaths>>,
     /// Whether keys of a script are written as names of files, which hold no slash.
@@ -50,6 +53,7 @@ impl Dataset {
         Self {
             prefix_hash: prefix_hash(&spec),
             script: trial.open_script.clone(),
+            audit: trial.open_audit.clone(),
             paths: SealedPaths::of_trial(trial),
             is_flat: false,
             seed: mix64(trial.content_seed() ^ 0x5349_5a45),
@@ -181,6 +185,20 @@ impl Dataset {
         script.subjects.check_listing(*listing)
     }
 
+    /// Begins to hold the keys of a bucket's listing against the ledgers, in an audit.
+    pub(crate) fn audit_listing(&self, bucket: u64) -> Option<ListedKeys<'_>> {
+        let audit = self.audit.as_ref()?;
+        Some(ListedKeys { audit, dataset: self, bucket, keys: 0 })
+    }
+
+    /// Returns where an object lies, for people.
+    pub(crate) fn place_of(&self, index: u64) -> Place {
+        let mut key = Vec::new();
+        self.write_key(index, &mut key);
+        let key = String::from_utf8_lossy(&key).into_owned();
+        Place { bucket: self.bucket(self.bucket_of(index)), key }
+    }
+
     /// Returns the key that a name in a listing stands for; `None` where names are encrypted, and
     /// this is none that we have made.
     pub(crate) fn listed_key<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
@@ -231,6 +249,33 @@ impl Dataset {
             SizeLaw::Fixed { bytes } => *bytes,
             law => law.draw(mix64(self.seed ^ mix64(index))),
         }
+    }
+}
+
+/// The keys of one bucket's listing, held against the ledgers as they come.
+#[derive(Debug)]
+pub(crate) struct ListedKeys<'a> {
+    audit: &'a Audit,
+    dataset: &'a Dataset,
+    bucket: u64,
+    keys: u64,
+}
+
+impl ListedKeys<'_> {
+    /// Takes note of a key; one that no object of the dataset can have is somebody else's.
+    pub(crate) fn add(&mut self, key: &str) {
+        self.keys += 1;
+        if let Some(index) = self.dataset.index_of(key)
+            && self.dataset.bucket_of(index) == self.bucket
+        {
+            self.audit.note_listed(index);
+        }
+    }
+
+    /// Returns how many keys there were.
+    pub(crate) fn end(&self) -> u64 {
+        self.audit.note_keys(self.keys);
+        self.keys
     }
 }
 

@@ -24,6 +24,7 @@ mod clock;
 mod credentials;
 mod cryptography;
 mod driver;
+mod ledger;
 mod outcome;
 mod ownership;
 mod portion;

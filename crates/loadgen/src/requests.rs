@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::cryptography::Spent;
 use crate::dataset::Object;
+use crate::ledger::{Effect, Ledger};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::schedule::Schedule;
@@ -16,6 +17,7 @@ use crate::script::Listing;
 use crate::trial::Trial;
 
 mod append;
+mod audit;
 mod mix;
 mod script;
 mod single;
@@ -23,6 +25,7 @@ mod subjects;
 mod tickets;
 
 use append::Append;
+use audit::ReadBack;
 use mix::Mix;
 use script::{EndedAction, Sessions};
 use single::Single;
@@ -83,7 +86,36 @@ impl Subject {
     }
 }
 
+/// Makes the ledger of a trial that keeps one, and changes objects.
+pub(crate) fn ledger_of(trial: &Trial, now_unix_ns: u64) -> Option<Ledger> {
+    let changes = trial.mix.iter().any(|share| Effect::of(share.operation).is_some());
+    if !trial.keeps_ledger || !changes {
+        return None;
+    }
+    let mut stretches = vec![(0, trial.dataset.objects)];
+    if let Some(first) = trial.first_beyond().filter(|_| trial.mix.len() > 1) {
+        // Each stage numbers what it puts from a begin of its own.
+        stretches.extend((0..3).map(|stage| (first + (stage << 32), 1 << 32)));
+    }
+    Some(Ledger::new(&stretches, trial.portion().index, now_unix_ns))
+}
+
 impl Request {
+    /// Takes note in a ledger of how this request ended, if it changes objects.
+    #[inline(never)]
+    pub(crate) fn note_in(&self, ledger: &Ledger, buckets: u64, outcome: Outcome) {
+        let Some(effect) = Effect::of(self.operation) else { return };
+        match self.subject {
+            Subject::Object(object) => ledger.note(object.index, effect, outcome.is_ok()),
+            Subject::Batch { first, keys } => {
+                for key in 0..u64::from(keys) {
+                    ledger.note(first + key * buckets, effect, outcome.is_ok());
+                }
+            }
+            Subject::Block { .. } | Subject::Bucket(_) | Subject::Listing(_) => {}
+        }
+    }
+
     /// Returns the object of an operation on one, or on a block of one.
     ///
     /// # Panics
@@ -149,6 +181,7 @@ pub(crate) enum Source {
     Mix(Mix),
     Append(Append),
     Script(Box<Sessions>),
+    ReadBack(Box<ReadBack>),
 }
 
 impl Source {
@@ -158,6 +191,10 @@ impl Source {
         if let Some(script) = trial.open_script.as_ref().filter(|_| trial.follows_script()) {
             let sessions = Sessions::new(trial, Arc::clone(script), thread, threads, clients);
             return Self::Script(Box::new(sessions));
+        }
+        if let Some(audit) = &trial.open_audit {
+            let read_back = ReadBack::new(trial, Arc::clone(audit), threads, clients);
+            return Self::ReadBack(Box::new(read_back));
         }
         let hand = Hand::new(trial, threads, clients);
         match trial.mix.as_slice() {
@@ -172,8 +209,8 @@ impl Source {
         match self {
             Self::Single(single) => single.hand.restart(iteration, stage),
             Self::Mix(mix) => mix.hand.restart(iteration, stage),
-            // What is begun is filled, whatever the stage; and a script has one stage alone.
-            Self::Append(_) | Self::Script(_) => {}
+            // What is begun is filled, whatever the stage; the others have one stage alone.
+            Self::Append(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
     }
 
@@ -184,6 +221,7 @@ impl Source {
         match self {
             Self::Single(single) => !single.hand.is_empty(),
             Self::Mix(mix) => !mix.hand.is_empty(),
+            Self::ReadBack(read_back) => read_back.has_work(),
             Self::Append(_) | Self::Script(_) => false,
         }
     }
@@ -194,7 +232,9 @@ impl Source {
     #[must_use]
     pub(crate) fn due_ns(&mut self, client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
         match self {
-            Self::Single(_) | Self::Mix(_) | Self::Append(_) => schedule.peek_ns(now_ns),
+            Self::Single(_) | Self::Mix(_) | Self::Append(_) | Self::ReadBack(_) => {
+                schedule.peek_ns(now_ns)
+            }
             Self::Script(sessions) => sessions.due_ns(client, now_ns),
         }
     }
@@ -212,11 +252,12 @@ impl Source {
             Self::Mix(mix) => mix.next(shared),
             Self::Append(append) => append.next(shared),
             Self::Script(sessions) => sessions.next(client, due_ns),
+            Self::ReadBack(read_back) => read_back.next(client, due_ns),
         }
     }
 
-    /// Corrects the outcome of a client's request by the script, and returns the action if this
-    /// request was its last. Sources that expect nothing leave outcomes as they are.
+    /// Corrects the outcome of a client's request by the script, or by what an audit expects, and
+    /// returns the action if this request was its last. Other sources leave outcomes as they are.
     pub(crate) fn judge(
         &mut self,
         client: usize,
@@ -227,6 +268,10 @@ impl Source {
         match self {
             Self::Single(_) | Self::Mix(_) | Self::Append(_) => None,
             Self::Script(sessions) => sessions.judge(client, began_ns, spent, completion),
+            Self::ReadBack(read_back) => {
+                read_back.judge(client, completion);
+                None
+            }
         }
     }
 
@@ -244,7 +289,7 @@ impl Source {
         match self {
             Self::Mix(mix) => mix.note(request, outcome),
             Self::Append(append) => append.note(request, outcome),
-            Self::Single(_) | Self::Script(_) => {}
+            Self::Single(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
     }
 }

@@ -41,6 +41,8 @@ use crate::driver::{Driver, LogIns, Thread, Traffic};
 use crate::drivers;
 use crate::drivers::Visitor;
 use crate::error::Error;
+use crate::ledger::Audit;
+pub use crate::ledger::{AuditSummary, Call, Finding};
 pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
@@ -175,11 +177,19 @@ fn open<D: Driver>(
 ) -> Result<(Trial, Arc<D>), Error> {
     let opened = Trial {
         open_script: trial.open_script()?,
+        open_audit: open_audit(trial)?,
         retries: Some(Arc::clone(retries)),
         ..trial.clone()
     };
     let driver = telling_of_retries(&opened, &control.stop, sink, || D::open(&opened))?;
     Ok((opened, Arc::new(driver)))
+}
+
+/// Reads the ledgers of a trial that is an audit.
+fn open_audit(trial: &Trial) -> Result<Option<Arc<Audit>>, Error> {
+    let Some(spec) = &trial.owed else { return Ok(None) };
+    let (buckets, seed) = (trial.dataset.buckets, trial.chance_seed());
+    Audit::open(spec, trial.portion(), buckets, seed).map(Arc::new).map(Some)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -262,6 +272,13 @@ fn watch(
         let cut = seconds.last().map(|(second, _)| *second).filter(|_| collector.is_over());
         for (second, rows) in &seconds {
             progress.count(*second, rows, cut == Some(*second));
+        }
+        // After the seconds were taken, and before they are handed on: what they count is in it.
+        if let Some(ledger) = &shared.ledger {
+            let frames = ledger.take_frames(unix_ns());
+            if !frames.is_empty() && !sink(Output::Ledger(&frames)) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
         }
         let now_ns = monotonic_ns();
         if let Some(rows) = batch::of_requests(&trial.agent, &collector.take_log())
@@ -523,6 +540,7 @@ fn summary(
         buckets_absent: buckets.absent,
         buckets_left: buckets.left.iter().map(|left| left.place.clone()).collect(),
         places_left: buckets.left,
+        audit: trial.open_audit.as_ref().map(|audit| audit.summary()),
         objects_swept: buckets.objects_swept,
         objects_swept_again: buckets.objects_swept_again,
     }

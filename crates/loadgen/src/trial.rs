@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::chance::mix64;
+use crate::ledger::Audit;
 use crate::operation::Operation;
 use crate::script::Script;
 use crate::transport::retries::Retries;
@@ -14,6 +15,7 @@ mod mistakes;
 mod planned;
 mod script;
 
+pub use crate::ledger::{LedgerSpec, OwedSpec};
 pub use crate::portion::Portion;
 pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
@@ -136,6 +138,15 @@ pub struct Trial {
     /// Whether every request is logged.
     #[serde(default)]
     pub log_requests: bool,
+    /// Whether a ledger is kept of what the target acknowledged.
+    #[serde(default)]
+    pub keeps_ledger: bool,
+    /// The ledgers of earlier trials, of whose objects this one reads back what there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed: Option<OwedSpec>,
+    /// The same, once they are read.
+    #[serde(skip)]
+    pub(crate) open_audit: Option<Arc<Audit>>,
 }
 
 fn one() -> u32 {

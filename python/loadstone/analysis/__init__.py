@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.audits import Audited, read_audits, with_failed
 from loadstone.analysis.cells import timeline
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import in_order
@@ -67,7 +68,8 @@ class Findings:
     actions of scripts did in each round, `action_groups` the same by the kind of space and the type
     of user, where they differ, `action_cases` the same with all rounds added up, and
     `action_totals` all actions of a case together; `replays` is how faithful that was to a trace;
-    `targets` are those of the campaign, in the order in which it names them.
+    `targets` are those of the campaign, in the order in which it names them; `audits` is what was
+    read back against the ledgers of acknowledged writes.
     """
 
     results: tuple[Result, ...]
@@ -93,6 +95,7 @@ class Findings:
     action_totals: tuple[ActionCell, ...] = ()
     targets: tuple[str, ...] = ()
     replays: tuple[Fidelity, ...] = ()
+    audits: tuple[Audited, ...] = ()
 
     @property
     def has_rounds(self) -> bool:
@@ -146,6 +149,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         action_totals=every("action_totals"),
         targets=tuple(targets),
         replays=every("replays"),
+        audits=every("audits"),
         exporters=join_exporters(member.exporters for member in members),
         mistakes=join_mistakes(
             {run.client: member.mistakes for run, member in zip(run.members, members, strict=True)}
@@ -154,6 +158,8 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
 
 
 def _analysed(run: Run, *, courses: bool) -> Findings:
+    audits = read_audits(run)
+    run = with_failed(run, audits)
     measured = Measured()
     lines, series = list[timeline.Timeline](), list[resources.ResourceSeries]()
     facts: dict[str, TrialFacts] = {}
@@ -188,6 +194,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         advice=advice,
         miscounted=counts.wrong,
         queries=_queries(run, judged.results),
+        audits=audits,
     )
     findings = judge(seen)
     steadiness = describe_steadiness(findings) if judged.parts else None
@@ -217,6 +224,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         action_totals=judged.actions.together,
         targets=tuple(judged.targets),
         replays=read_fidelity(run, measured.actions),
+        audits=audits,
     )
 
 

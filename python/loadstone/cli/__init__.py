@@ -55,6 +55,11 @@ COMMANDS = (
         module="loadstone.cli.commands.load.clean",
     ),
     Command(
+        name="audit",
+        summary="Read back what a run kept, against what was acknowledged.",
+        module="loadstone.cli.commands.load.audit",
+    ),
+    Command(
         name="report",
         summary="Make a report of a run: terminal, HTML, CSV, JSON and others.",
         module="loadstone.cli.commands.results.report",

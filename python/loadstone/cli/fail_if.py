@@ -27,8 +27,8 @@ FailIf = Annotated[
     ),
 ]
 
-MISCOUNTED = "clean-up-miscounted"
-"""The rule by which a store contradicts what it acknowledged."""
+CONTRADICTIONS = frozenset({"clean-up-miscounted", "AUDIT_FAILED"})
+"""The rules by which a store contradicts what it acknowledged."""
 
 
 def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
@@ -102,10 +102,12 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     from loadstone.analysis.answers.answer import no_result
     from loadstone.analysis.judgements.standing import reason_words
 
-    miscounted = [one for one in findings.findings if one.rule == MISCOUNTED]
-    for finding in miscounted:
+    contradictions = [
+        one for one in findings.findings if one.rule in CONTRADICTIONS and one.evidence
+    ]
+    for finding in contradictions:
         _say(f"error: {finding.statement}")
-    if miscounted:
+    if contradictions:
         return exit_code.FAILED
     others = findings.queries or findings.searches or findings.actions
     results = [one for one in findings.results if one.requests]

@@ -38,6 +38,13 @@ class LoggedRequestsEvent(TypedDict):
     rows: Table
 
 
+class LedgerEvent(TypedDict):
+    """Frames of the ledger; they are on disk before the listener returns."""
+
+    kind: Literal["ledger"]
+    frames: bytes
+
+
 class TurnEvent(TypedDict):
     """This host's part of a script's turn has ended; the next begins with `Control.begin_turn`.
 
@@ -83,6 +90,7 @@ LoadEvent = (
     | FiguresEvent
     | ActionsEvent
     | LoggedRequestsEvent
+    | LedgerEvent
     | TurnEvent
     | IntentEvent
     | VolumeEvent

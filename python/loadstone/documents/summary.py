@@ -18,6 +18,41 @@ from loadstone.documents.python_types import (
 )
 
 
+class AuditCall(TypedDict, total=False):
+    """One call of the proof of a finding."""
+
+    from_unix_ns: Whole
+    operation: str
+    outcome: str
+    to_unix_ns: Whole
+    trial: str | None
+    version: Whole | None
+
+
+class AuditFinding(TypedDict, total=False):
+    """An object that is not as was acknowledged."""
+
+    bucket: str
+    calls: list[AuditCall]
+    key: str
+    kind: str
+    number: Whole
+
+
+class AuditSummary(TypedDict, total=False):
+    """What an audit looked at, and what it found."""
+
+    counts: dict[str, Whole]
+    deleted: Whole
+    findings: list[AuditFinding]
+    listed: Whole
+    listings_failed: Whole
+    read_back: Whole
+    unanswered: Whole
+    unknown: Whole
+    written: Whole
+
+
 class ClockDocument(TypedDict, total=False):
     """What reading the clock costs and resolves here, for the record."""
 
@@ -116,6 +151,7 @@ class Stalls(TypedDict, total=False):
 class Summary(TypedDict, total=False):
     """The summary of the load generator, and what its caller saw beside it."""
 
+    audit: AuditSummary | None
     buckets_absent: list[str] | None
     buckets_created: list[str]
     buckets_deleted: list[str] | None

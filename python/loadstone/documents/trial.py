@@ -116,6 +116,27 @@ class OptionsDocument(TypedDict, total=False):
     range_count: Whole
 
 
+class LedgerDocument(TypedDict, total=False):
+    """The ledger of one trial, and what that trial did."""
+
+    deletes: bool
+    end: Whole
+    first: Whole
+    path: str
+    puts: bool
+    sha256: str
+    trial: str
+    version: Whole
+
+
+class OwedDocument(TypedDict, total=False):
+    """What is owed of a dataset: by it an audit tells what must be there."""
+
+    is_absent_before: bool
+    ledgers: list[LedgerDocument]
+    sample: Whole | None
+
+
 class OwnershipDocument(TypedDict, total=False):
     """What of the places that are there is this run's: a *place* is a bucket, a container, a
     namespace, a directory or a device.
@@ -233,6 +254,7 @@ class TrialDocument(TypedDict, total=False):
     id: str
     intervention: InterventionDocument
     iterations: Whole
+    keeps_ledger: bool
     keys: KeyOrder | None
     kind: str
     load: LoadDocument
@@ -241,6 +263,7 @@ class TrialDocument(TypedDict, total=False):
     mix: list[Share]
     on_error: OnErrorDocument | None
     options: OptionsDocument
+    owed: OwedDocument | None
     ownership: OwnershipDocument
     phase: str
     portion: PortionDocument | None

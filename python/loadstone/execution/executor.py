@@ -64,6 +64,8 @@ class Output:
                 self.actions(event["rows"])
             case "loggedrequests":
                 self.requests(event["rows"])
+            case "ledger":
+                self.ledger(event["frames"])
             case "intent":
                 self.intent(event["names"])
             case "volume":
@@ -107,6 +109,10 @@ class Output:
     def requests(self, rows: Table) -> None:
         """Keep requests one by one."""
         self._trial.write_operations(rows)
+
+    def ledger(self, frames: bytes) -> None:
+        """Keep what the target has acknowledged, before the seconds that count it."""
+        self._trial.write_ledger(frames)
 
     def intent(self, names: Sequence[str]) -> None:
         """Note places that are about to be made, before they are."""
@@ -181,6 +187,7 @@ def run_trial(
     interrupted trial.
     """
     document = writer.unwritten.told(writer.intents.adopted(document))
+    document = writer.ledgers.told(document)
     around.look_before()
     output = Output(document, writer, listen, interrupt, around)
     try:
@@ -203,6 +210,7 @@ def run_trial(
         else:
             output.trial.finish(summary, _stop_labels(summary), absent_probes=absent)
         writer.unwritten.note(document, summary)
+        writer.ledgers.note(document)
         if around.problem is not None:
             raise around.problem
     except TargetError:

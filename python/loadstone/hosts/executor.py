@@ -345,6 +345,8 @@ class _TrialOnHosts:
                 self._output.probe_rows(_on_our_clock(message.rows, host.clock))
             case messages.Actions():
                 self._output.actions(message.rows)
+            case messages.Ledger():
+                self._output.ledger(message.frames)
             case messages.Turn() if self._turns is not None:
                 self._turns.end(host.name, message.turn, message.doubts)
             case messages.Want():

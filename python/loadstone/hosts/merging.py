@@ -8,7 +8,7 @@ from typing import Any, cast
 from loadstone._loadgen import Histogram, Table
 from loadstone.documents.outcomes import NO_FAILURES
 from loadstone.documents.python_types import Live
-from loadstone.documents.summary import EdgeWork, Iteration, LoadHost, Summary
+from loadstone.documents.summary import AuditSummary, EdgeWork, Iteration, LoadHost, Summary
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.messages import STATES
 
@@ -59,9 +59,32 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
         "iterations": merge_iterations([summary.get("iterations") or () for summary in summaries]),
         "state": worst["state"],
         "reason": worst.get("reason"),
+        "audit": merge_audits([one for summary in summaries if (one := summary.get("audit"))]),
         "hiccup": next((summary["hiccup"] for summary in summaries if summary.get("hiccup")), None),
     }
     return cast(Summary, {**summaries[0], **_by_rule(summaries), **merged})
+
+
+AUDIT_SUMS = ("written", "deleted", "unknown", "read_back", "unanswered")
+
+
+def merge_audits(audits: Sequence[AuditSummary]) -> AuditSummary | None:
+    """Return what hosts have read back of their pages together; each lists all buckets."""
+    if not audits:
+        return None
+    figures: Sequence[Mapping[str, Any]] = audits
+    sums = {name: _sum(audit.get(name) for audit in figures) for name in AUDIT_SUMS}
+    merged = {
+        **sums,
+        "listed": max(audit["listed"] for audit in audits),
+        "listings_failed": max(audit["listings_failed"] for audit in audits),
+        "counts": _sum_by_key(audit["counts"] for audit in audits),
+        "findings": sorted(
+            (finding for audit in audits for finding in audit["findings"]),
+            key=lambda finding: finding["number"],
+        ),
+    }
+    return cast(AuditSummary, merged)
 
 
 def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

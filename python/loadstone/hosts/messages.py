@@ -22,6 +22,7 @@ from loadstone.documents.mistake import first_mistake
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.errors import Kind, TargetError
+from loadstone.results.files.ledger_file import check_frames
 
 RUN_OVER = "the run is over"
 """Why agents leave in the end."""
@@ -82,6 +83,13 @@ def _document_of(kind: type) -> PlainValidator:
     return PlainValidator(read)
 
 
+def _frames(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("found no frames")
+    check_frames(value)
+    return value
+
+
 def _whole(summary: Summary) -> Summary:
     """Refuse a summary that lacks what every load generator tells."""
     needed = {"state", "ended_unix_ns", "requests", "failed", "bytes"}
@@ -100,6 +108,7 @@ IntervalRows = Annotated[Table, _table_of(_loadgen.INTERVALS, "second", "request
 ProbeRows = Annotated[Table, _table_of(_loadgen.PROBES, "time_unix_ns")]
 ActionRows = Annotated[Table, _table_of(_loadgen.ACTIONS)]
 RequestRows = Annotated[Table, _table_of(_loadgen.REQUESTS)]
+LedgerFrames = Annotated[bytes, PlainValidator(_frames)]
 LiveText = Annotated[Live, _document_of(Live)]
 SummaryText = Annotated[Summary, _document_of(Summary)]
 ReasonsText = Annotated[dict[str, str], _document_of(dict[str, str])]
@@ -183,6 +192,13 @@ class LoggedRequests(OfTrial):
     """Requests one by one."""
 
     rows: RequestRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger(OfTrial):
+    """Frames of the ledger of a host's share."""
+
+    frames: LedgerFrames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,6 +365,7 @@ Said = (
     | Probes
     | Actions
     | LoggedRequests
+    | Ledger
     | Turn
     | Want
     | Intent

@@ -11,10 +11,10 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from loadstone.documents.trial import ScriptFileDocument, TrialDocument
+from loadstone.documents.trial import LedgerDocument, ScriptFileDocument, TrialDocument
 from loadstone.results.files import durable
 
 PIECE_BYTES = 1 << 20
@@ -101,8 +101,10 @@ class SentFiles:
             )
 
 
-def named_in(document: TrialDocument) -> list[ScriptFileDocument]:
+def named_in(document: TrialDocument) -> Sequence[ScriptFileDocument | LedgerDocument]:
     """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
+    if owed := document.get("owed"):
+        return owed["ledgers"]
     script = document.get("script")
     if not script:
         return []

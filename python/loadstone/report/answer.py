@@ -21,6 +21,7 @@ from loadstone.analysis.answers.answer import (
     store_statements,
 )
 from loadstone.analysis.answers.contention import contentions
+from loadstone.analysis.audits import is_never_read
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
@@ -83,6 +84,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
         *_cautions(answer, width),
         *_unwritten(answer),
         *_contentions(findings),
+        *_audits(run, findings, width),
     ]
     foot += _bottlenecks(findings, width)
     foot += [*_next_step(run, findings, answer), *_paths(run, findings, answer)]
@@ -435,6 +437,16 @@ def _contentions(findings: Findings) -> Iterable[Text]:
         yield Text(f" · contend  {contention_words(one)}")
     if rest := len(found[CONTENTIONS_SHOWN:]):
         yield Text(f" · contend  {rest} more: loadstone report -f html")
+
+
+def _audits(run: Run, findings: Findings, width: int) -> Iterable[Text]:
+    """Return what was read back of what was acknowledged, or that nothing was."""
+    for audit in findings.audits:
+        mark, style = (" !", "bold red") if audit.wrong else (" ·", "")
+        line = f"{mark} audit    {audit.short()}"
+        yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style=style)
+    if not findings.audits and is_never_read(run):
+        yield Text(" · data     nothing was read back; to do so: --audit", style="dim")
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:

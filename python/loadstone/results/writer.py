@@ -18,6 +18,7 @@ from loadstone.results import layout
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
 from loadstone.results.files import durable, tables
+from loadstone.results.files.ledger_file import LedgerWriter
 from loadstone.results.files.output import check_outside_runs
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents
@@ -35,6 +36,7 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
+from loadstone.results.ledgers import Ledgers, is_whole
 from loadstone.results.record import (
     ACTION_SCHEMA,
     INTERRUPTED,
@@ -58,6 +60,7 @@ class RunWriter:
         # What is noted from here on is made and marked by this process, or its trial fails.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
+        self.ledgers = Ledgers(path, self.records)
 
     @classmethod
     def create(cls, path: str | Path, manifest: Manifest) -> Self:
@@ -255,6 +258,10 @@ class TrialWriter:
         self._intervals = self._stream(TRIALS, INTERVAL_SCHEMA)
         self._probes: tables.StreamWriter | None = None
         self._actions: tables.StreamWriter | None = None
+        self._ledger: LedgerWriter | None = None
+        if document.get("keeps_ledger"):
+            # Before the load: without a frame behind it, nothing of the attempt is known.
+            self._ledger = LedgerWriter(folder, self._id)
 
     def write_intervals(self, rows: Table) -> None:
         """Append intervals."""
@@ -282,6 +289,11 @@ class TrialWriter:
             )
         self._operations.write(rows)
 
+    def write_ledger(self, frames: bytes) -> None:
+        """Append to the ledger; the frames are on disk when this returns."""
+        assert self._ledger is not None, "only a trial that keeps a ledger has frames of one"
+        self._ledger.write(frames)
+
     def note_target(self, state: Mapping[str, TargetState]) -> None:
         """Take what was seen of the target before and after the load into the record."""
         self._target_state = state
@@ -297,6 +309,9 @@ class TrialWriter:
         if self._operations is not None:
             self._operations.finish()
             written.append(self._operations.path)
+        if self._ledger is not None:
+            self._ledger.finish(is_whole=is_whole(summary))
+            written.append(self._ledger.path)
         self.close()
         for stream, kind, schema in (
             (self._probes, PROBES, PROBE_SCHEMA),
@@ -334,7 +349,10 @@ class TrialWriter:
 
     def close(self) -> None:
         """Close the streams as they are."""
-        for stream in (self._intervals, self._actions, self._probes, self._operations):
+        for stream in (
+            *(self._intervals, self._actions, self._probes),
+            *(self._operations, self._ledger),
+        ):
             if stream is not None:
                 stream.close()
 

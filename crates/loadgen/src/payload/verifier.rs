@@ -134,6 +134,8 @@ pub struct Verifier {
     worst: Verdict,
     evidence: Option<Evidence>,
     versions: Option<(u64, u64)>,
+    /// Pages that nobody wrote so.
+    corrupt_pages: u64,
 }
 
 impl Verifier {
@@ -160,6 +162,7 @@ impl Verifier {
             worst: Verdict::Ok,
             evidence: None,
             versions: None,
+            corrupt_pages: 0,
         }
     }
 
@@ -202,8 +205,13 @@ impl Verifier {
         if is_short && inside > 0 && self.at > self.piece_start(page) {
             self.at_page_end(page, inside);
         }
+        let oldest_seen = self.versions.map_or(self.object.version, |(lowest, _)| lowest);
         if self.versions.is_some_and(|(lowest, highest)| lowest != highest) {
             self.blame(Verdict::Torn, self.range.start, None);
+        }
+        // Where a write broke off within a page, that one page is of two versions.
+        if self.worst == Verdict::Corrupt && self.corrupt_pages == 1 && oldest_seen < self.oldest {
+            self.worst = Verdict::Torn;
         }
         if self.extra_bytes > 0 {
             self.blame(Verdict::Overlong, self.range.end, None);
@@ -227,6 +235,7 @@ impl Verifier {
     }
 
     fn blame(&mut self, verdict: Verdict, offset: u64, found: Option<Header>) {
+        self.corrupt_pages += u64::from(verdict == Verdict::Corrupt);
         if verdict > self.worst {
             self.worst = verdict;
             self.evidence = Some(Evidence { verdict, offset, expected: self.object, found });

@@ -76,6 +76,9 @@ pub enum Output<'a> {
     TurnEnded(u32, Option<&'a [u32]>),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
+    /// Frames of the ledger: whoever keeps them has them on disk when this returns, since the seconds
+    /// that follow count what they say.
+    Ledger(&'a [u8]),
     /// The device or file system that places are claimed on, which the run has claimed none on so far:
     /// later trials and clean-ups of the run are to be told of it.
     Volume(&'a str),

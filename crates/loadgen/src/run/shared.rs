@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::clock::unix_ns;
+use crate::ledger::Ledger;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
-use crate::requests::{Tickets, bulk_requests};
+use crate::requests::{Tickets, bulk_requests, ledger_of};
 use crate::run::edges::Edges;
 use crate::run::unwritten::Unwritten;
 use crate::secrecy::foreign_text;
@@ -62,7 +64,11 @@ pub(crate) struct Shared {
     pub(crate) first_done_ns: AtomicU64,
     pub(crate) is_clean_up: bool,
     pub(crate) is_open: bool,
-    pub(crate) is_scripted: bool,
+    /// Whether the source of requests says which answers are right: a script, or an audit.
+    pub(crate) is_judged: bool,
+    /// What the target has acknowledged, where that is kept.
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) buckets: u64,
     pub(crate) first_operation: Operation,
     pub(crate) timeout_ns: u64,
     requests_max: u64,
@@ -113,7 +119,9 @@ impl Shared {
             first_done_ns: AtomicU64::new(u64::MAX),
             is_clean_up: trial.is_clean_up(),
             is_open: matches!(trial.load, Load::Open { .. }),
-            is_scripted: trial.follows_script(),
+            is_judged: trial.follows_script() || trial.open_audit.is_some(),
+            ledger: ledger_of(trial, unix_ns()),
+            buckets: dataset.buckets,
             first_operation: trial.mix[0].operation,
             timeout_ns: trial.timeout_ns,
             requests_max,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::clock::ClockFacts;
 use crate::driver::LogIns;
+use crate::ledger::AuditSummary;
 use crate::ownership::Left;
 use crate::run::hiccup::Jitter;
 use crate::run::shared::IterationTimes;
@@ -125,4 +126,7 @@ pub struct Summary {
     /// Those of them that were listed after all had been deleted once, and perhaps counted twice: a
     /// listing that is behind shows what is gone.
     pub objects_swept_again: u64,
+    /// What an audit found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditSummary>,
 }

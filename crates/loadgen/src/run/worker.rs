@@ -82,7 +82,7 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
             worker.record(slot, &taken, &mut completion, &mut client);
             requests += 1;
         }
-        // Only sessions of a script wait for each other.
+        // Sessions of a script wait for each other, and an audit for its listings.
         let Some(then_ns) = worker.ask_again_ns.take() else { break };
         worker.reactor.sleep_until(then_ns).await;
     }
@@ -128,7 +128,7 @@ impl<C: Client> Worker<C> {
         let slots = self.clients.borrow().len();
         for slot in 0..slots {
             let client = client_loop(Rc::clone(self), slot);
-            if self.shared.is_scripted {
+            if self.shared.is_judged {
                 // Reports say of actions what of them is the client's.
                 self.reactor.spawn(cryptography::counted(Box::pin(client)));
             } else {
@@ -214,8 +214,12 @@ impl<C: Client> Worker<C> {
         if completion.outcome.is_absent() {
             completion.outcome = self.of_absent(taken, completion.outcome);
         }
-        if self.shared.is_scripted {
+        if self.shared.is_judged {
             self.judge(slot, taken, completion);
+        }
+        // Before the recorder: no second may be handed over without what it acknowledged.
+        if let Some(ledger) = &self.shared.ledger {
+            taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
         let is_open = self.shared.is_open;
         let window = self.window.get();
@@ -258,7 +262,7 @@ impl<C: Client> Worker<C> {
         }
     }
 
-    /// Corrects an outcome by the script. An action that ends with this request is counted beside its
+    /// Corrects an outcome by the script, or by an audit. An action that ends with this request is counted beside its
     /// requests, in the stage in which its last one counts.
     #[inline(never)]
     fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion) {

@@ -4,6 +4,7 @@
 //! [`HttpStore`], which says how heads are written and how listings are read, and [`Places`].
 //! `drivers/toy_http.rs` is a whole one.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -320,6 +321,12 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         let thread = Rc::clone(&self.http().thread);
         let (options, dataset) = (&thread.target.options, &thread.dataset);
         let place = dataset.bucket(request.bucket());
+        if let Some(mut keys) = dataset.audit_listing(request.bucket()) {
+            let prefix = &dataset.spec().object_prefix;
+            let mut completion = self.list_whole(&place, prefix, |key| keys.add(key)).await;
+            completion.objects = u32::try_from(keys.end()).unwrap_or(u32::MAX);
+            return completion;
+        }
         let token = self.http_mut().next_pages.remove(&request.bucket());
         let page = PageSpec {
             token: token.as_deref(),
@@ -348,40 +355,68 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         let dataset = &thread.dataset;
         let place = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
         let prefix = dataset.listed_prefix(listing);
-        let mut check = dataset.check_listing(listing);
+        let check = RefCell::new(dataset.check_listing(listing));
+        let take = |key: &str| check.borrow_mut().add(dataset.listed_key(key).as_deref());
+        let is_enough = || check.borrow().has_too_many();
+        let mut completion = self.list_pages(&place, &prefix, take, is_enough, false).await;
+        let check = check.into_inner();
+        completion.objects = check.entries();
+        let outcome = Outcome::of_set(check.verdict());
+        if completion.outcome.is_ok() && !outcome.is_ok() {
+            completion.outcome = self.object_to(outcome, check.describe());
+        }
+        completion
+    }
+
+    /// Lists all keys under a prefix as one request, each page of which has the time of a request.
+    async fn list_whole(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        take: impl FnMut(&str),
+    ) -> Completion {
+        self.list_pages(place, prefix, take, || false, true).await
+    }
+
+    /// Gives the keys under a prefix to `take`, page by page, until there are enough.
+    async fn list_pages(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        mut take: impl FnMut(&str),
+        is_enough: impl Fn() -> bool,
+        is_long: bool,
+    ) -> Completion {
+        let keys_max = self.http().thread.target.options.page_keys;
         let (mut whole, mut token) = (None::<Completion>, None::<String>);
         loop {
+            if is_long {
+                self.renew_deadline();
+            }
             let page = PageSpec {
                 token: token.as_deref(),
-                prefix: &prefix,
+                prefix,
                 delimiter: None,
-                keys_max: thread.target.options.page_keys,
+                keys_max,
                 wants_keys: true,
             };
-            let (reply, listed) = self.list_page(&place, &page).await;
+            let (reply, listed) = self.list_page(place, &page).await;
             let mut completion = reply.completion().behind(whole);
             let mut next = None;
             match listed {
                 Ok(page) => {
-                    for key in &page.keys {
-                        check.add(dataset.listed_key(key).as_deref());
-                    }
+                    page.keys.iter().for_each(|key| take(key));
                     next = page.next;
                     if next.is_some() && (page.keys.is_empty() || next == token) {
                         let text = "the listing goes on, but its last page brought nothing new";
                         completion.outcome = self.object_to(Outcome::PROTOCOL, text.to_owned());
                         return completion;
                     }
-                    next = next.filter(|_| !check.has_too_many());
+                    next = next.filter(|_| !is_enough());
                 }
                 Err(outcome) => completion.outcome = outcome,
             }
-            completion.objects = check.entries();
             if next.is_none() {
-                let outcome = Outcome::of_set(check.verdict());
-                if completion.outcome.is_ok() && !outcome.is_ok() {
-                    completion.outcome = self.object_to(outcome, check.describe());
-                }
                 return completion;
             }
             (whole, token) = (Some(completion), next);

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.audits import Audited
 from loadstone.analysis.judgements.object_counts import CleanUpCount
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.cell_verdicts import Flags
@@ -25,8 +26,8 @@ class Seen:
 
     `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
     trials that contradict themselves, each with how, `empty` those in whose measured time no
-    request ended, and `miscounted` the clean-ups that met fewer or more objects than there must
-    have been.
+    request ended, `miscounted` the clean-ups that met fewer or more objects than there must have
+    been, and `audits` what was read back against the ledgers.
     """
 
     account: Account
@@ -38,6 +39,7 @@ class Seen:
     contradictory: Sequence[tuple[str, str]] = ()
     empty: Sequence[EmptyWindow] = ()
     miscounted: Sequence[CleanUpCount] = ()
+    audits: Sequence[Audited] = ()
     searches: Sequence[CapacitySearch] = ()
     advice: Sequence[Advice] = ()
     queries: "QueryResults | None" = None

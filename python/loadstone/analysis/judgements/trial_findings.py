@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
 from loadstone.analysis import numbers
+from loadstone.analysis.audits import find_audited
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
@@ -90,6 +91,11 @@ def find_contradictory(seen: Seen) -> Iterable[Finding]:
 def find_miscounted(seen: Seen) -> Iterable[Finding]:
     """Report clean-ups that met fewer or more objects than there must have been."""
     return miscounted_findings(seen.miscounted)
+
+
+def find_audits(seen: Seen) -> Iterable[Finding]:
+    """Report what audits found, or what they exclude."""
+    return find_audited(seen.audits)
 
 
 def find_of_store(seen: Seen) -> Iterable[Finding]:

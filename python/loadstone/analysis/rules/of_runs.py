@@ -54,6 +54,15 @@ RULES: tuple[Rule, ...] = (
         "uses the bucket.",
         checks=(SEEN + "find_miscounted",),
     ),
+    _note(
+        id="audited",
+        effect="none",
+        says="how much of what was acknowledged was read back, and what share of wrong objects "
+        "that excludes",
+        means="What was read back was as it had been acknowledged, at the time of the audit.",
+        do="Nothing. To look again later, keep the data: loadstone audit RUN.",
+        checks=(SEEN + "find_audits",),
+    ),
     _caution(
         id="connections-closed",
         short="the store closes each connection",

@@ -61,6 +61,15 @@ RULES: tuple[Rule, ...] = (
         trial_check=LABELS + "is_corrupt",
     ),
     _void(
+        id="AUDIT_FAILED",
+        short="acknowledged data is wrong",
+        says="an audit found objects that are not as the store acknowledged them",
+        means="The store loses, damages or brings back data. The performance numbers are void.",
+        do="Read the calls that prove it: loadstone report RUN -f json, key audit.",
+        views=BOTH,
+        checks=(SEEN + "find_audits",),
+    ),
+    _void(
         id="ALTERED",
         short="altered files",
         says="a file of the trial was changed after loadstone wrote it: its SHA-256 does not match",

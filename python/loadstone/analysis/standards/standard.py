@@ -399,8 +399,10 @@ def _writes_are_audited(run: Run, findings: Findings) -> Answer:
     writes = sum(cell.good for cell in findings.results if _word(cell) in CHANGING)
     if not writes:
         return "not applicable", "no measured request changed anything"
-    if (run.path / "ledger").exists():
-        return "unknown", "the run folder has a ledger, which this version does not read"
+    if findings.audits:
+        statement = "; ".join(audit.statement() for audit in findings.audits)
+        is_met = all(audit.is_whole and audit.read_back for audit in findings.audits)
+        return "met" if is_met else "not met", statement
     checked = sum(record.summary.get("verified_requests") or 0 for record in run.records)
     also = f"; {checked:,} reads were checked, which finds wrong data and no lost one"
     return (

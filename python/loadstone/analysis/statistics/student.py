@@ -7,7 +7,7 @@ take 0.4 s of CPU to import, which a report of a short run would do little besid
 import functools
 import math
 
-__all__ = ["above", "below", "quantile"]
+__all__ = ["above", "below", "beta_share", "quantile"]
 
 CLOSED_FREEDOM_MAX = 1000
 """Up to so many degrees of freedom the sum is as exact as the fraction, and quicker."""
@@ -50,16 +50,16 @@ def above(value: float, degrees_of_freedom: float) -> float:
         return float(value < 0)
     square = value * value
     whole = degrees_of_freedom + square
-    tail = _beta_share(degrees_of_freedom / whole, square / whole, degrees_of_freedom / 2, 0.5)
+    tail = beta_share(degrees_of_freedom / whole, square / whole, degrees_of_freedom / 2, 0.5)
     return tail / 2 if value >= 0 else 1 - tail / 2
 
 
-def _beta_share(x: float, rest: float, a: float, b: float) -> float:
+def beta_share(x: float, rest: float, a: float, b: float) -> float:
     """Return I_x(a, b), where rest = 1 - x (Abramowitz & Stegun 26.5.8, by Lentz's method)."""
     if x <= 0 or rest <= 0:
         return float(rest <= 0)
     if x > (a + 1) / (a + b + 2):
-        return 1 - _beta_share(rest, x, b, a)
+        return 1 - beta_share(rest, x, b, a)
     logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(logarithm + a * math.log(x) + b * math.log(rest))
     tiny = 1e-300

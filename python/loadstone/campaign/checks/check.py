@@ -62,6 +62,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
             *_wrong_case(case),
             *_wrong_fill(case, campaign, drivers),
             *_wrong_operations(case, campaign, drivers),
+            *_wrong_audit(case, campaign, drivers),
             *_wrong_encryption(case, campaign, drivers),
             *_wrong_path_encryption(case, campaign, drivers),
             *_wrong_sizes(case, campaign, drivers),
@@ -281,6 +282,41 @@ def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
                     allowed=f'what driver {driver.name} of target "{case.target}" can do: '
                     f"{listed(driver.operations)}",
                 )
+
+
+_AUDITED = frozenset(
+    {
+        "put", "multipart_put", "delete", "bulk_delete", "get", "range_get", "multi_range_get",
+        "multipart_get", "head", "list", "copy", "post", "create_bucket", "delete_bucket",
+    }
+)  # fmt: skip
+"""Operations of phases whose objects an audit can hold to the ledger."""
+
+
+def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if campaign.audit is None or driver is None:
+        return
+    if not driver.facts.keeps or driver.facts.place not in ("bucket", "container"):
+        yield KeyMistake(
+            path=("audit",),
+            found=f'an audit of target "{case.target}" (driver {driver.name})',
+            allowed="targets whose objects lie in buckets or containers",
+        )
+    for index, phase in enumerate(case.workload.phases):
+        if phase.script is not None:
+            yield KeyMistake(
+                path=case.source.path(("phases", index, "script")),
+                found="a script in a campaign with audit",
+                allowed="phases of operations: a script checks its own answers",
+            )
+        for operation in set(phase.operations) - _AUDITED:
+            key = ("op",) if phase.op is not None else ("mix", operation)
+            yield KeyMistake(
+                path=case.source.path(("phases", index, *key)),
+                found=f"{operation} in a campaign with audit",
+                allowed=f"operations whose objects can be read back: {listed(sorted(_AUDITED))}",
+            )
 
 
 def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:

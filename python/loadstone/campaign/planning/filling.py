@@ -95,6 +95,7 @@ def fill_document(measured: TrialDocument, case: Case, threads: int, objects: in
     }
     plain = measured.copy()
     plain.pop("script", None)
+    plain.pop("keeps_ledger", None)
     document = trial.unmeasured({**plain, "dataset": dataset}, FILL, "put", objects, threads)
     parameters = {
         "threads": document["load"]["clients"],

@@ -15,6 +15,7 @@ from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, Tr
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
 FILL = "fill"
+AUDIT = "audit"
 
 _DELETES = frozenset({"delete", "bulk_delete", "delete_if_match"})
 
@@ -75,7 +76,7 @@ def need_of(document: TrialDocument, *, is_first: bool) -> Need:
     after other phases on the same objects writes over them, because the campaign says so. What
     appends begins with nothing, wherever it stands.
     """
-    if document["phase"] in (PREPARE, CLEAN_UP) or not operations_of(document):
+    if document["phase"] in (PREPARE, CLEAN_UP, AUDIT) or not operations_of(document):
         return Need.ANYTHING
     if document.get("script"):
         return _need_of_script(document["target"]["driver"])
@@ -170,6 +171,18 @@ def is_whole_only(document: TrialDocument) -> bool:
     return keeps and any(
         state_interrupted(document, state) is not state_after(document, state) for state in State
     )
+
+
+def deletes_all(document: TrialDocument) -> bool:
+    """Tell whether a trial does nothing but delete objects of its dataset."""
+    operations = operations_of(document)
+    return bool(operations) and set(operations) <= _DELETES
+
+
+def is_in_ledger(document: TrialDocument) -> bool:
+    """Tell whether a trial keeps a ledger, and asks for what is noted there."""
+    changes = WRITES_WHOLE | _DELETES
+    return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
 
 
 def can_prepare(driver: Driver) -> bool:

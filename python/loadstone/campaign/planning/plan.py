@@ -161,6 +161,8 @@ class _Held:
     version: int = 0
     generation: int = 1
     written: list[tuple[int, int]] = field(default_factory=list)
+    is_owed: bool = False
+    """Whether ledgers say of it what no audit has looked at."""
     kept: DatasetDocument | None = None
     """What another run's documents said of it, where that run wrote it."""
 
@@ -249,6 +251,8 @@ class _Planner:
         if step.case.target in self._filled:
             self._fill(step.case, document)
         held = self._hold(stop, document)
+        if lifecycle.deletes_all(document):
+            self._audit(held)
         need = lifecycle.need_of(document, is_first=stop.is_first)
         if not need.is_met_by(held.state):
             held = self._meet(need, held, stop.key)
@@ -278,7 +282,9 @@ class _Planner:
             self._emit(scripted.prepare_of(held.document, script, plain), held)
 
     def finish(self) -> None:
-        """Put what is still to be deleted at the end of the plan."""
+        """Put what is still to be audited and deleted at the end of the plan."""
+        for held in (*self._left_over, *self._held.values()):
+            self._audit(held)
         if not self._campaign.keep_data:
             for held in (*self._left_over, *self._held.values()):
                 self._clean_up(held)
@@ -412,7 +418,15 @@ class _Planner:
         """Tell whether nothing to come wants the objects that are there now."""
         return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
 
+    def _audit(self, held: _Held) -> None:
+        """Read back what the ledgers of a dataset say, if there is anything new in them."""
+        if held.is_owed and self._campaign.audit is not None:
+            held.is_owed = False
+            document = trial.audit_of(held.document, held.threads, self._campaign.audit.sample)
+            self._emit(document, held)
+
     def _clean_up(self, held: _Held) -> None:
+        self._audit(held)
         is_ours = held.kept is None and held.state is not State.ABSENT
         if is_ours and lifecycle.can_clean_up(self._driver(held)):
             self._emit(trial.clean_up_of(held.document, held.threads, held.written), held)
@@ -446,6 +460,7 @@ class _Planner:
             held.written.append(written)
             self._ordinal += beyond.ordinals_of(document)
         held.state = lifecycle.state_after(document, held.state)
+        held.is_owed |= lifecycle.is_in_ledger(document)
         self.trials.append(
             PlannedTrial(
                 document=document,

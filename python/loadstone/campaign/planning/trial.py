@@ -10,6 +10,7 @@ from loadstone.campaign.drivers import Driver, Drivers, facts_of
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import (
+    AUDIT,
     CLEAN_UP,
     PREPARE,
     dataset_of,
@@ -40,6 +41,7 @@ OPERATIONS = "operations"
 
 # Enough to fill a store quickly, where the campaign itself names no number of threads.
 PREPARE_THREADS_OPEN = 64
+PAGE_KEYS = 1000
 _PART_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
 # What only operations on pieces of an object read.
@@ -97,6 +99,7 @@ class TargetInRun:
     document: TargetDocument
     allow_foreign: bool
     is_beside_others: bool
+    keeps_ledgers: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +135,8 @@ def measured_document(target: TargetInRun, step: Step) -> TrialDocument:
         on_error = {"action": "continue", "limit": None}
     if case.hosts(phase) is not None:
         special["hosts"] = case.hosts(phase)
+    if target.keeps_ledgers:
+        special["keeps_ledger"] = True
     return {
         "format": FORMAT,
         "kind": OPERATIONS,
@@ -207,6 +212,7 @@ def clean_up_of(
     """
     # It deletes what it finds in the buckets, so how much that is shows only then.
     clean_up = unmeasured(document, CLEAN_UP, "delete", threads, threads)
+    clean_up.pop("keeps_ledger", None)
     # Plans of earlier builds have none.
     before: OwnershipDocument = document.get("ownership") or {"adopt": [], "runs": []}
     ownership: OwnershipDocument = {
@@ -220,6 +226,25 @@ def clean_up_of(
         # What it deletes is found by the keys, not by the requests.
         clean_up["script"] = {**script, "requests": None, "speed": None}
     return clean_up
+
+
+def audit_of(document: TrialDocument, threads: int, sample: int | None) -> TrialDocument:
+    """Return an unmeasured trial that reads back what ledgers say of a measured trial's dataset."""
+    objects = dataset_of(document)["objects"] or 1
+    audit = unmeasured(document, AUDIT, "get", objects, threads)
+    audit.pop("keeps_ledger", None)
+    return {
+        **audit,
+        # All buckets are listed, page by page, before objects are read.
+        "mix": [{"operation": name, "weight": 1.0} for name in ("get", "list")],
+        "options": {
+            **audit["options"],
+            **OptionsDocument(page_keys=PAGE_KEYS, prefix=None, delimiter=None),
+        },
+        "verify": 1.0,
+        # Which ledgers those are is known when the trials have run.
+        "owed": {"ledgers": [], "is_absent_before": True, "sample": sample},
+    }
 
 
 def prepare_threads(cases: Sequence[Case]) -> dict[str, int]:
@@ -329,6 +354,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
             allow_foreign=name in campaign.allow_foreign,
             # What is never prepared is there already, and is read by its own name.
             is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
+            keeps_ledgers=campaign.audit is not None and drivers[target.driver].facts.keeps,
         )
         for name, target in campaign.targets.items()
     }

@@ -73,6 +73,7 @@ _FLAGS = {
     "connections": "--connections",
     "on_error": "--on-error",
     "prepare": "--prepare",
+    "audit": "--audit",
 }
 _TOP_KEYS = (
     "seed",
@@ -84,6 +85,7 @@ _TOP_KEYS = (
     "on_error",
     "prepare",
     "keep_data",
+    "audit",
 )
 _PHASE_FLAGS = {
     "iterations": "--iterations",
@@ -136,6 +138,7 @@ class Flags(TypedDict, total=False):
     seed: int | None
     prepare: str | None
     keep_data: bool
+    audit: bool
     allow_foreign: bool
     reuse: str | None
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -226,6 +227,20 @@ class Expect(BaseModel):
     )
 
 
+class Audit(BaseModel):
+    """What is read back after the load, against a ledger of all acknowledged writes."""
+
+    model_config = _FROZEN
+
+    sample: PositiveCount | None = Field(
+        default=None, description="So many objects are read back, drawn by chance; default: all."
+    )
+
+
+def _read_audit(value: Any) -> Any:
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+
 class ReportOptions(BaseModel):
     """Layout of tables of this campaign."""
 
@@ -301,6 +316,11 @@ class Campaign(WorkloadKeys):
         "the end of the run.",
     )
     keep_data: Flag = Field(default=False, description="Keep all data; nothing is deleted.")
+    audit: Annotated[Audit | None, BeforeValidator(_read_audit)] = Field(
+        default=None,
+        description="Keep a ledger of acknowledged writes, and read back what it says before "
+        "anything is deleted: true, or {sample: N}.",
+    )
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."
     )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     OperationName = Literal[tuple(OPERATIONS)]
 
-RESERVED_NAMES = ("prepare", "clean-up")
+RESERVED_NAMES = ("prepare", "clean-up", "audit")
 
 SCRIPTED = ("put", "get", "head", "delete", "list")
 """The operations that actions of a script are made of."""
@@ -288,7 +288,7 @@ class Phase(BaseModel):
                 KeyMistake(
                     path=("name",),
                     found=shown(self.name),
-                    allowed="a name other than prepare and clean-up",
+                    allowed="a name other than prepare, clean-up and audit",
                 )
             )
         mix = self._weights() if self.mix else {}

@@ -5,7 +5,7 @@
 An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.answers.contention import Contention, contentions
+from loadstone.analysis.audits import Audited, upper_bound
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
@@ -73,6 +74,38 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [one.to_json() for one in findings.mistakes],
+        "audit": _audit(findings.audits),
+        "audits": [_audit([one]) for one in findings.audits],
+    }
+
+
+def _audit(audits: Sequence[Audited]) -> dict[str, Any] | None:
+    """Return what audits found together; None where there was none."""
+    if not audits:
+        return None
+    read_back, wrong = (
+        sum(getattr(one, name) for one in audits) for name in ("read_back", "wrong")
+    )
+    return {
+        "trials": [one.trial for one in audits],
+        "acknowledged": sum(one.acknowledged for one in audits),
+        "read_back": read_back,
+        "unknown": sum(one.unknown for one in audits),
+        "unanswered": sum(one.unanswered for one in audits),
+        "listings_failed": sum(one.listings_failed for one in audits),
+        "wrong": wrong,
+        "wrong_share_max": upper_bound(wrong, read_back) if read_back else None,
+        "is_whole": all(one.is_whole for one in audits),
+        "findings": [
+            {
+                "target": one.target,
+                "audit": one.trial,
+                **finding,
+                "calls": [{"trial": None, "version": None, **call} for call in finding["calls"]],
+            }
+            for one in audits
+            for finding in one.findings
+        ],
     }
 
 

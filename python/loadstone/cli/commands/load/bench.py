@@ -179,6 +179,12 @@ def command(
     keep_data: Annotated[
         bool, typer.Option("--keep-data", "--noclear", help="Do not delete the objects.")
     ] = False,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit", help="Keep a ledger of acknowledged writes, and read everything back."
+        ),
+    ] = False,
     allow_foreign: Annotated[
         bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
     ] = False,
@@ -259,6 +265,7 @@ def command(
         on_error=on_error,
         seed=seed,
         keep_data=keep_data,
+        audit=audit,
         allow_foreign=allow_foreign,
         reuse=reuse,
     )

@@ -1,0 +1,245 @@
+//! The ledger of a trial: what became of each object, as far as the target has acknowledged it.
+//!
+//! Requests are functions of the seed and a ticket's number, so two bits an object are enough. They lie in
+//! pages of 4,096 objects, which come into being when an object of theirs is first changed. A load thread
+//! sets bits; the collector gives changed pages away as frames, before the seconds in which they changed.
+//!
+//! | bytes | frame, little-endian |
+//! |---|---|
+//! | 0 | kind: 1 page, 2 page of one byte over and over, 3 page packed by zlib, 4 begin, 5 end |
+//! | 4–7 | writer: the number of the host's portion |
+//! | 8–15 | page: numbers of objects over 4,096 |
+//! | 16–23 | the page was as in an earlier frame, or untouched, until then: nanoseconds since 1970 |
+//! | 24–31 | and as in this one then |
+//! | 32–35 | bytes of content |
+//! | 36–39 | CRC-32 of the other 36 and of the content |
+//!
+//! The last frame of a writer and page holds. Whoever keeps the frames puts a begin before those of each
+//! attempt, and an end behind those of a trial that finished: without it, what the frames do not say is
+//! unknown.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::operation::Operation;
+
+mod audit;
+mod owed;
+mod spec;
+
+pub(crate) use audit::{Audit, FindingKind, Place, Reading, Step};
+pub use audit::{AuditSummary, Call, Finding};
+pub use spec::{LedgerSpec, OwedSpec};
+
+pub(crate) const OBJECTS_PER_PAGE: u64 = 4096;
+const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
+const WORDS: usize = PAGE_BYTES / 8;
+const OBJECTS_PER_WORD: u64 = 32;
+const HEADER_BYTES: usize = 40;
+const LEAF_PAGES: usize = 1024;
+
+/// What a trial did to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Entry {
+    /// Nothing that it was told of.
+    Untouched,
+    /// A put was acknowledged, and no delete was asked for after it.
+    Written,
+    /// A delete was acknowledged.
+    Deleted,
+    /// The last request that changes it failed: it may have been done, or not, or be done later.
+    Unknown,
+}
+
+impl Entry {
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Untouched,
+            1 => Self::Written,
+            2 => Self::Deleted,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// What an operation does to the objects that it is done to, if a ledger is kept of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Writes,
+    Deletes,
+}
+
+impl Effect {
+    /// Returns the effect of an operation: those with none here leave all objects as they are.
+    pub(crate) fn of(operation: Operation) -> Option<Self> {
+        match operation {
+            Operation::Put | Operation::MultipartPut => Some(Self::Writes),
+            Operation::Delete | Operation::BulkDelete => Some(Self::Deletes),
+            _ => None,
+        }
+    }
+}
+
+/// Returns what an object's entry is after a request that changes it.
+fn entry_after(before: Entry, effect: Effect, is_ok: bool) -> Entry {
+    match (effect, is_ok) {
+        (Effect::Writes, true) => Entry::Written,
+        (Effect::Deletes, true) => Entry::Deleted,
+        // All puts of a trial write the same bytes: whether this one was done makes no difference.
+        (Effect::Writes, false) if before == Entry::Written => Entry::Written,
+        (_, false) => Entry::Unknown,
+    }
+}
+
+/// The ledger of one host's portion of a trial, while it grows.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Where objects of the dataset lie, and of a mix those of each stage beyond it.
+    regions: Vec<Region>,
+    pages: Mutex<Vec<Arc<Page>>>,
+    writer: u32,
+    flushed_ns: AtomicU64,
+}
+
+/// A stretch of pages: made leaf by leaf, and page by page, when an object in them is changed.
+#[derive(Debug)]
+struct Region {
+    first_page: u64,
+    leaves: Box<[OnceLock<Box<Leaf>>]>,
+}
+
+type Leaf = [OnceLock<Arc<Page>>; LEAF_PAGES];
+
+#[derive(Debug)]
+struct Page {
+    number: u64,
+    words: [AtomicU64; WORDS],
+    is_changed: AtomicBool,
+}
+
+impl Region {
+    fn new(first: u64, objects: u64) -> Self {
+        let first_page = first / OBJECTS_PER_PAGE;
+        let pages = (first + objects) / OBJECTS_PER_PAGE - first_page + 1;
+        let leaves = (pages as usize).div_ceil(LEAF_PAGES);
+        Self { first_page, leaves: std::iter::repeat_with(OnceLock::new).take(leaves).collect() }
+    }
+}
+
+impl Ledger {
+    /// Makes the ledger of a host's portion, for objects in stretches: the first number and how many.
+    pub(crate) fn new(stretches: &[(u64, u64)], writer: u32, now_unix_ns: u64) -> Self {
+        Self {
+            regions: stretches
+                .iter()
+                .map(|(first, objects)| Region::new(*first, *objects))
+                .collect(),
+            pages: Mutex::default(),
+            writer,
+            flushed_ns: AtomicU64::new(now_unix_ns),
+        }
+    }
+
+    /// Takes note of how a request that changes an object ended.
+    pub(crate) fn note(&self, index: u64, effect: Effect, is_ok: bool) {
+        let page = self.page(index / OBJECTS_PER_PAGE);
+        let place = index % OBJECTS_PER_PAGE;
+        let word = &page.words[(place / OBJECTS_PER_WORD) as usize];
+        let shift = place % OBJECTS_PER_WORD * 2;
+        let mut bits = word.load(Ordering::Relaxed);
+        loop {
+            let before = Entry::of_bits((bits >> shift) as u8);
+            let after = entry_after(before, effect, is_ok);
+            if after == before {
+                return;
+            }
+            let changed = bits & !(3 << shift) | (after as u64) << shift;
+            // Sequentially consistent with the flag, or a flush could see neither.
+            let swapped =
+                word.compare_exchange_weak(bits, changed, Ordering::SeqCst, Ordering::Relaxed);
+            match swapped {
+                Ok(_) => break,
+                Err(found) => bits = found,
+            }
+        }
+        if !page.is_changed.load(Ordering::SeqCst) {
+            page.is_changed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn page(&self, number: u64) -> &Page {
+        let region = self.regions.iter().rev().find(|region| region.first_page <= number);
+        let region = region.expect("the first begins at 0");
+        let place = (number - region.first_page) as usize;
+        let leaf = region.leaves[place / LEAF_PAGES]
+            .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        leaf[place % LEAF_PAGES].get_or_init(|| {
+            let words = std::array::from_fn(|_| AtomicU64::new(0));
+            let page = Arc::new(Page { number, words, is_changed: AtomicBool::new(false) });
+            self.pages.lock().expect("no holder panics").push(Arc::clone(&page));
+            page
+        })
+    }
+
+    /// Returns the frames of all pages that have changed since the last call; empty if none has.
+    pub(crate) fn take_frames(&self, now_unix_ns: u64) -> Vec<u8> {
+        let from_ns = self.flushed_ns.swap(now_unix_ns, Ordering::Relaxed);
+        let mut frames = Vec::new();
+        // Load threads wait for this lock only where they make a page.
+        let count = self.pages.lock().expect("no holder panics").len();
+        for place in 0..count {
+            let page = Arc::clone(&self.pages.lock().expect("no holder panics")[place]);
+            if page.is_changed.swap(false, Ordering::SeqCst) {
+                let mut content = [0; PAGE_BYTES];
+                for (bytes, word) in content.as_chunks_mut::<8>().0.iter_mut().zip(&page.words) {
+                    *bytes = word.load(Ordering::SeqCst).to_le_bytes();
+                }
+                let times = (from_ns, now_unix_ns);
+                write_frame(&mut frames, self.writer, page.number, times, &content);
+            }
+        }
+        frames
+    }
+}
+
+/// The kinds of frames.
+mod kind {
+    pub(super) const PAGE: u8 = 1;
+    pub(super) const FILL: u8 = 2;
+    pub(super) const PACKED: u8 = 3;
+    pub(super) const BEGIN: u8 = 4;
+    pub(super) const END: u8 = 5;
+}
+
+fn write_frame(
+    out: &mut Vec<u8>,
+    writer: u32,
+    page: u64,
+    (from_ns, to_ns): (u64, u64),
+    content: &[u8; PAGE_BYTES],
+) {
+    let is_one_byte = content.iter().all(|byte| *byte == content[0]);
+    let (kind, content) =
+        if is_one_byte { (kind::FILL, &content[..1]) } else { (kind::PAGE, &content[..]) };
+    let begin = out.len();
+    out.extend_from_slice(&[kind, 0, 0, 0]);
+    out.extend_from_slice(&writer.to_le_bytes());
+    out.extend_from_slice(&page.to_le_bytes());
+    out.extend_from_slice(&from_ns.to_le_bytes());
+    out.extend_from_slice(&to_ns.to_le_bytes());
+    out.extend_from_slice(&(content.len() as u32).to_le_bytes());
+    let crc = checksum(&out[begin..], content);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(content);
+}
+
+fn checksum(head: &[u8], content: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
+    digest.update(head);
+    digest.update(content);
+    digest.finalize() as u32
+}
+
+#[cfg(test)]
+mod tests;

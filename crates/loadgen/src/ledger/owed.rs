@@ -1,0 +1,299 @@
+//! What a target owes: the ledgers of all trials that changed a dataset, one over the other.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read;
+
+use loadstone_wire::digest::sha256;
+
+use super::spec::{LedgerSpec, OwedSpec};
+use super::{Entry, HEADER_BYTES, OBJECTS_PER_PAGE, PAGE_BYTES, checksum, kind};
+use crate::error::Error;
+
+/// Versions that an object may have at once; with more, all that is known is that any may be there.
+const VERSIONS_MAX: usize = 4;
+
+/// What may be there of an object, by all that was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Allowed {
+    /// Whether it may be absent.
+    pub(crate) absent: bool,
+    /// Whether nothing is known.
+    pub(crate) anything: bool,
+    versions: [u64; VERSIONS_MAX],
+    count: usize,
+}
+
+impl Allowed {
+    /// Says that nothing may be there.
+    pub(crate) fn absent() -> Self {
+        Self { absent: true, ..Self::default() }
+    }
+
+    /// Returns the versions that may be there, the newest trial's first.
+    pub(crate) fn versions(&self) -> &[u64] {
+        &self.versions[..self.count]
+    }
+
+    /// Tells whether only one thing may be there: one version, or nothing.
+    pub(crate) fn is_determined(&self) -> bool {
+        !self.anything && self.count + usize::from(self.absent) == 1
+    }
+
+    fn allow(&mut self, version: u64) {
+        if self.versions().contains(&version) {
+            return;
+        }
+        if self.count == VERSIONS_MAX {
+            self.anything = true;
+            return;
+        }
+        self.versions[self.count] = version;
+        self.count += 1;
+    }
+}
+
+/// What a trial's attempt noted of an object, and between which times.
+#[derive(Debug, Clone)]
+pub(crate) struct Noted<'a> {
+    pub(crate) spec: &'a LedgerSpec,
+    pub(crate) entry: Entry,
+    pub(crate) from_unix_ns: u64,
+    pub(crate) to_unix_ns: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Fill(u8),
+    Bits(Box<[u8; PAGE_BYTES]>),
+}
+
+#[derive(Debug, Clone)]
+struct StoredPage {
+    content: Content,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+impl StoredPage {
+    fn entry(&self, place: u64) -> Entry {
+        let byte = match &self.content {
+            Content::Fill(byte) => *byte,
+            Content::Bits(bits) => bits[(place / 4) as usize],
+        };
+        Entry::of_bits(byte >> (place % 4 * 2))
+    }
+
+    /// Adds what another writer has noted: no two of them change the same objects.
+    fn join(&mut self, other: &Self) {
+        let mut bits = self.bits();
+        bits.iter_mut().zip(other.bits().iter()).for_each(|(bits, more)| *bits |= more);
+        self.content = Content::Bits(bits);
+        self.from_ns = self.from_ns.min(other.from_ns);
+        self.to_ns = self.to_ns.max(other.to_ns);
+    }
+
+    fn bits(&self) -> Box<[u8; PAGE_BYTES]> {
+        match &self.content {
+            Content::Fill(byte) => Box::new([*byte; PAGE_BYTES]),
+            Content::Bits(bits) => bits.clone(),
+        }
+    }
+}
+
+/// One attempt at a trial.
+#[derive(Debug)]
+struct Layer {
+    spec: LedgerSpec,
+    pages: HashMap<u64, StoredPage>,
+    /// Whether it finished, so that nothing was in flight when it ended.
+    is_whole: bool,
+}
+
+impl Layer {
+    fn noted(&self, index: u64) -> (Entry, Option<&StoredPage>) {
+        let page = self.pages.get(&(index / OBJECTS_PER_PAGE));
+        (page.map_or(Entry::Untouched, |page| page.entry(index % OBJECTS_PER_PAGE)), page)
+    }
+}
+
+/// The ledgers of a dataset.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    /// Attempts at trials, the earliest first.
+    layers: Vec<Layer>,
+    is_absent_before: bool,
+    /// The pages in which any object was touched, in order.
+    pub(crate) pages: Vec<u64>,
+}
+
+impl Owed {
+    /// Reads the ledgers that a trial names.
+    ///
+    /// # Errors
+    /// A file is missing, or is another one than was meant.
+    pub(crate) fn open(spec: &OwedSpec) -> Result<Self, Error> {
+        let mut layers = Vec::new();
+        for ledger in &spec.ledgers {
+            read(ledger, &mut layers)?;
+        }
+        let pages: BTreeSet<u64> =
+            layers.iter().flat_map(|layer| layer.pages.keys().copied()).collect();
+        Ok(Self {
+            layers,
+            is_absent_before: spec.is_absent_before,
+            pages: pages.into_iter().collect(),
+        })
+    }
+
+    /// Returns what may be there of an object; nothing where no trial has touched it.
+    pub(crate) fn allowed(&self, index: u64) -> Option<Allowed> {
+        let mut allowed = Allowed::default();
+        let (mut is_settled, mut is_touched) = (false, false);
+        for layer in self.layers.iter().rev() {
+            let LedgerSpec { version, puts, deletes, first, end, .. } = layer.spec;
+            let entry = layer.noted(index).0;
+            is_touched |= entry != Entry::Untouched;
+            // What was in flight when an attempt was cut off is not known: a put of something
+            // untouched, and a delete of anything that was put.
+            let is_cut_off = !layer.is_whole && (first..end).contains(&index);
+            let is_doubtful = match entry {
+                Entry::Untouched => is_cut_off && !is_settled,
+                Entry::Written => is_cut_off && deletes && !is_settled,
+                Entry::Deleted => false,
+                // It may still be carried out, whatever was acknowledged since.
+                Entry::Unknown => true,
+            };
+            match entry {
+                _ if is_doubtful => {
+                    if puts {
+                        allowed.allow(version);
+                    }
+                    allowed.absent |= deletes;
+                }
+                Entry::Written if !is_settled => {
+                    allowed.allow(version);
+                    is_settled = true;
+                }
+                Entry::Deleted if !is_settled => {
+                    allowed.absent = true;
+                    is_settled = true;
+                }
+                _ => {}
+            }
+        }
+        if !is_settled {
+            allowed.absent |= self.is_absent_before;
+            allowed.anything |= !self.is_absent_before;
+        }
+        is_touched.then_some(allowed)
+    }
+
+    /// Tells whether nothing can have been written under a number that no ledger has.
+    pub(crate) fn is_surely_unwritten(&self, index: u64) -> bool {
+        let may_be =
+            |layer: &Layer| !layer.is_whole && (layer.spec.first..layer.spec.end).contains(&index);
+        self.is_absent_before && !self.layers.iter().any(may_be)
+    }
+
+    /// Returns what each attempt has noted of an object, the earliest first.
+    pub(crate) fn history(&self, index: u64) -> impl Iterator<Item = Noted<'_>> {
+        self.layers.iter().filter_map(move |layer| {
+            let (entry, page) = layer.noted(index);
+            let page = page.filter(|_| entry != Entry::Untouched)?;
+            let (from_unix_ns, to_unix_ns) = (page.from_ns, page.to_ns);
+            Some(Noted { spec: &layer.spec, entry, from_unix_ns, to_unix_ns })
+        })
+    }
+}
+
+/// Reads the attempts of one ledger.
+fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
+    let shown = &spec.path;
+    let wrong = |reason: String| Error::Trial(vec![format!("ledger \"{shown}\": {reason}")]);
+    let bytes = std::fs::read(shown).map_err(|error| wrong(error.to_string()))?;
+    let found: String = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if found != spec.sha256 {
+        let wanted = &spec.sha256;
+        return Err(wrong(format!("found SHA-256 {found}, the trial names {wanted}")));
+    }
+    let mut attempts = Vec::new();
+    let mut pages: HashMap<(u32, u64), StoredPage> = HashMap::new();
+    let mut is_whole = true;
+    let mut rest = bytes.as_slice();
+    // Behind a frame that was cut off nothing can be trusted.
+    while let Some((frame, behind)) = Frame::split(rest) {
+        rest = behind;
+        match frame.kind {
+            kind::BEGIN => {
+                if !attempts.is_empty() || !pages.is_empty() || !is_whole {
+                    attempts.push((std::mem::take(&mut pages), is_whole));
+                }
+                is_whole = false;
+            }
+            kind::END => is_whole = true,
+            _ => {
+                let Some(mut page) = frame.page() else { break };
+                if let Some(earlier) = pages.get(&(frame.writer, frame.number)) {
+                    page.from_ns = earlier.from_ns;
+                }
+                pages.insert((frame.writer, frame.number), page);
+            }
+        }
+    }
+    attempts.push((pages, is_whole && rest.is_empty()));
+    for (by_writer, is_whole) in attempts {
+        let mut pages: HashMap<u64, StoredPage> = HashMap::new();
+        for ((_, number), page) in by_writer {
+            match pages.get_mut(&number) {
+                Some(joined) => joined.join(&page),
+                None => {
+                    pages.insert(number, page);
+                }
+            }
+        }
+        layers.push(Layer { spec: spec.clone(), pages, is_whole });
+    }
+    Ok(())
+}
+
+/// A frame as it stands in a file.
+struct Frame<'a> {
+    kind: u8,
+    writer: u32,
+    number: u64,
+    from_ns: u64,
+    to_ns: u64,
+    content: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Returns the first frame of these bytes, if it is whole, and what follows it.
+    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+        let long =
+            |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        let end = HEADER_BYTES + word(32) as usize;
+        let content = bytes.get(HEADER_BYTES..end)?;
+        if checksum(&head[..36], content) != word(36) {
+            return None;
+        }
+        let (writer, number) = (word(4), long(8));
+        let (from_ns, to_ns) = (long(16), long(24));
+        Some((Self { kind: head[0], writer, number, from_ns, to_ns, content }, &bytes[end..]))
+    }
+
+    fn page(&self) -> Option<StoredPage> {
+        let content = match (self.kind, self.content) {
+            (kind::FILL, &[byte]) => Content::Fill(byte),
+            (kind::PAGE, content) => Content::Bits(Box::new(content.try_into().ok()?)),
+            (kind::PACKED, content) => {
+                let mut bits = Box::new([0; PAGE_BYTES]);
+                flate2::read::ZlibDecoder::new(content).read_exact(&mut *bits).ok()?;
+                Content::Bits(bits)
+            }
+            _ => return None,
+        };
+        Some(StoredPage { content, from_ns: self.from_ns, to_ns: self.to_ns })
+    }
+}

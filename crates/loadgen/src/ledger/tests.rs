@@ -1,0 +1,207 @@
+//! Ledgers that grow, are cut off at any byte, and are read again, against plain maps.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use loadstone_wire::digest::sha256;
+
+use super::owed::{Allowed, Owed};
+use super::*;
+use crate::chance::mix64;
+
+const OBJECTS: u64 = 20_000;
+/// Where what a mix puts beyond its dataset begins, in each of three stages.
+const BEYOND: u64 = OBJECTS + (1 << 34);
+
+/// What the ledger of a trial needs to be read: whether it puts and deletes, and its first number.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    puts: bool,
+    deletes: bool,
+    first: u64,
+    end: u64,
+}
+
+const PUTS: Kind = Kind { puts: true, deletes: false, first: 0, end: OBJECTS };
+const DELETES: Kind = Kind { puts: false, deletes: true, ..PUTS };
+const MIX: Kind = Kind { puts: true, deletes: true, first: BEYOND, end: BEYOND + (1 << 34) };
+
+fn ledger(kind: Kind, writer: u32) -> Ledger {
+    let beyond = |stage: u64| (BEYOND + (stage << 32), 1 << 32);
+    let all = [(0, OBJECTS), beyond(0), beyond(1), beyond(2)];
+    Ledger::new(if kind.first == 0 { &all[..1] } else { &all }, writer, 0)
+}
+
+/// A frame without content, as the writer of a run folder makes it.
+fn mark(kind: u8) -> Vec<u8> {
+    let mut frame = vec![0; HEADER_BYTES];
+    frame[0] = kind;
+    let crc = checksum(&frame[..36], &[]);
+    frame[36..].copy_from_slice(&crc.to_le_bytes());
+    frame
+}
+
+struct Written {
+    path: PathBuf,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Opens what ledgers with these bytes say, over one another.
+fn opened(name: &str, ledgers: &[(Kind, u64, Vec<u8>)]) -> Owed {
+    let mut files = Vec::new();
+    let specs = ledgers.iter().enumerate().map(|(place, (kind, version, bytes))| {
+        let name = format!("ledger-{}-{name}-{place}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).expect("the folder can be written to");
+        let shown = path.display().to_string();
+        files.push(Written { path });
+        LedgerSpec {
+            path: shown,
+            sha256: sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
+            trial: format!("{place:04}"),
+            version: *version,
+            puts: kind.puts,
+            deletes: kind.deletes,
+            first: kind.first,
+            end: kind.end,
+        }
+    });
+    let ledgers = specs.collect();
+    let spec = OwedSpec { ledgers, is_absent_before: true, sample: None };
+    Owed::open(&spec).expect("the ledgers are sound")
+}
+
+/// What may be there, in a form to compare: whether nothing, and which versions, the newest first.
+fn sets(allowed: Option<Allowed>) -> Option<(bool, Vec<u64>)> {
+    allowed.map(|allowed| (allowed.absent, allowed.versions().to_vec()))
+}
+
+#[test]
+fn a_ledger_says_of_each_object_what_was_acknowledged_last() {
+    let ledger = ledger(MIX, 0);
+    let mut expected: HashMap<u64, Entry> = HashMap::new();
+    let mut bytes = mark(kind::BEGIN);
+    for step in 0..60_000_u64 {
+        // Sparse numbers of all three stages: many pages, some of them full.
+        let stage = mix64(step) % 3;
+        let index = BEYOND + (stage << 32) + mix64(step ^ 9) % 30_000;
+        let draw = mix64(step ^ 1) % 10;
+        let effect = if draw <= 6 { Effect::Writes } else { Effect::Deletes };
+        ledger.note(index, effect, draw != 6 && draw != 9);
+        let before = expected.get(&index).copied().unwrap_or(Entry::Untouched);
+        let after = match draw {
+            0..6 => Entry::Written,
+            6 if before == Entry::Written => Entry::Written,
+            7 | 8 => Entry::Deleted,
+            _ => Entry::Unknown,
+        };
+        expected.insert(index, after);
+        if step % 7000 == 0 {
+            bytes.extend(ledger.take_frames(step));
+        }
+    }
+    bytes.extend(ledger.take_frames(60_000));
+    assert!(ledger.take_frames(60_001).is_empty(), "nothing has changed since");
+    bytes.extend(mark(kind::END));
+    let owed = opened("mix", &[(MIX, 1, bytes)]);
+    for (index, entry) in &expected {
+        let wanted = match entry {
+            Entry::Untouched => None,
+            Entry::Written => Some((false, vec![1])),
+            Entry::Deleted => Some((true, vec![])),
+            Entry::Unknown => Some((true, vec![1])),
+        };
+        assert_eq!(sets(owed.allowed(*index)), wanted, "{index}: {entry:?}");
+    }
+    let touched = owed.pages.iter().flat_map(|page| page * 4096..(page + 1) * 4096);
+    assert_eq!(touched.filter(|index| owed.allowed(*index).is_some()).count(), expected.len());
+}
+
+#[test]
+fn later_trials_lie_over_earlier_ones_and_what_failed_may_still_come() {
+    let entries = |kind: Kind, entries: &[(u64, bool)]| {
+        let effect = if kind.puts { Effect::Writes } else { Effect::Deletes };
+        let ledger = ledger(kind, 0);
+        entries.iter().for_each(|(index, is_ok)| ledger.note(*index, effect, *is_ok));
+        [mark(kind::BEGIN), ledger.take_frames(1), mark(kind::END)].concat()
+    };
+    let (ok, failed) = (true, false);
+    let first = entries(PUTS, &[(1, ok), (2, ok), (3, ok), (4, failed), (5, ok)]);
+    let second = entries(PUTS, &[(2, ok), (3, failed), (4, ok)]);
+    let third = entries(DELETES, &[(1, ok), (5, failed)]);
+    let owed = opened("over", &[(PUTS, 1, first), (PUTS, 2, second), (DELETES, 2, third)]);
+    let found = |index| sets(owed.allowed(index));
+    assert_eq!(found(0), None);
+    assert_eq!(found(1), Some((true, vec![])));
+    assert_eq!(found(2), Some((false, vec![2])));
+    assert_eq!(found(3), Some((false, vec![2, 1])));
+    assert_eq!(found(4), Some((false, vec![2, 1])), "the first put may still be carried out");
+    assert_eq!(found(5), Some((true, vec![1])));
+}
+
+#[test]
+fn a_ledger_cut_off_anywhere_claims_no_more_than_was_flushed_and_no_less() {
+    let ledger = ledger(PUTS, 0);
+    let (mut bytes, mut flushed) = (mark(kind::BEGIN), vec![(HEADER_BYTES, 0)]);
+    for index in 0..9000_u64 {
+        ledger.note(index, Effect::Writes, true);
+        if index % 1000 == 999 {
+            // Each flush ends with the page of its last object, or is cut off with it.
+            bytes.extend(ledger.take_frames(index));
+            flushed.push((bytes.len(), index + 1));
+        }
+    }
+    for cut in (0..bytes.len()).step_by(97).chain([bytes.len()]) {
+        let owed = opened("cut", &[(PUTS, 1, bytes[..cut].to_vec())]);
+        let surely =
+            flushed.iter().rev().find(|(end, _)| *end <= cut).map_or(0, |(_, count)| *count);
+        let claimed = |index| owed.allowed(index).is_some_and(|allowed| allowed.is_determined());
+        assert!((0..surely).all(claimed), "cut at {cut}: less than {surely} claimed");
+        let later = flushed.iter().find(|(end, _)| *end > cut).map_or(9000, |(_, count)| *count);
+        assert!(!(later..9000).any(claimed), "cut at {cut}: more than {later} claimed");
+        assert!(!owed.is_surely_unwritten(19_999), "it may have been in flight");
+    }
+}
+
+#[test]
+fn what_a_mix_has_put_is_unknown_where_a_delete_may_have_been_in_flight() {
+    let (ledger, first) = (ledger(MIX, 0), BEYOND);
+    ledger.note(first, Effect::Writes, true);
+    ledger.note(first + 1, Effect::Deletes, true);
+    let frames = [mark(kind::BEGIN), ledger.take_frames(1)].concat();
+    let whole = [frames.clone(), mark(kind::END)].concat();
+    let cut_off = opened("cut-off", &[(MIX, 1, frames)]);
+    assert_eq!(sets(cut_off.allowed(first)), Some((true, vec![1])));
+    assert_eq!(sets(cut_off.allowed(first + 1)), Some((true, vec![])));
+    let whole = opened("whole", &[(MIX, 1, whole)]);
+    assert_eq!(sets(whole.allowed(first)), Some((false, vec![1])));
+}
+
+#[test]
+fn hosts_ledgers_add_up_and_attempts_follow_one_another() {
+    let mut bytes = Vec::new();
+    for attempt in 0..2_u64 {
+        bytes.extend(mark(kind::BEGIN));
+        for host in 0..2_u32 {
+            let ledger = ledger(PUTS, host);
+            for index in (0..100).filter(|index| index % 2 == u64::from(host)) {
+                if attempt == 1 || index < 50 {
+                    ledger.note(index, Effect::Writes, true);
+                }
+            }
+            bytes.extend(ledger.take_frames(attempt));
+        }
+    }
+    bytes.extend(mark(kind::END));
+    let owed = opened("hosts", &[(PUTS, 1, bytes)]);
+    for index in 0..100 {
+        assert_eq!(sets(owed.allowed(index)), Some((false, vec![1])), "{index}");
+    }
+    assert_eq!((owed.history(10).count(), owed.history(90).count()), (2, 1));
+    assert_eq!(sets(owed.allowed(100)), None);
+}

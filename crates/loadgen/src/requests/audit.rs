@@ -1,0 +1,263 @@
+//! The requests of an audit: each bucket is listed, and then each object is read that a ledger knows of,
+//! or a sample of them. What was acknowledged decides what is right.
+
+use std::sync::Arc;
+
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::dataset::{Dataset, Object};
+use crate::ledger::{Audit, Call, FindingKind, OBJECTS_PER_PAGE, Reading, Step};
+use crate::operation::Operation;
+use crate::outcome::{Completion, Outcome};
+use crate::requests::{Next, Request, Subject};
+use crate::trial::Trial;
+
+/// How often a request is sent again that no answer told anything of.
+const REPEATS_MAX: u32 = 3;
+/// How long a client sleeps that waits for others' listings.
+const LOOK_NS: u64 = 1_000_000;
+
+/// The requests of one load thread's share of an audit.
+#[derive(Debug)]
+pub(crate) struct ReadBack {
+    audit: Arc<Audit>,
+    dataset: Dataset,
+    version: u64,
+    /// The objects of the page that this thread has drawn and not gone through.
+    page: std::ops::Range<u64>,
+    under_way: Vec<UnderWay>,
+    /// What turns this host's monotonic time into time since 1970.
+    since_1970_ns: i128,
+}
+
+/// What a client is about.
+#[derive(Debug, Default)]
+enum UnderWay {
+    #[default]
+    Nothing,
+    Listing {
+        bucket: u64,
+        repeats: u32,
+    },
+    Reading(Box<UnderRead>),
+}
+
+/// An object that a client reads, perhaps several times.
+#[derive(Debug)]
+struct UnderRead {
+    reading: Reading,
+    /// Which of the versions that may be there is expected now.
+    at: usize,
+    repeats: u32,
+    finding: Option<FindingKind>,
+    calls: Vec<Call>,
+}
+
+impl ReadBack {
+    pub(super) fn new(trial: &Trial, audit: Arc<Audit>, threads: usize, clients: u32) -> Self {
+        Self {
+            audit,
+            dataset: Dataset::new(trial),
+            version: trial.dataset.version,
+            page: 0..0,
+            under_way: std::iter::repeat_with(UnderWay::default)
+                .take((clients as usize).div_ceil(threads))
+                .collect(),
+            since_1970_ns: i128::from(unix_ns()) - i128::from(monotonic_ns()),
+        }
+    }
+
+    /// Returns the next request of a client: again, or for another version, or of another object.
+    pub(super) fn next(&mut self, client: usize, now_ns: u64) -> Next {
+        if let UnderWay::Nothing = self.under_way[client] {
+            match self.begin() {
+                Ok(begun) => self.under_way[client] = begun,
+                Err(next) => {
+                    return if let Next::Later(_) = next {
+                        Next::Later(now_ns + LOOK_NS)
+                    } else {
+                        next
+                    };
+                }
+            }
+        }
+        let (operation, subject) = match &self.under_way[client] {
+            UnderWay::Nothing => return Next::Over,
+            UnderWay::Listing { bucket, .. } => (Operation::List, Subject::Bucket(*bucket)),
+            UnderWay::Reading(read) => {
+                let index = read.reading.index;
+                (Operation::Get, Subject::Object(Object { index, version: self.expected(read) }))
+            }
+        };
+        Next::Request(Request { operation, subject, chance: 0, is_verified: true })
+    }
+
+    /// Tells whether objects are left that no other thread reads.
+    pub(super) fn has_work(&self) -> bool {
+        !self.page.is_empty() || self.under_way.iter().any(|own| !matches!(own, UnderWay::Nothing))
+    }
+
+    fn expected(&self, read: &UnderRead) -> u64 {
+        read.reading.allowed.versions().get(read.at).copied().unwrap_or(self.version)
+    }
+
+    fn begin(&mut self) -> Result<UnderWay, Next> {
+        loop {
+            while let Some(index) = self.page.next() {
+                if let Some(reading) = self.audit.reading(index) {
+                    return Ok(UnderWay::Reading(UnderRead::of(reading)));
+                }
+            }
+            match self.audit.next() {
+                Step::List(bucket) => return Ok(UnderWay::Listing { bucket, repeats: 0 }),
+                Step::Wait => return Err(Next::Later(0)),
+                Step::Unexpected(index) => {
+                    let reading = Reading::unexpected(index);
+                    return Ok(UnderWay::Reading(UnderRead::of(reading)));
+                }
+                Step::Page(page) => {
+                    self.page = page * OBJECTS_PER_PAGE..(page + 1) * OBJECTS_PER_PAGE
+                }
+                Step::Over => return Err(Next::Over),
+            }
+        }
+    }
+
+    /// Holds an answer against what was acknowledged, and gives the request the outcome that follows.
+    pub(super) fn judge(&mut self, client: usize, completion: &mut Completion) {
+        match std::mem::take(&mut self.under_way[client]) {
+            UnderWay::Nothing => {}
+            UnderWay::Listing { bucket, repeats } => {
+                if completion.outcome.is_ok() || repeats >= REPEATS_MAX {
+                    self.audit.end_listing(bucket, completion.outcome.is_ok());
+                } else {
+                    self.under_way[client] = UnderWay::Listing { bucket, repeats: repeats + 1 };
+                }
+            }
+            UnderWay::Reading(read) => {
+                self.under_way[client] = self.judge_read(read, completion);
+            }
+        }
+    }
+
+    fn judge_read(&self, mut read: Box<UnderRead>, completion: &mut Completion) -> UnderWay {
+        let answer = Answer::of(completion.outcome);
+        let allowed = read.reading.allowed;
+        let version = allowed.versions().get(read.at).copied();
+        read.calls.push(self.call(completion, version));
+        if let Some(kind) = read.finding {
+            // It was read again, so that the finding shows whether it stays so.
+            self.end(kind, *read);
+            return UnderWay::Nothing;
+        }
+        let found = match answer {
+            Answer::None if read.repeats < REPEATS_MAX => {
+                read.repeats += 1;
+                return UnderWay::Reading(read);
+            }
+            Answer::None => {
+                self.audit.give_up();
+                return UnderWay::Nothing;
+            }
+            Answer::Right if version.is_some() => None,
+            Answer::Right => Some(read.reading.kind_of_surplus()),
+            Answer::Absent if allowed.absent => None,
+            Answer::Absent => Some(FindingKind::Lost),
+            Answer::Wrong(_) if version.is_none() => Some(read.reading.kind_of_surplus()),
+            Answer::Wrong(FindingKind::Stale | FindingKind::Phantom)
+                if read.at + 1 < allowed.versions().len() =>
+            {
+                read.at += 1;
+                completion.outcome = Outcome::OK;
+                return UnderWay::Reading(read);
+            }
+            Answer::Wrong(kind) => Some(kind),
+        };
+        self.audit.note_read(&allowed);
+        let found = found.or_else(|| read.reading.kind_of_listing(answer == Answer::Absent));
+        completion.outcome = outcome_of(found, completion.outcome);
+        match found {
+            // What only the listing shows is not in this read.
+            Some(
+                kind @ (FindingKind::ListMissing | FindingKind::ListedTwice | FindingKind::Ghost),
+            ) => {
+                self.end(kind, *read);
+                UnderWay::Nothing
+            }
+            Some(kind) => {
+                read.finding = Some(kind);
+                read.at = 0;
+                UnderWay::Reading(read)
+            }
+            None => UnderWay::Nothing,
+        }
+    }
+
+    fn end(&self, kind: FindingKind, read: UnderRead) {
+        let index = read.reading.index;
+        self.audit.note_finding(kind, index, || self.dataset.place_of(index), read.calls);
+    }
+
+    fn call(&self, completion: &Completion, version: Option<u64>) -> Call {
+        let since_1970 = |time_ns: u64| {
+            u64::try_from(i128::from(time_ns) + self.since_1970_ns).unwrap_or_default()
+        };
+        Call {
+            operation: Operation::Get.name().into(),
+            trial: None,
+            outcome: completion.outcome.name().into_owned(),
+            version,
+            from_unix_ns: since_1970(completion.sent_ns),
+            to_unix_ns: since_1970(completion.ended_ns),
+        }
+    }
+}
+
+impl UnderRead {
+    fn of(reading: Reading) -> Box<Self> {
+        Box::new(Self { reading, at: 0, repeats: 0, finding: None, calls: Vec::new() })
+    }
+}
+
+/// What an answer says of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Nothing: the request failed.
+    None,
+    /// It is there, in the version that was expected.
+    Right,
+    Absent,
+    Wrong(FindingKind),
+}
+
+impl Answer {
+    fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::OK => Self::Right,
+            Outcome::UNWRITTEN => Self::Absent,
+            _ if outcome.is_absent() => Self::Absent,
+            Outcome::STALE => Self::Wrong(FindingKind::Stale),
+            Outcome::PHANTOM => Self::Wrong(FindingKind::Phantom),
+            Outcome::TORN => Self::Wrong(FindingKind::Torn),
+            Outcome::TRUNCATED => Self::Wrong(FindingKind::Short),
+            Outcome::OVERLONG => Self::Wrong(FindingKind::Long),
+            Outcome::MISDIRECTED | Outcome::FOREIGN => Self::Wrong(FindingKind::Mixed),
+            Outcome::CORRUPT | Outcome::MISMATCH => Self::Wrong(FindingKind::Corrupt),
+            _ => Self::None,
+        }
+    }
+}
+
+/// Returns the outcome of a read by which it is counted.
+fn outcome_of(found: Option<FindingKind>, outcome: Outcome) -> Outcome {
+    match found {
+        None => Outcome::OK,
+        Some(FindingKind::Lost | FindingKind::ListMissing) => Outcome::MISSING,
+        Some(
+            FindingKind::Resurrected
+            | FindingKind::Phantom
+            | FindingKind::Ghost
+            | FindingKind::ListedTwice,
+        ) => Outcome::EXTRA,
+        Some(_) => outcome,
+    }
+}

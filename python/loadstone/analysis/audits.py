@@ -1,0 +1,231 @@
+"""What audits found: how much of what was acknowledged was read back, and what that excludes."""
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from loadstone import units
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.statistics.student import beta_share
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.lifecycle import AUDIT, place_of
+from loadstone.documents.mix import writes_data
+from loadstone.documents.summary import AuditCall, AuditFinding, Summary
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.audits import kept_audits
+from loadstone.results.record import Run
+from loadstone.units import counted
+
+AUDIT_FAILED = "AUDIT_FAILED"
+CONFIDENCE = 0.95
+SHOWN = 5
+
+WORDS = {
+    "lost": "acknowledged, and not there",
+    "stale": "an older version than was acknowledged",
+    "resurrected": "deleted, and there",
+    "corrupt": "bytes that nobody wrote",
+    "torn": "parts of two versions",
+    "short": "ends early",
+    "long": "longer than was written",
+    "mixed": "bytes of another object",
+    "phantom": "there, and nobody wrote it",
+    "ghost": "listed, and not there",
+    "list_missing": "there, and missing from the list",
+    "listed_twice": "listed twice",
+}
+"""The kinds of findings, by the names that the load generator gives them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """One audit of one dataset.
+
+    `acknowledged` are the objects of which the ledgers say what must be there, `unknown` those of
+    which a request failed or was cut off, and `read_back` how many of the first were asked for and
+    answered.
+    """
+
+    trial: str
+    target: str
+    place: str
+    ended_unix_ns: int | None
+    acknowledged: int
+    read_back: int
+    unknown: int
+    unanswered: int
+    listings_failed: int
+    counts: dict[str, int]
+    findings: tuple[AuditFinding, ...]
+    is_whole: bool
+
+    @classmethod
+    def of(cls, document: TrialDocument, summary: Summary) -> "Audited":
+        """Read the summary of an audit's trial."""
+        audit = summary.get("audit") or {}
+        target, place = place_of(document)
+        return cls(
+            trial=document["id"],
+            target=target,
+            place=place,
+            ended_unix_ns=summary.get("ended_unix_ns"),
+            acknowledged=audit.get("written", 0) + audit.get("deleted", 0),
+            read_back=audit.get("read_back", 0),
+            unknown=audit.get("unknown", 0),
+            unanswered=audit.get("unanswered", 0),
+            listings_failed=audit.get("listings_failed", 0),
+            counts=dict(audit.get("counts") or {}),
+            findings=tuple(audit.get("findings") or ()),
+            is_whole=summary.get("state") == "finished",
+        )
+
+    @property
+    def wrong(self) -> int:
+        """How many objects are not as was acknowledged."""
+        return sum(self.counts.values())
+
+    @property
+    def wrong_share_max(self) -> float | None:
+        """The share of wrong objects that is excluded with 95 %; None if nothing was read."""
+        return upper_bound(self.wrong, self.read_back) if self.read_back else None
+
+    def statement(self) -> str:
+        """Say it in a sentence."""
+        share = self.wrong_share_max
+        of_all = f"{self.read_back:,} of {self.acknowledged:,} acknowledged"
+        if share is None:
+            return f"nothing of {self.acknowledged:,} acknowledged was read back"
+        if self.wrong:
+            kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
+            return f"{counted(self.wrong, 'object')} wrong ({kinds}); read back: {of_all}"
+        if self.read_back == self.acknowledged:
+            return f"nothing that the store acknowledged was lost or wrong; read back: {of_all}"
+        return (
+            f"0 of {self.read_back:,} read back were wrong, of {self.acknowledged:,} acknowledged:"
+            f" a defect of {percent(share)} or more is excluded with 95 %"
+        )
+
+    def short(self) -> str:
+        """Say it in half a line."""
+        share = self.wrong_share_max
+        if share is None:
+            return self.statement()
+        if self.wrong:
+            kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
+            return f"{self.wrong:,} wrong of {self.read_back:,} read back: {kinds}"
+        if self.read_back == self.acknowledged:
+            return f"all {self.read_back:,} acknowledged read back, none lost or wrong"
+        most = f"at most {percent(share)} with 95 %"
+        return f"{self.read_back:,} of {self.acknowledged:,} read back, 0 wrong ({most})"
+
+
+def upper_bound(wrong: int, looked_at: int) -> float:
+    """Return the share that so many wrong ones exclude with 95 %, one-sided.
+
+    By Clopper and Pearson (1934): the p at which at most so many come with a probability of 5 %,
+    which is where the regularized incomplete beta function I_p(k + 1, n - k) is 0.95.
+    """
+    if wrong >= looked_at:
+        return 1.0
+    low, high = wrong / looked_at, 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if beta_share(middle, 1 - middle, wrong + 1, looked_at - wrong) < CONFIDENCE:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits that count."""
+    return f"{100 * share:.2g} %"
+
+
+def read_audits(run: Run) -> tuple[Audited, ...]:
+    """Return the audits of a run, those after its end last."""
+    own = [
+        Audited.of(record.trial, record.summary)
+        for record in run.records
+        if record.trial["phase"] == AUDIT and record.summary.get("audit")
+    ]
+    return (*own, *(Audited.of(*audit) for audit in kept_audits(run.path)))
+
+
+def is_never_read(run: Run) -> bool:
+    """Tell whether a run wrote objects and checked none of them."""
+    measured = [record for record in run.records if record.trial.get("measured")]
+    writes = any(
+        facts_of(record.trial["target"]["driver"]).keeps and writes_data(record.trial)
+        for record in measured
+    )
+    is_checked = any(record.summary.get("verified_requests") for record in run.records)
+    return writes and not is_checked and not run.manifest.get("imported")
+
+
+def with_failed(run: Run, audits: Sequence[Audited]) -> Run:
+    """Return the run with a label on each trial of a dataset in which an audit found something."""
+    places = {(audit.target, audit.place) for audit in audits if audit.wrong}
+    if not places:
+        return run
+    records = tuple(
+        replace(record, labels=(*record.labels, AUDIT_FAILED))
+        if place_of(record.trial) in places
+        else record
+        for record in run.records
+    )
+    return replace(run, records=records)
+
+
+def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
+    """Report what each audit found, or what it excludes."""
+    for audit in audits:
+        share = audit.wrong_share_max
+        evidence = Evidence(
+            metric="objects wrong",
+            value=float(audit.wrong),
+            threshold=0.0,
+            unit="objects",
+            place=f"trial {audit.trial}",
+        )
+        yield Finding(
+            rule=AUDIT_FAILED if audit.wrong else "audited",
+            statement=f"{audit.target}, {audit.place}: {audit.statement()}",
+            evidence=(evidence,) if share is not None else (),
+            cases=(f"trial {audit.trial}",),
+        )
+
+
+def describe(audit: Audited) -> Iterator[str]:
+    """Yield an audit as lines for people: the sentence, then findings with their calls."""
+    yield f"audit of {audit.target}, {audit.place}: {audit.statement()}"
+    for count, words in (
+        (audit.unknown, "of which more than one state is right: a request failed or was cut off"),
+        (audit.unanswered, "of which no answer told anything"),
+    ):
+        if count:
+            yield f"  {counted(count, 'object')} {words}"
+    if audit.listings_failed:
+        yield f"  {counted(audit.listings_failed, 'listing')} failed, and prove nothing"
+    for finding in audit.findings[:SHOWN]:
+        yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {WORDS[finding['kind']]}"
+        for call in finding["calls"]:
+            yield f"    {call_words(call)}"
+    if len(audit.findings) > SHOWN:
+        yield f"  and {len(audit.findings) - SHOWN} more: loadstone report RUN -f json"
+
+
+def call_words(call: AuditCall) -> str:
+    """Return one call of a proof: when, what, and how it ended."""
+    version = f" of version {call['version']}" if call.get("version") is not None else ""
+    by = f" in trial {call['trial']}" if call.get("trial") else ""
+    took = units.format_duration(call["to_unix_ns"] - call["from_unix_ns"])
+    when = f"{_time(call['from_unix_ns'])} +{took}"
+    return f"{when}  {call['operation']}{version}{by}: {call['outcome']}"
+
+
+def _time(unix_ns: int) -> str:
+    moment = datetime.datetime.fromtimestamp(unix_ns / 1e9, datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{unix_ns // 1_000_000 % 1000:03}"

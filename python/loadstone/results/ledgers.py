@@ -1,0 +1,101 @@
+"""The ledgers of a run: which of them an audit reads, and what their trials did."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from loadstone.campaign.planning.beyond import written_beyond
+from loadstone.campaign.planning.lifecycle import AUDIT, CLEAN_UP, dataset_of, place_of
+from loadstone.campaign.remains import began
+from loadstone.documents.mix import operations_of
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import LedgerDocument, OwedDocument, TrialDocument
+from loadstone.results.documents import RecordDocument
+from loadstone.results.files.ledger_file import LEDGERS, SUFFIX
+from loadstone.results.layout import digest_of
+
+PUTS = frozenset({"put", "multipart_put"})
+DELETES = frozenset({"delete", "bulk_delete"})
+
+
+def is_whole(summary: Summary) -> bool:
+    """Tell whether all requests of a trial were answered, or given up by the load generator."""
+    hosts = summary.get("hosts") or ()
+    return summary.get("state") == "finished" and all(
+        host.get("state") in ("finished", "idle") for host in hosts
+    )
+
+
+def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None:
+    """Return what an audit must know of a trial's ledger; None where there is none."""
+    name = f"{LEDGERS}/{trial['id']}{SUFFIX}"
+    if not (folder / name).exists():
+        return None
+    operations = {*operations_of(trial)}
+    dataset = dataset_of(trial)
+    first, end = written_beyond(trial) or (0, dataset["objects"] or 0)
+    return {
+        "path": name,
+        "sha256": digest_of(folder / name)["sha256"],
+        "trial": trial["id"],
+        "version": dataset["version"],
+        "puts": not operations.isdisjoint(PUTS),
+        "deletes": not operations.isdisjoint(DELETES),
+        "first": first,
+        "end": end,
+    }
+
+
+def owed_in(folder: Path, trials: Iterable[TrialDocument], audit: TrialDocument) -> OwedDocument:
+    """Return what the ledgers of trials on one dataset say, in the order in which they ran."""
+    found = [ledger_document(folder, trial) for trial in trials]
+    is_ours = not audit.get("allow_foreign") and not dataset_of(audit).get("written_by")
+    before: OwedDocument = audit.get("owed") or {}
+    return {
+        "sample": before.get("sample"),
+        "ledgers": [ledger for ledger in found if ledger is not None],
+        "is_absent_before": is_ours,
+    }
+
+
+# As with objects that are not there (`Unwritten` in `writer.py`): what earlier trials of this
+# session and of those before it have left is told to the audits that follow.
+class Ledgers:
+    """Which trials have changed each dataset since it was made."""
+
+    def __init__(self, folder: Path, records: Callable[[], Iterable[RecordDocument]]) -> None:
+        """Begin with the trials that are finished; read once a trial is to run."""
+        self._folder = folder
+        self._records: Callable[[], Iterable[RecordDocument]] | None = records
+        self._trials: dict[tuple[str, str], dict[str, TrialDocument]] = {}
+
+    def told(self, document: TrialDocument) -> TrialDocument:
+        """Return an audit's document with the ledgers that it reads; another trial's as it is."""
+        if self._records is not None:
+            records, self._records = self._records, None
+            for record in sorted(records(), key=lambda one: began(one["summary"])):
+                self.note(record["trial"])
+        if document["phase"] != AUDIT:
+            return document
+        trials = self._trials.get(place_of(document), {})
+        return {**document, "owed": owed_in(self._folder, trials.values(), document)}
+
+    def note(self, document: TrialDocument) -> None:
+        """Take note of a trial that has run, or was cut off."""
+        if document["phase"] == CLEAN_UP:
+            self._trials.pop(place_of(document), None)
+        elif document.get("keeps_ledger"):
+            self._trials.setdefault(place_of(document), {})[document["id"]] = document
+
+
+def audited_trials(
+    plan: Iterable[TrialDocument], begun: Mapping[str, Summary]
+) -> dict[tuple[str, str], list[TrialDocument]]:
+    """Return the trials of a run that kept ledgers of each dataset that may still be there."""
+    found: dict[tuple[str, str], list[TrialDocument]] = {}
+    ran = [document for document in plan if document["id"] in begun]
+    for document in sorted(ran, key=lambda document: began(begun[document["id"]])):
+        if document["phase"] == CLEAN_UP:
+            found.pop(place_of(document), None)
+        elif document.get("keeps_ledger"):
+            found.setdefault(place_of(document), []).append(document)
+    return found

@@ -1,0 +1,206 @@
+"""Audits: each lie of a store is found and rightly named, and of a sound one nothing is said."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.analysis.audits import AUDIT_FAILED
+from loadstone.cli import exit_code
+from tests.conformance import store_under_test
+from tests.system.command import NO_STATE, Said, loadstone, start
+from tests.system.test_clean_up_counts import KEYS
+
+OBJECTS = 2000
+LOAD = ("-t", "8", "-n", str(OBJECTS), "-b", "2", "--object-prefix", "object-")
+
+
+def bench(url: str, run: Path, operations: str, *options: str) -> Said:
+    return loadstone(
+        "bench", operations, url, *LOAD, "--audit", *options, "-o", run, environment=KEYS
+    )
+
+
+def audit_of(run: Path) -> dict[str, Any]:
+    audit = loadstone("report", run, "-f", "json").json()["audit"]
+    assert isinstance(audit, dict)
+    return audit
+
+
+def lies_in(log: Path, since: int = 0) -> dict[str, set[tuple[str, str]]]:
+    """Return the keys that a store has lied about since so many writes each, by the kind."""
+    lies: dict[str, set[tuple[str, str]]] = {}
+    for line in log.read_text().splitlines():
+        lie = json.loads(line)
+        if lie["number"] >= since:
+            lies.setdefault(lie["kind"], set()).add((lie["bucket"], lie["key"]))
+    return lies
+
+
+def named(audit: dict[str, Any]) -> dict[str, set[tuple[str, str]]]:
+    """Return the keys that an audit found something wrong with, by the kind of finding."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for finding in audit["findings"]:
+        found.setdefault(finding["kind"], set()).add((finding["bucket"], finding["key"]))
+    return found
+
+
+LIES = {
+    "lost_write": ("put", "16KiB", {"lost"}),
+    "corrupt_byte": ("put", "16KiB", {"corrupt"}),
+    # What ends within its last page is not told from damage there.
+    "torn": ("put,put", "256KiB", {"torn", "corrupt"}),
+    "resurrect": ("put,delete", "4KiB", {"resurrected"}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_is_found_and_rightly_named_and_nothing_else(lie: str, tmp_path: Path) -> None:
+    operations, size, kinds = LIES[lie]
+    log = tmp_path / "lies.jsonl"
+    lies = {lie: 0.01, "prefix": "object-", "log": str(log), "resurrect_after_ms": 1}
+    with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
+        said = bench(url, tmp_path / "run", operations, "-s", size)
+    audit = audit_of(tmp_path / "run")
+    wrong = named(audit)
+    # What is written again is right again.
+    told = lies_in(log, operations.count("put") - 1 if "write" in lie or lie == "torn" else 0)[lie]
+    assert set(wrong) <= kinds
+    assert len(wrong.get("corrupt", ())) < len(told) / 4 or lie == "corrupt_byte"
+    assert set().union(*wrong.values()) == told
+    assert audit["wrong"] == len(audit["findings"]) == len(told) > 0
+    assert audit["acknowledged"] == audit["read_back"]
+    assert said.code == exit_code.FAILED
+    report = loadstone("report", tmp_path / "run", "-f", "json").json()
+    assert {one["standing"] for one in report["results"]} == {"void"}
+    assert AUDIT_FAILED in {one["rule"] for one in report["findings"]}
+
+
+def test_an_overwrite_that_is_lost_is_stale_and_names_the_calls(tmp_path: Path) -> None:
+    log = tmp_path / "lies.jsonl"
+    lies = {"stale_read": 0.01, "prefix": "object-", "log": str(log)}
+    with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
+        bench(url, tmp_path / "run", "put,put", "-s", "4KiB")
+    audit = audit_of(tmp_path / "run")
+    assert set(audit["findings"][0]) >= {"kind", "bucket", "key", "calls", "target", "audit"}
+    assert {finding["kind"] for finding in audit["findings"]} == {"stale"}
+    for finding in audit["findings"]:
+        first, second, read, again = finding["calls"]
+        assert (first["version"], second["version"]) == (1, 2)
+        assert {first["operation"], second["operation"]} == {"put"}
+        assert (read["outcome"], again["operation"]) == ("stale", "get")
+        assert first["from_unix_ns"] < second["to_unix_ns"] < read["to_unix_ns"]
+    found = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
+    assert found <= lies_in(log)["stale_read"]
+
+
+SOUND = {
+    "put": (),
+    "put,get,put,delete": (),
+    "put,bulk_delete": (),
+    "multipart_put": ("--part-size", "5MiB", "-s", "6MiB", "-n", "8"),
+    "mixed": ("-d", "2s"),
+    "get=1,put=3,delete=2": ("-d", "2s"),
+}
+
+
+@pytest.mark.parametrize("interface", ["s3", "swift"])
+@pytest.mark.parametrize("operations", SOUND)
+def test_of_a_sound_store_nothing_is_said(operations: str, interface: str, tmp_path: Path) -> None:
+    with store_under_test.store() as url:
+        port = url.rsplit(":", 1)[1]
+        address = {"s3": url, "swift": f"swift+http://127.0.0.1:{port}/auth/v1.0"}[interface]
+        if interface == "swift" and operations == "multipart_put":
+            pytest.skip("objects in segments are looked at by S3")
+        said = bench(address, tmp_path / "run", operations, "-s", "16KiB", *SOUND[operations])
+    assert said.code == 0, said.err
+    audit = audit_of(tmp_path / "run")
+    assert audit["findings"] == []
+    assert audit["wrong"] == 0
+    objects = 8 if operations == "multipart_put" else OBJECTS
+    assert audit["read_back"] == audit["acknowledged"] >= objects
+    assert audit["unknown"] == audit["unanswered"] == audit["listings_failed"] == 0
+    assert 0 < audit["wrong_share_max"] < 3.1 / objects
+
+
+def test_requests_that_failed_leave_open_what_is_there(tmp_path: Path) -> None:
+    errors = {"put": {"rate": 0.1, "status": 500}, "delete": {"rate": 0.1, "status": 500}}
+    with store_under_test.store(faults={"seed": 5, "errors": errors}) as url:
+        bench(url, tmp_path / "run", "put,put,delete", "-s", "4KiB")
+    audit = audit_of(tmp_path / "run")
+    assert audit["findings"] == []
+    assert audit["unknown"] > OBJECTS / 10
+    assert audit["acknowledged"] + audit["unknown"] > OBJECTS
+
+
+def test_a_kept_run_is_audited_again_and_a_sample_states_its_power(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with store_under_test.store() as url:
+        said = bench(url, run, "put", "-s", "4KiB", "--keep-data")
+        assert said.code == 0, said.err
+        again = loadstone("audit", run, "--sample", "500", environment=KEYS)
+        assert again.code == 0, again.err
+        sampled = loadstone("report", run, "-f", "json").json()["audits"][-1]
+        assert 300 < sampled["read_back"] < 700
+        assert 0.002 < sampled["wrong_share_max"] < 0.01
+        client = store_under_test.s3(url)
+        listed = client.list_objects_v2(Bucket=client.list_buckets()["Buckets"][0]["Name"])
+        key = next(one["Key"] for one in listed["Contents"] if "object-" in one["Key"])
+        client.delete_object(Bucket=listed["Name"], Key=key)
+        found = loadstone("audit", run, environment=KEYS)
+        assert found.code == exit_code.FAILED
+        audit = loadstone("report", run, "-f", "json").json()["audits"][-1]
+        assert named(audit) == {"lost": {(listed["Name"], key)}}
+        assert loadstone("clean", run, "--yes", environment=KEYS).code == 0
+        nothing = loadstone("audit", run, environment=KEYS)
+        assert nothing.code == exit_code.FAILED
+
+
+def kill_at(url: str, run: Path, operations: str, after_s: float) -> None:
+    """Start a load, and kill its process after so long."""
+    process = start(
+        "bench", operations, url, *LOAD, "-s", "4KiB", "--audit", "--keep-data", "-o", run,
+        environment={**os.environ, "XDG_STATE_HOME": NO_STATE, **KEYS},
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (run / "ledger").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(after_s)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_killed_clients_ledger_claims_what_was_flushed_and_no_more(
+    number: int, tmp_path: Path
+) -> None:
+    chance = random.Random(number)
+    operations = ("put", "put,put", "get=1,put=3,delete=2", "put,delete")[number]
+    with store_under_test.store() as url:
+        kill_at(url, tmp_path / "run", operations, chance.uniform(0.0, 1.0))
+        said = loadstone("audit", tmp_path / "run", environment=KEYS)
+        counts = Counter(line.split(":")[0] for line in said.out.splitlines())
+        assert said.code == 0, (said.out, said.err, counts)
+
+
+def test_what_an_audit_cannot_hold_is_refused_when_planning(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    said = loadstone("bench", "put", tmp_path / "files", "--audit", "--dry-run")
+    assert said.code != 0
+    with store_under_test.store() as url:
+        said = loadstone("bench", "sessions", url, "--audit", "--dry-run", environment=KEYS)
+        assert said.code != 0
+
+
+def test_a_run_that_only_writes_says_that_nothing_was_read_back(tmp_path: Path) -> None:
+    with store_under_test.store() as url:
+        put = loadstone("bench", "put", url, *LOAD, "-o", tmp_path / "put", environment=KEYS)
+        both = loadstone("bench", "put,get", url, *LOAD, "-o", tmp_path / "both", environment=KEYS)
+    assert put.out.count("--audit") == 1
+    assert both.out.count("--audit") == 0
