@@ -23,7 +23,7 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.comparison import compare
 from loadstone.analysis.accounts.history import Entry, trace
 from loadstone.analysis.accounts.judged_account import read_account
-from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.answer import answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.thresholds import judge, parse_threshold
@@ -424,6 +424,33 @@ def compared_rates(findings: Findings) -> Iterable[float]:
     """Yield the two rates of the headline: of the blocks that both targets have."""
     ratio = headline_of(findings, answer_of(findings)).ratio
     return () if ratio is None else (ratio.of.a, ratio.of.b)
+
+
+def write_put_and_get(path: Path) -> Path:
+    """A mix of two targets, whose puts are fewer than its gets and come first."""
+    folder = Folder(path, "truth", SECONDS)
+    for block in range(1, 7):
+        for place, (target, rate) in enumerate((("one", 300), ("other", 500))):
+            document = trial(2 * block + place - 1, target, "get", block=block)
+            document["phase"] = "mixed"
+            document["mix"] = [
+                {"operation": "put", "weight": 1.0}, {"operation": "get", "weight": 3.0}
+            ]  # fmt: skip
+            gets = [row | {"operation": "get"} for row in trial_rows(document, rate, SECONDS)]
+            puts = trial_rows(document, rate // 3 + block, SECONDS)
+            folder.write(document, [*puts, *gets])
+    return closed(folder, "one", "other")
+
+
+@pytest.mark.parametrize("write", [write_put_and_get, write_script])
+def test_a_headline_compares_what_it_names(tmp_path: Path, write: Write) -> None:
+    findings = analyse(read_run(write(tmp_path / "run")))
+    answer = answer_of(findings)
+    scripts = answer_of_scripts(findings, answer)
+    ratio = headline_of(findings, scripts.whole if scripts else answer).ratio
+    assert ratio is not None
+    assert ratio.of.a == pytest.approx(ratio.under.requests_per_s)
+    assert ratio.of.b == pytest.approx(ratio.over.requests_per_s)
 
 
 def test_each_result_stands_in_the_whole_report_with_its_mark(

@@ -5,7 +5,7 @@ not decide is not claimed here, and the two rates that stand beside a ratio are 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadstone import units
@@ -13,6 +13,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison, compare
+from loadstone.analysis.accounts.run_account import measurements_of_action
 from loadstone.analysis.answers.answer import (
     ACTION,
     Answer,
@@ -198,15 +199,25 @@ def _ratio(findings: Findings, own: Sequence[Result]) -> TargetRatio | None:
     over, under = ranked[0][case], ranked[1][case]
     if under.requests_per_s > over.requests_per_s:
         over, under = under, over
-    arms = [findings.account.only(one.system) for one in (under, over)]
-    metric = ACTION_RATE if over.operation == ACTION else RATE
+    account, metric = findings.account, RATE
+    if over.operation == ACTION:
+        # The account has each action by itself; the result is of all of them together.
+        totals = (m for total in findings.action_totals for m in measurements_of_action(total))
+        account, metric = replace(account, measurements=tuple(totals)), ACTION_RATE
+    arms = [account.only(one.system) for one in (under, over)]
     try:
-        found = compare(*arms, metric=metric, controls=(findings.account,), is_together=False)
+        found = compare(*arms, metric=metric, controls=(account,), is_together=False)
     except InputError:
         # Such as a target of which no trial has a rate.
         return None
     trials = {f"trial {name}" for name in over.trials}
-    cases = {one.case_over_rounds for one in arms[1].of(metric) if one.place in trials}
+    # Of a mix, trials have several operations, which measurements name with the phase behind them.
+    cases = {
+        measurement.case_over_rounds
+        for measurement in arms[1].of(metric)
+        if measurement.place in trials
+        and over.operation in (ACTION, measurement.operation.partition(" ")[0])
+    }
     of = next((one for one in found.comparisons if tuple(one.case.items()) in cases), None)
     return None if of is None else TargetRatio(over=over, under=under, comparison=found, of=of)
 
