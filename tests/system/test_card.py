@@ -255,6 +255,15 @@ def test_tls_is_told_and_the_other_questions_are_asked_through_it(url: str) -> N
     assert found[conditions.one_creates] == "yes"
 
 
+def test_locks_are_asked_for_on_demand_alone(url: str) -> None:
+    """The embedded store makes no bucket that can lock."""
+    locking = {row.ask for row in QUESTIONS["retention"]}
+    assert not locking & answers(card(url)).keys()
+    asked = answers(card(url, "--retention"))
+    assert {asked[ask] for ask in locking} == {"no"}
+    assert buckets(url) == []
+
+
 def test_keys_that_are_nowhere_are_an_error(url: str) -> None:
     said = card(url, keys={"AWS_CONFIG_FILE": "/nonexistent", "HOME": "/nonexistent"})
     assert (said.code, said.kinds) == (exit_code.FAILED, ["secret-absent"])

@@ -60,6 +60,19 @@ def test_versitygw(versitygw_server: dict[str, str], golden: Golden) -> None:
     check_s3_card("versitygw-1.8.0", versitygw_server, golden)
 
 
+def test_versitygw_keeps_what_is_locked_and_lets_go(versitygw_server: dict[str, str]) -> None:
+    """Nothing is left when the card is made: else its exit code says so."""
+    keys = {
+        "AWS_ACCESS_KEY_ID": versitygw_server["access_key"],
+        "AWS_SECRET_ACCESS_KEY": versitygw_server["secret_key"],
+    }
+    words = ("card", versitygw_server["endpoint"], "-f", "json", "--retention")
+    said = loadstone(*words, environment=keys)
+    assert said.code == 0, said.err
+    rows = [row for row in said.json()["rows"] if row["group"] == "retention"]
+    assert [row["answer"] for row in rows] == ["yes"] * len(QUESTIONS["retention"])
+
+
 def test_ceph(ceph_server: ceph.Cluster, golden: Golden) -> None:
     check_s3_card("ceph-16.2.15", ceph_server.endpoints["s3"], golden)
 

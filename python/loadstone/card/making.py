@@ -7,16 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from loadstone import __version__, _loadgen
 from loadstone.campaign.drivers import read_drivers
 from loadstone.card import removing
 from loadstone.card.conclusion import Conclusion, DeniedError, UnansweredError, no
 from loadstone.card.place import FIRST, PREFIX, CardPlace
-from loadstone.card.questions import versions
+from loadstone.card.questions import retention, versions
 from loadstone.card.store import QUESTION_S, AskedTarget, Request, Store
-from loadstone.card.table import BOTH, QUESTIONS, Question, Where
+from loadstone.card.table import BOTH, IN_TURN, QUESTIONS, Question, Where
 from loadstone.documents.card import Card, CardRow
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import TargetError
@@ -60,12 +60,17 @@ class _Ground:
 
 
 def make_card(
-    target: TargetDocument, *, bucket: str | None = None, allow_foreign: bool = False
+    target: TargetDocument,
+    *,
+    bucket: str | None = None,
+    allow_foreign: bool = False,
+    with_retention: bool = False,
 ) -> Made:
     """Ask a target all questions of its driver; raise where it cannot be asked at all.
 
     `bucket` is a place that the user names; with `allow_foreign` it may be another's, and all is
-    written below a prefix of the card's own.
+    written below a prefix of the card's own. `with_retention` locks objects for a moment, in a
+    bucket of the card's own.
     """
     began, when = time.monotonic(), datetime.datetime.now(datetime.UTC)
     protocol = read_drivers()[target["driver"]].facts.protocol
@@ -90,12 +95,16 @@ def make_card(
         ground = asking.make(objects)
         # What needs no place is asked of one that may not be there.
         grounds: dict[Where, _Ground] = {"objects": ground, "anywhere": _Ground(objects)}
+        own = replace(objects, allow_foreign=False)
         if any(row.where == "versions" for _, row in NUMBERED if protocol in row.protocols):
-            versioned = replace(
-                objects, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16),
-                allow_foreign=False,
-            )  # fmt: skip
+            versioned = replace(own, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16))
             grounds["versions"] = asking.make_versioned(versioned)
+        if with_retention:
+            locking = replace(
+                own, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
+                target=_locking(target),
+            )  # fmt: skip
+            grounds["locked"] = asking.make_locking(locking)
         rows = asking.rows(grounds)
     finally:
         left = asking.remove()
@@ -179,15 +188,27 @@ class _Asking:
         self._versioned.add(place.name)
         return _Ground(place)
 
+    def make_locking(self, place: CardPlace) -> _Ground:
+        """Make a place that can lock objects; where there is none, say why."""
+        try:
+            ground = self.make(place)
+        except TargetError as error:
+            if error.kind == "unsupported":
+                return _Ground(None, no("it makes no bucket that can lock"))
+            return _Ground(None, Conclusion("undecided", _shown(error.message)))
+        # A bucket that can lock keeps versions.
+        self._versioned.add(place.name)
+        return ground
+
     def rows(self, grounds: Mapping[Where, _Ground]) -> list[CardRow]:
-        """Ask all questions, several at once, but those on versions one after another."""
+        """Ask all questions, several at once, but those of some places one after another."""
         asked = [
             (number, group, question)
             for number, (group, question) in enumerate(NUMBERED)
-            if self._protocol in question.protocols
+            if self._protocol in question.protocols and question.where in grounds
         ]
-        apart = [[row] for row in asked if row[2].where != "versions"]
-        in_turn = [row for row in asked if row[2].where == "versions"]
+        apart = [[row] for row in asked if row[2].where not in IN_TURN]
+        in_turn = [[row for row in asked if row[2].where == where] for where in IN_TURN]
         answers: dict[int, Conclusion] = {}
 
         ends = time.monotonic() + QUESTIONS_S
@@ -200,7 +221,7 @@ class _Asking:
 
         pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="card")
         try:
-            for future in [pool.submit(ask, turn) for turn in (in_turn, *apart)]:
+            for future in [pool.submit(ask, turn) for turn in (*in_turn, *apart)]:
                 future.result()
         finally:
             pool.shutdown(cancel_futures=True)
@@ -275,6 +296,14 @@ class _Asking:
 def _folder(number: int) -> str:
     """Return where a question writes, below the card's own prefix."""
     return f"q{number}/"
+
+
+def _locking(target: TargetDocument) -> TargetDocument:
+    """Return a target whose new buckets can lock objects."""
+    # Which settings a driver has is its own affair.
+    settings: Any = dict(target["settings"])
+    settings["headers"] = {**settings.get("headers", {}), **retention.LOCKING}
+    return {**target, "settings": settings}
 
 
 def _locked(place: CardPlace) -> TargetError:

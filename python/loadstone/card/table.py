@@ -14,14 +14,17 @@ from loadstone.card.questions import (
     listings,
     parts,
     ranges,
+    retention,
     swift,
     versions,
 )
 from loadstone.card.store import Store
 from loadstone.documents.card import CardAnswer
 
-Where = Literal["objects", "versions", "anywhere"]
-"""A place of objects, one that keeps versions, or no place: what a question needs."""
+Where = Literal["objects", "versions", "locked", "anywhere"]
+"""A place of objects, one that keeps versions, one that locks objects, or none: what is needed."""
+IN_TURN: tuple[Where, ...] = ("versions", "locked")
+"""Where questions are asked one after another, since each may change what the place does."""
 S3, SWIFT = ("S3",), ("Swift",)
 BOTH = (*S3, *SWIFT)
 
@@ -52,6 +55,8 @@ UNLISTED = "datasets with such keys are not cleaned up by listings"
 HANDSHAKE = "every request pays a handshake"
 OPEN_DOOR = "rates here do not include the check of signatures"
 PARTS = "uploads in parts behave in another way than clients expect"
+UNLOCKED = "backups on this store can be deleted before their time"
+KEPT = "what is locked here stays longer than it was told to"
 HISTORY = "work on versions cannot be compared with other stores"
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = {
@@ -133,6 +138,11 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
             "a version's delete uncovers the last", versions.version_goes, HISTORY, where="versions"
         ),
         Question("suspended, a put replaces null", versions.suspends, HISTORY, where="versions"),
+    ),
+    "retention": (
+        Question("keeps what is locked", retention.keeps_locked, UNLOCKED, where="locked"),
+        Question("keeps what is on legal hold", retention.keeps_held, UNLOCKED, where="locked"),
+        Question("lets go when the time is over", retention.lets_go, KEPT, where="locked"),
     ),
     "parts": (
         Question("makes an object of parts", parts.in_parts, PARTS),

@@ -6,6 +6,9 @@ own in a bucket that you name (--bucket, with --allow-foreign if loadstone did n
 answer is yes, no, differs (it does something else), refused (the store denied the question) or
 undecided (no answer came in time). Rows that S3 answers otherwise come first.
 
+With --retention it also asks whether locked objects stay: it makes a bucket that can lock, and
+locks two objects in it for two seconds each. Without it, all that is made can be removed at once.
+
 TARGET is an address as for loadstone bench; several are shown side by side. Exit codes: 5,
 something is left in a store; 1, a target could not be asked.
 
@@ -49,6 +52,12 @@ def command(
     allow_foreign: Annotated[
         bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
     ] = False,
+    with_retention: Annotated[
+        bool,
+        typer.Option(
+            "--retention", help="Also lock two objects for seconds, in a bucket of its own."
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--target-set", help="A setting of the targets' driver.", metavar="KEY=VALUE"),
@@ -61,6 +70,7 @@ def command(
     ] = None,
     overwrite: Overwrite = False,
 ) -> int:
+    from loadstone.card.questions.retention import RETENTION_S
     from loadstone.cli.settings import parse_settings
 
     if form not in FORMS:
@@ -70,7 +80,14 @@ def command(
     if len(set(targets)) < len(targets):
         raise InputError("a target is named twice", "name each store once")
     documents = [_target(text, parse_settings(settings or ()), bucket) for text in targets]
-    cards, code = _cards(documents, bucket, allow_foreign=allow_foreign)
+    if with_retention:
+        say(
+            f"note: --retention locks two objects for {RETENTION_S} s each, in a bucket of its own;"
+            " a store that makes more of it keeps that bucket for as long"
+        )
+    cards, code = _cards(
+        documents, bucket, allow_foreign=allow_foreign, with_retention=with_retention
+    )
     if not cards:
         return code
     if output is not None:
@@ -93,7 +110,11 @@ def _target(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetD
 
 
 def _cards(
-    documents: Sequence["TargetDocument"], bucket: str | None, *, allow_foreign: bool
+    documents: Sequence["TargetDocument"],
+    bucket: str | None,
+    *,
+    allow_foreign: bool,
+    with_retention: bool,
 ) -> tuple[list["Card"], int]:
     """Make the cards of all targets that can be asked; return them and the exit code."""
     from loadstone.card.making import make_card
@@ -101,7 +122,9 @@ def _cards(
     cards, code = [], 0
     for document in documents:
         try:
-            made = make_card(document, bucket=bucket, allow_foreign=allow_foreign)
+            made = make_card(
+                document, bucket=bucket, allow_foreign=allow_foreign, with_retention=with_retention
+            )
         except LoadstoneError as error:
             tell(error)
             code = exit_code.FAILED
