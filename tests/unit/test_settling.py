@@ -251,6 +251,12 @@ def test_the_newest_reading_of_the_busiest_disk_counts() -> None:
     assert exporters.disk_requests() == 4.0
 
 
+def test_a_plan_says_how_long_a_trial_waits_at_most() -> None:
+    document = trial("keep_alive", 1)
+    assert settling.wait_max_s(document, is_target_watched=False) == 75
+    assert settling.wait_max_s(document, is_target_watched=True) == 105
+
+
 def test_a_reading_under_load_is_waited_past_and_never_kept() -> None:
     probe = PrometheusProbe.model_validate(
         {"name": "osd", "urls": "http://127.0.0.1:1/metrics", "metrics": ["node_*"], "every": "1s"}

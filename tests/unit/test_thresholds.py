@@ -115,3 +115,22 @@ def test_a_condition_of_what_is_not_measured_is_refused_before_any_load(
     assert not (tmp_path / "run").exists()
     assert cli.main([*bench, "--dry-run", "--fail-if", "put p99 > 5ms"]) == exit_code.FAILED
     assert cli.main([*bench, "--fail-if", "get p50 > 1h", "--fail-if", "rate < 1/s"]) != 1
+
+
+def test_a_resumption_asks_for_what_its_run_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(
+        "name: c\ntargets: {a: {driver: 'null'}}\ndataset: {objects: 10, size: 4KiB}\n"
+        "load: {threads: 1}\nphases: [{op: get, requests: 10}]\n"
+    )
+    cli.main(["run", "c.yaml", "-o", "run"])
+    capsys.readouterr()
+    resume = ["run", "c.yaml", "-o", "run", "--resume", "--fail-if"]
+    assert cli.main([*resume, "put p99 > 5ms"]) == exit_code.FAILED
+    refused = capsys.readouterr()
+    # Before anything is read or shown of the run.
+    assert (bool(refused.err), refused.out) == (True, "")
+    cli.main([*resume, "get p50 > 1h"])
+    assert capsys.readouterr().out
