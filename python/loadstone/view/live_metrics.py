@@ -21,6 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from loadstone import _loadgen
+from loadstone.documents.outcomes import UNWRITTEN
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.results.files.tables import STREAM_SUFFIX
@@ -59,7 +60,7 @@ class _Tally:
         for operation, outcome, requests, size, *times in zip(
             *(intervals[name] for name in names), strict=True
         ):
-            if outcome == "unwritten":
+            if outcome == UNWRITTEN:
                 continue
             labels = Labels(target, phase, plain(operation or ""))
             self.requests[labels, plain(outcome)] += requests
