@@ -6,12 +6,13 @@ import os
 import threading
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from loadstone._loadgen import Schema
 from loadstone.cli import main
 from loadstone.results.files.tables import StreamWriter
-from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from loadstone.view.live_run import LiveRun, StreamFollower
 from loadstone.view.page_server import PageServer
 from loadstone.view.run_list import RunList
@@ -247,6 +248,22 @@ def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp
     found = LiveRun(run).read()
     assert (found["trial"], found["done"], found["left_ns"]) == (None, 2, 0)
     assert len(found["course"]["seconds"]) == 2 * before
+
+
+def test_the_course_has_the_cpu_of_trials_that_nobody_followed(tmp_path):
+    run = write_run(tmp_path / "run")
+    first = sorted(path.stem for path in (run / "trials").glob("*.json"))[0]
+    samples = [
+        {"time_unix_ns": second * 10**9, "host": "a", "probe": "cpu", "subject": "0",
+         "metric": metric, "value": value}
+        for second in range(3)
+        for metric, value in (
+            ("allowed", 1.0), ("user_ns", second * 0.25e9), ("idle_ns", second * 0.75e9),
+        )
+    ]  # fmt: skip
+    table = pa.table(PROBE_SCHEMA.of_rows(samples))
+    pq.write_table(table, run / "probes" / f"{first}.parquet")
+    assert LiveRun(run).read()["course"]["cpu"] == [[1.0, "a", 0.25], [2.0, "a", 0.25]]
 
 
 def test_a_folder_in_pieces_is_told_as_such(folder, server, tmp_path):

@@ -115,14 +115,15 @@ class LiveRun:
     def _read_course(self, trial: str) -> "_Course":
         """Return the course of a trial that nobody followed; empty where it cannot be read."""
         seconds: dict[int, _Second] = {}
+        cpu: dict[str, _HostCpu] = {}
         try:
-            rows = _rows_of(_IntervalRow, read_record(self.folder, trial).intervals)
-            for row in rows:
+            record = read_record(self.folder, trial)
+            for row in _rows_of(_IntervalRow, record.intervals):
                 seconds.setdefault(row.second, _Second(row.second)).take(row)
-        except (LoadstoneError, LookupError, ValueError):
+            _take_cpu(cpu, _rows_of(_ProbeRow, record.probes))
+        except (LoadstoneError, LookupError, TypeError, ValueError):
             return _Course(seconds=[], cpu={})
-        shown = sorted(seconds)[-SECONDS_SHOWN:]
-        return _Course(seconds=[seconds[second].as_json() for second in shown], cpu={})
+        return _course_of(seconds, cpu)
 
     def _finished_words(self, trial: str) -> dict[str, Any]:
         if trial not in self._finished:
@@ -183,7 +184,7 @@ class _LiveTrial:
                 self._take(_rows_of(_IntervalRow, batch))
         for batch in self._probes.new_batches():
             with contextlib.suppress(KeyError, TypeError, ValueError):
-                self._take_probes(_rows_of(_ProbeRow, batch))
+                _take_cpu(self._cpu, _rows_of(_ProbeRow, batch))
         for second in sorted(self._seconds)[:-SECONDS_SHOWN]:
             del self._seconds[second]
         agents = sorted({agent for second in self._seconds.values() for agent in second.by_agent})
@@ -207,10 +208,7 @@ class _LiveTrial:
     @property
     def course(self) -> _Course:
         """What has been seen so far."""
-        return _Course(
-            seconds=[self._seconds[second].as_json() for second in sorted(self._seconds)],
-            cpu={host: one.shares[-SECONDS_SHOWN:] for host, one in self._cpu.items()},
-        )
+        return _course_of(self._seconds, self._cpu)
 
     def _done_share(self) -> float | None:
         """Return how much of the trial is done; None where nothing says when it ends."""
@@ -233,13 +231,22 @@ class _LiveTrial:
             elif row.outcome not in NO_FAILURES:
                 self._kinds[plain(row.outcome)] += row.requests
 
-    def _take_probes(self, rows: Iterable["_ProbeRow"]) -> None:
-        readings: dict[tuple[str, int], list[_ProbeRow]] = {}
-        for row in rows:
-            if row.probe == "cpu":
-                readings.setdefault((row.host, row.time_unix_ns), []).append(row)
-        for (host, time_ns), own in readings.items():
-            self._cpu.setdefault(plain(host), _HostCpu()).take(time_ns, own)
+
+def _take_cpu(cpu: dict[str, "_HostCpu"], rows: Iterable["_ProbeRow"]) -> None:
+    readings: dict[tuple[str, int], list[_ProbeRow]] = {}
+    for row in rows:
+        if row.probe == "cpu":
+            readings.setdefault((row.host, row.time_unix_ns), []).append(row)
+    for (host, time_ns), of_host in readings.items():
+        cpu.setdefault(plain(host), _HostCpu()).take(time_ns, of_host)
+
+
+def _course_of(seconds: Mapping[int, "_Second"], cpu: Mapping[str, "_HostCpu"]) -> _Course:
+    shown = sorted(seconds)[-SECONDS_SHOWN:]
+    return _Course(
+        seconds=[seconds[second].as_json() for second in shown],
+        cpu={host: of_host.shares[-SECONDS_SHOWN:] for host, of_host in cpu.items()},
+    )
 
 
 Encoded = bytes

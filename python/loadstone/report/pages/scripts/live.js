@@ -1,9 +1,9 @@
 // A run while it goes on: asked for once a second, drawn as it comes.
 
-import { AXIS, colorScale, legendOf, place } from "./charts.js";
+import { AXIS, LOG_AXIS, colorScale, legendOf, place } from "./charts.js";
 import { openPage } from "./frame.js";
 import { data } from "./selection.js";
-import { axisDuration, byteRate, duration, number, rate, shortRate } from "./words.js";
+import { axisDuration, byteRate, duration, logTicks, number, rate, shortRate } from "./words.js";
 
 const EVERY_MS = 1000;
 const charts = document.querySelector("[data-charts=live]");
@@ -25,20 +25,22 @@ function niceTop(most) {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most);
 }
 
-function lastSeconds(name, title, caption, rows, y, { tickFormat, by = null, top = 0 }) {
+function lastSeconds(name, title, caption, rows, y, { tickFormat, by = null, top = 0, isLog = false }) {
   if (rows.length === 0) return null;
   const names = by ? [...new Set(rows.map((row) => row[by]))].sort() : [];
   const isSeveral = names.length > 1;
   const color = isSeveral ? by : "var(--series-0)";
   const last = rows.at(-1).at;
   const end = Math.ceil((last + 1) / STEP_S) * STEP_S;
+  const values = rows.map((row) => row[y] ?? 0);
+  const scale = isLog ? { ...LOG_AXIS, ticks: logTicks(values) } : { ...AXIS, ticks: 4, domain: [0, top || niceTop(Math.max(...values))] };
   const begins = found.course.begins.filter((at) => at > 0).map((at) => ({ at }));
   return {
     name, title, caption, rows, words: `${title} over ${rows.length} points`, legend: isSeveral ? legendOf(names) : [],
     panels: [{ title: "", options: () => ({
       height: 200, marginBottom: 34, marginTop: 12, marginLeft: 64,
       x: { ...AXIS, label: "seconds under load", labelAnchor: "center", ticks: 6, domain: [Math.max(0, end - SHOWN_S), end] },
-      y: { ...AXIS, label: null, grid: true, ticks: 4, tickFormat, domain: [0, top || niceTop(Math.max(...rows.map((row) => row[y] ?? 0)))] },
+      y: { ...scale, label: null, grid: true, tickFormat },
       ...(isSeveral ? { color: colorScale(names) } : {}),
       marks: [
         Plot.ruleX(begins, { x: "at", stroke: "var(--line)", strokeDasharray: "2,3", clip: true }),
@@ -109,7 +111,7 @@ function drawCourse({ seconds, cpu }) {
   const isFailing = seconds.some((one) => one.failed > 0);
   place(charts, [
     lastSeconds("live-rate", "Good requests per second", "All trials, one behind the other; a dashed line where one begins.", rates, "requests", { tickFormat: shortRate, by: isSeveral ? "agent" : null }),
-    lastSeconds("live-latency", "Latency of each second", "p50 and p99 of good requests.", times, "value", { tickFormat: axisDuration, by: "which" }),
+    lastSeconds("live-latency", "Latency of each second", "p50 and p99 of good requests; logarithmic.", times, "value", { tickFormat: axisDuration, by: "which", isLog: true }),
     lastSeconds("live-failed", "Failed requests per second", "All kinds of failure.", isFailing ? seconds : [], "failed", { tickFormat: shortRate }),
     lastSeconds("live-cpu", "CPU of the client host", "All programs on the cores that the load may use; what the load itself took stands in the report.", shares, "share", { tickFormat: (value) => `${Math.round(100 * value)} %`, by: "host", top: 1 }),
   ]);
