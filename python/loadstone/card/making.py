@@ -95,13 +95,15 @@ def make_card(
         ground = asking.make(objects)
         # What needs no place is asked of one that may not be there.
         grounds: dict[Where, _Ground] = {"objects": ground, "anywhere": _Ground(objects)}
-        own = replace(objects, allow_foreign=False)
+        unshared = replace(objects, allow_foreign=False)
         if any(row.where == "versions" for _, row in NUMBERED if protocol in row.protocols):
-            versioned = replace(own, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16))
+            versioned = replace(
+                unshared, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16)
+            )
             grounds["versions"] = asking.make_versioned(versioned)
         if with_retention:
             locking = replace(
-                own, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
+                unshared, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
                 target=_locking(target),
             )  # fmt: skip
             grounds["locked"] = asking.make_locking(locking)
