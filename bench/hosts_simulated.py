@@ -205,7 +205,7 @@ def _row(agent: str, operation: str, second: int, dice: random.Random) -> dict[s
 def _packed(rows: bytes, second: int) -> bytes:
     live = {
         "elapsed_ns": (second + 1) * 10**9, "iteration": 1, "iterations": 1, "stage": "measure",
-        "requests": TIMES, "failed": 0, "unwritten": 0, "bytes": 0,
+        "requests": TIMES, "failed": 0, "unwritten": 0, "lost_races": 0, "bytes": 0,
         "requests_last_s": TIMES, "bytes_last_s": 0,
         "p50_ns": 1, "p99_ns": 2, "progress": 0.5,
     }  # fmt: skip

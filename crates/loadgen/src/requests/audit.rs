@@ -102,7 +102,7 @@ impl ReadBack {
 
     fn begin(&mut self) -> Result<UnderWay, Next> {
         loop {
-            while let Some(index) = self.page.next() {
+            for index in self.page.by_ref() {
                 if let Some(reading) = self.audit.reading(index) {
                     return Ok(UnderWay::Reading(UnderRead::of(reading)));
                 }
