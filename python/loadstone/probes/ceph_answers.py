@@ -21,7 +21,7 @@ class Message(TypedDict, total=False):
     message: str | None
 
 
-class Check(TypedDict, total=False):
+class HealthCheck(TypedDict, total=False):
     """A check that is not passed."""
 
     summary: Message | None
@@ -31,7 +31,7 @@ class Health(TypedDict, total=False):
     """HEALTH_OK and its like, and why."""
 
     status: str | None
-    checks: dict[str, Check] | None
+    checks: dict[str, HealthCheck] | None
 
 
 class GroupState(TypedDict):
