@@ -8,12 +8,12 @@ import pytest
 
 from loadstone import cli
 from loadstone.execution.host import doctor
-from loadstone.execution.host.doctor import Check, examine
+from loadstone.execution.host.doctor import HostCheck, examine
 from loadstone.probes import PROBES
 from loadstone.probes.proc import AbsentError
 
 
-def check_named(name: str, folder: Path) -> Check:
+def check_named(name: str, folder: Path) -> HostCheck:
     (check,) = (check for check in examine(folder) if check.name == name)
     return check
 

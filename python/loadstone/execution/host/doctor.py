@@ -41,7 +41,7 @@ TIME_ERROR = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class HostCheck:
     """One thing that was looked at."""
 
     name: str
@@ -54,7 +54,7 @@ class Check:
         return asdict(self)
 
 
-def examine(folder: Path) -> list[Check]:
+def examine(folder: Path) -> list[HostCheck]:
     """Return all checks of this host; `folder` is where runs would be kept."""
     host = facts.fingerprint()
     return [
@@ -69,18 +69,18 @@ def examine(folder: Path) -> list[Check]:
     ]
 
 
-def _limit(name: str, value: str, advice: str | None) -> Check:
+def _limit(name: str, value: str, advice: str | None) -> HostCheck:
     """Return a check that limits where there is something to do, and is good where not."""
-    return Check(name=name, state="limits" if advice else "good", value=value, advice=advice)
+    return HostCheck(name=name, state="limits" if advice else "good", value=value, advice=advice)
 
 
-def _build() -> Iterator[Check]:
+def _build() -> Iterator[HostCheck]:
     if not _loadgen.IS_RELEASE_BUILD:
         advice = "build with maturin develop --release; a debug build is many times slower"
         yield _limit("build", "debug", advice)
 
 
-def _cores(host: HostFacts) -> Iterator[Check]:
+def _cores(host: HostFacts) -> Iterator[HostCheck]:
     cpu = host.get("cpu") or {}
     present, allowed = os.cpu_count() or 1, len(os.sched_getaffinity(0))
     advice = None
@@ -109,7 +109,7 @@ def _cores(host: HostFacts) -> Iterator[Check]:
     yield from _steal()
 
 
-def _steal() -> Iterator[Check]:
+def _steal() -> Iterator[HostCheck]:
     try:
         words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
     except OSError:
@@ -124,7 +124,7 @@ def _steal() -> Iterator[Check]:
         )
 
 
-def _clocks(host: HostFacts) -> Iterator[Check]:
+def _clocks(host: HostFacts) -> Iterator[HostCheck]:
     if source := host.get("clock_source"):
         advice = "reading this clock takes a microsecond or more: choose tsc or kvm-clock"
         yield _limit("clock source", source, advice if source in SLOW_CLOCKS else None)
@@ -142,7 +142,7 @@ def _clocks(host: HostFacts) -> Iterator[Check]:
         )
 
 
-def _memory() -> Iterator[Check]:
+def _memory() -> Iterator[HostCheck]:
     readings = _read(Memory)
     total = readings.get("total_bytes", 0.0)
     if total:
@@ -165,7 +165,7 @@ def _memory() -> Iterator[Check]:
     )
 
 
-def _sockets(host: HostFacts) -> Iterator[Check]:
+def _sockets(host: HostFacts) -> Iterator[HostCheck]:
     limits = read_limits()
     yield _limit(
         "descriptors",
@@ -202,7 +202,7 @@ def _sockets(host: HostFacts) -> Iterator[Check]:
             )
 
 
-def _process(folder: Path) -> Iterator[Check]:
+def _process(folder: Path) -> Iterator[HostCheck]:
     for name, kind, unit in (
         ("CPU time", resource.RLIMIT_CPU, "s (ulimit -t)"),
         ("size of files", resource.RLIMIT_FSIZE, "bytes (ulimit -f)"),
@@ -224,12 +224,12 @@ def _process(folder: Path) -> Iterator[Check]:
     )
 
 
-def _probes() -> Iterator[Check]:
+def _probes() -> Iterator[HostCheck]:
     for name, probe in PROBES.items():
         try:
             probe().close()
         except AbsentError as reason:
-            yield Check(
+            yield HostCheck(
                 name=f"probe {name}",
                 state="missing",
                 value=str(reason),
@@ -237,12 +237,12 @@ def _probes() -> Iterator[Check]:
             )
 
 
-def _calibration(host: HostFacts) -> Check:
+def _calibration(host: HostFacts) -> HostCheck:
     kept = calibration.copy_for(
         host, facts.versions()["load_generator"], tuple(calibrated_drivers())
     )
     is_there = "absent" not in kept
-    return Check(
+    return HostCheck(
         name="calibration",
         state="good" if is_there else "missing",
         value="kept" if is_there else "none of this host and build",

@@ -21,7 +21,7 @@ from loadstone.cli.screen.output import print_table, print_words
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
-    from loadstone.execution.host.doctor import Check
+    from loadstone.execution.host.doctor import HostCheck
 
 
 def command(
@@ -48,11 +48,11 @@ def command(
     print(f"{len(checks)} checks: {counts['limits']} limits, {counts['missing']} missing")
 
 
-def _check_extra(extra: str) -> "Check":
-    from loadstone.execution.host.doctor import Check
+def _check_extra(extra: str) -> "HostCheck":
+    from loadstone.execution.host.doctor import HostCheck
 
     is_there = extras.has(extra)
-    return Check(
+    return HostCheck(
         name=f"extra {extra}",
         state="good" if is_there else "missing",
         value=", ".join(extras.EXTRAS[extra]),
