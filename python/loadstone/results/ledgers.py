@@ -47,12 +47,12 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
 
 def owed_in(folder: Path, trials: Iterable[TrialDocument], audit: TrialDocument) -> OwedDocument:
     """Return what the ledgers of trials on one dataset say, in the order in which they ran."""
-    found = [ledger_document(folder, trial) for trial in trials]
+    ledgers = [ledger_document(folder, trial) for trial in trials]
     is_ours = not audit.get("allow_foreign") and not dataset_of(audit).get("written_by")
     before: OwedDocument = audit.get("owed") or {}
     return {
         "sample": before.get("sample"),
-        "ledgers": [ledger for ledger in found if ledger is not None],
+        "ledgers": [ledger for ledger in ledgers if ledger is not None],
         "is_absent_before": is_ours,
     }
 
@@ -72,7 +72,7 @@ class Ledgers:
         """Return an audit's document with the ledgers that it reads; another trial's as it is."""
         if self._records is not None:
             records, self._records = self._records, None
-            for record in sorted(records(), key=lambda one: began(one["summary"])):
+            for record in sorted(records(), key=lambda record: began(record["summary"])):
                 self.note(record["trial"])
         if document["phase"] != AUDIT:
             return document
@@ -91,11 +91,11 @@ def audited_trials(
     plan: Iterable[TrialDocument], begun: Mapping[str, Summary]
 ) -> dict[tuple[str, str], list[TrialDocument]]:
     """Return the trials of a run that kept ledgers of each dataset that may still be there."""
-    found: dict[tuple[str, str], list[TrialDocument]] = {}
+    audited: dict[tuple[str, str], list[TrialDocument]] = {}
     ran = [document for document in plan if document["id"] in begun]
     for document in sorted(ran, key=lambda document: began(begun[document["id"]])):
         if document["phase"] == CLEAN_UP:
-            found.pop(place_of(document), None)
+            audited.pop(place_of(document), None)
         elif document.get("keeps_ledger"):
-            found.setdefault(place_of(document), []).append(document)
-    return found
+            audited.setdefault(place_of(document), []).append(document)
+    return audited

@@ -83,7 +83,8 @@ def compacted(stream: bytes) -> bytes:
         key = (frame.writer, frame.page)
         first = pages.get(key)
         pages[key] = frame if first is None else frame._replace(from_ns=first.from_ns)
-    return b"".join(map(_packed, (*(one for own in attempts for one in own), *pages.values())))
+    frames = (frame for attempt in attempts for frame in attempt)
+    return b"".join(map(_packed, (*frames, *pages.values())))
 
 
 class LedgerWriter:
