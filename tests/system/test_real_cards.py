@@ -1,7 +1,7 @@
 """The cards of real stores, each held against the one that is kept with the store's version.
 
-MinIO, SeaweedFS and moto are there where somebody had them built by name:
-python -m tests.system.servers install minio seaweedfs moto
+MinIO and moto are there where somebody had them built by name:
+python -m tests.system.servers install minio moto
 """
 
 import json
@@ -77,9 +77,7 @@ def test_ceph(ceph_server: ceph.Cluster, golden: Golden) -> None:
     check_s3_card("ceph-16.2.15", ceph_server.endpoints["s3"], golden)
 
 
-@pytest.mark.parametrize(
-    ("server", "version"), [("minio", "2026-02-12"), ("seaweedfs", "2026-11-09"), ("moto", "5.2.5")]
-)
+@pytest.mark.parametrize(("server", "version"), [("minio", "2026-02-12"), ("moto", "5.2.5")])
 def test_servers_of_one_process(server: str, version: str, golden: Golden) -> None:
     if not light_s3.SERVERS[server].program.exists():
         pytest.skip(f"{server} is not installed here: tests.system.servers install {server}")

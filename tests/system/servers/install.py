@@ -5,7 +5,6 @@ program, or packages of Debian. What is there already is not asked for again.
 """
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -26,7 +25,6 @@ SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "pyth
 KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
-SEAWEEDFS = "github.com/seaweedfs/seaweedfs@v0.0.0-20261109003541-7506e5f91cd6"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
 CEPH_PACKAGES = [
     "ceph-common",
@@ -64,20 +62,6 @@ def install_minio() -> None:
     if not (BIN / "minio").exists():
         _need_go("minio")
         _run("minio", ["go", "install", MINIO], {"GOBIN": str(BIN)})
-
-
-def install_seaweedfs() -> None:
-    """Build SeaweedFS in its own folder, since it replaces modules; that takes ten minutes."""
-    if (BIN / "weed").exists():
-        return
-    _need_go("seaweedfs")
-    told = subprocess.run(
-        ["go", "mod", "download", "-json", SEAWEEDFS], capture_output=True, text=True, check=False
-    )
-    if told.returncode:
-        raise ServerError(f"could not get seaweedfs: {told.stderr[-1500:]}")
-    folder = Path(json.loads(told.stdout)["Dir"])
-    _run("seaweedfs", ["go", "build", "-o", BIN / "weed", "./weed"], folder=folder)
 
 
 def install_moto() -> None:
@@ -212,7 +196,7 @@ INSTALLERS = {
     "axe": install_axe,
 }
 
-ON_DEMAND = {"minio": install_minio, "seaweedfs": install_seaweedfs, "moto": install_moto}
+ON_DEMAND = {"minio": install_minio, "moto": install_moto}
 """Servers that are tried once against many, and take too long to build for every test run."""
 
 

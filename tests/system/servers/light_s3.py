@@ -1,11 +1,10 @@
-"""S3 servers of one process each, for what is tried once against many: MinIO, SeaweedFS, moto.
+"""S3 servers of one process each, for what is tried once against many: MinIO and moto.
 
-Those built with Go take some minutes, so that `make servers` leaves them out:
-python -m tests.system.servers install minio seaweedfs moto
+MinIO takes some minutes to build, so that `make servers` leaves them out:
+python -m tests.system.servers install minio moto
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,16 +39,6 @@ SERVERS = {
             "MINIO_UPDATE": "off",
         },
     ),
-    "seaweedfs": Server(
-        BIN / "weed",
-        lambda port, folder: [
-            "server", "-ip", HOST, "-ip.bind", HOST, "-dir", folder, "-s3",
-            "-s3.port", str(port), "-s3.config", _seaweed_keys(folder),
-            *(word for name in ("master", "volume", "filer") for word in _ports(name)),
-            "-s3.port.grpc", str(free_ports(1)), "-master.volumeSizeLimitMB", "64",
-        ],
-        {},
-    ),
     "moto": Server(
         python_of("moto").with_name("moto_server"),
         lambda port, folder: ["-H", HOST, "-p", str(port)],
@@ -75,15 +64,3 @@ def running(name: str) -> Iterator[dict[str, str]]:
             yield {"endpoint": endpoint, "access_key": ACCESS_KEY, "secret_key": SECRET_KEY}
         finally:
             processes.stop()
-
-
-def _ports(name: str) -> tuple[str, str, str, str]:
-    return (f"-{name}.port", str(free_ports(1)), f"-{name}.port.grpc", str(free_ports(1)))
-
-
-def _seaweed_keys(folder: Path) -> Path:
-    keys = {"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}
-    identity = {"name": "loadstone", "credentials": [keys], "actions": ["Admin"]}
-    path = folder.with_name("keys.json")
-    path.write_text(json.dumps({"identities": [identity]}))
-    return path
