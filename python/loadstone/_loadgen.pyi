@@ -12,6 +12,7 @@ __all__ = [
     "ACTION_KINDS_MAX",
     "INTERVALS",
     "IS_RELEASE_BUILD",
+    "LIST",
     "PROBES",
     "REQUESTS",
     "TARGET_ERROR_KINDS",
@@ -38,6 +39,8 @@ __all__ = [
     "from_environment",
     "is_in_kernel_folder",
     "keep_secrets",
+    "list_facts",
+    "list_objects",
     "longest_sealed",
     "operations",
     "plain",
@@ -56,6 +59,7 @@ INTERVALS: Schema
 ACTIONS: Schema
 PROBES: Schema
 REQUESTS: Schema
+LIST: Schema
 
 TARGET_ERROR_KINDS: Sequence[str]
 
@@ -371,6 +375,20 @@ def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
     """Keep the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
 
     They are in memory alone, are found before this host's own, and replace those sent before.
+    """
+
+def list_objects(trial_json: str, objects_max: int, on_page: Callable[[Table], object]) -> bool:
+    """List the objects of a trial's only place whose keys begin with its prefix.
+
+    `on_page` is called from this thread with tables of `LIST`, of `objects_max` rows together at
+    most. What it raises ends the listing and is raised again. Returns whether there are more.
+    """
+
+def list_facts(path: str | PathLike[str]) -> str:
+    """Read a list of objects whole, and return what is true of it, as JSON.
+
+    `objects`, `bytes`, `size_bytes_min`, `size_bytes_max`, `without_size` and `with_etag`.
+    ValueError if it is none, or has no objects.
     """
 
 def check(trial_json: str) -> None:

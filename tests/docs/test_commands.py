@@ -13,6 +13,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import typer
@@ -111,12 +112,15 @@ def test_every_command_on_a_page_runs(
 def try_command(words: Sequence[str], store: str, folder: Path) -> None:
     """Run a command as far as it can be run here."""
     name, *rest = words
+    if name == "bench" and {"--existing", "--list"} & set(rest):
+        rest = with_objects(rest, store, folder)
     # A threshold is read; so few requests could not decide it.
     read_thresholds([then for word, then in itertools.pairwise(words) if word == "--fail-if"])
     if name == "bench":
         run(["bench", *rest, *([] if "--dry-run" in rest else ["--dry-run"])])
         if "--dry-run" not in rest:
-            run(["bench", *small(rest, store, folder)])
+            is_there = {"--existing", "--list"} & set(rest)
+            run(["bench", *(rest if is_there else small(rest, store, folder))])
     elif name == "run":
         kept = without(rest, ("-o", "--output", "--fail-if"), ("--resume", "--allow-commands"))
         if Path(rest[0]).exists():
@@ -135,6 +139,33 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
         for word in rest:
             make_run(run_folder_of(word))
         run([name, *without(rest, ("--campaign", "--fail-if"), ())])
+
+
+def with_objects(words: Sequence[str], store: str, folder: Path) -> list[str]:
+    """Return a load's words on objects that are there: they are put where the words name them."""
+    operations, target, *options = words
+    given = dict(itertools.pairwise(options))
+    address, place = f"http://{store}", urlsplit(target).path.lstrip("/")
+    if target.startswith("/"):
+        address, place = str(folder), target.strip("/").replace("/", "-")
+        target = f"{folder}/{place}"
+    elif target.startswith("swift+"):
+        target, place = f"swift+{address}/v3", given["--prefix"]
+    else:
+        target = f"{address}/{place}"
+    bucket, _, prefix = place.partition("/")
+    keys = folder / f"keys-of-{bucket}"
+    if not keys.exists():
+        prefix = given.get("--object-prefix", prefix)
+        put = ["put", address, "--prefix", bucket, "--object-prefix", prefix, "--keep-data"]
+        run(["bench", *put, "-n", "20", "-s", "128KiB"])
+        keys.write_text("\n".join(["key", *(f"{prefix}{number}" for number in range(20))]))
+    if "--list" in given:
+        shutil.copy(keys, given["--list"])
+    shrunk = [
+        SMALL.get(before, word) for before, word in zip(["", *options], options, strict=False)
+    ]
+    return [operations, target, *shrunk]
 
 
 def check_words(words: Sequence[str]) -> None:

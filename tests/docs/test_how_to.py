@@ -12,6 +12,7 @@ from loadstone.script.generators.users import Users, make
 from loadstone.script.planned import ScriptMaker
 from loadstone.script.table import writing
 from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.test_campaign_existing import objects_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted([*(DOCS / "how-to").glob("*.md"), *(DOCS / "help").glob("*.md")])
@@ -49,4 +50,5 @@ def test_every_piece_of_a_campaign_on_a_page_can_be_planned(
         campaign, wrong = validate({**around, **written})
         assert wrong == []
         assert campaign is not None
-        assert make_plan(campaign, DRIVERS, scripts=ScriptMaker(tmp_path, beside=tmp_path)).trials
+        scripts = ScriptMaker(tmp_path, beside=tmp_path)
+        assert make_plan(campaign, DRIVERS, scripts=scripts, lists=objects_of).trials

@@ -124,3 +124,53 @@ def test_a_target_that_is_not_there_leaves_no_run_folder(tmp_path: Path) -> None
     assert said.code == 1
     assert "run folder:" not in said.err
     assert not folder.parent.exists()
+
+
+@pytest.mark.parametrize("driver", ["s3", "file"])
+def test_keys_are_spread_over_prefixes_and_all_of_them_are_removed(
+    tmp_path: Path, driver: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    prefix = "o/{shard:01x}/" if driver == "s3" else "o-{shard:01x}-"
+    with store_under_test.store() as url:
+        target = f"{url}/shards" if driver == "s3" else str(data)
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+        said = loadstone(
+            "bench", "put,get,copy,delete", target, "-n", "64", "-t", "4", "-o", tmp_path / "run",
+            "--object-prefix", prefix, "--keep-data", "--log-requests", environment=keys,
+        )  # fmt: skip
+        assert said.code == 0, said.err
+        put, get, *_ = read_run(tmp_path / "run").records
+        assert (put.summary["failed"], get.summary["verified_requests"]) == (0, 64)
+
+        def names() -> set[str]:
+            if driver == "file":
+                return {path.name for path in data.rglob("o-*")}
+            page = store_under_test.s3(url).list_objects_v2(Bucket="shards")
+            return {one["Key"] for one in page["Contents"] if one["Key"].startswith("o/")}
+
+        copies = names()
+        assert len(copies) == 64
+        shards = {name.removesuffix(".copy")[2] for name in copies}
+        assert len(shards) == 16
+        assert loadstone("clean", tmp_path / "run", "--yes", environment=keys).code == 0
+        assert [path.name for path in data.iterdir()] == []
+
+
+def test_connections_leave_from_the_addresses_that_are_named(tmp_path: Path) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    with store_under_test.store() as url:
+        words = ("bench", "put", url, "-n", "10", "-t", "2", "--cpus", "0", "--source")
+        said = loadstone(*words, "127.0.0.2,127.0.0.3", "-o", tmp_path / "run", environment=keys)
+        assert said.code == 0, said.err
+        # TEST-NET-1 is nobody's address.
+        said = loadstone(*words, "192.0.2.1", "-o", tmp_path / "none", environment=keys)
+        assert said.code != 0
+        assert not (tmp_path / "none").exists()
+
+
+def test_a_cpu_that_this_host_has_not_is_refused(tmp_path: Path) -> None:
+    said = loadstone("bench", "get", "null:", "-n", "10", "--cpus", "1023", "-o", tmp_path / "run")
+    assert said.code != 0
+    assert "load.cpus" in said.err

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod asker;
 mod histogram;
 mod null_server;
+mod object_list;
 mod record;
 mod record_files;
 mod secrecy;
@@ -34,6 +35,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ACTIONS", record::Schema::actions())?;
     module.add("PROBES", record::Schema::probes())?;
     module.add("REQUESTS", record::Schema::requests())?;
+    module.add("LIST", record::Schema::list())?;
     module.add_class::<trial::Control>()?;
     module.add_function(wrap_pyfunction!(tables::bucket_name, module)?)?;
     module.add_function(wrap_pyfunction!(tables::absent_secret, module)?)?;
@@ -46,6 +48,8 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::read_target, module)?)?;
     module.add_function(wrap_pyfunction!(tables::sealed_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(tables::volume_of, module)?)?;
+    module.add_function(wrap_pyfunction!(object_list::list_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(object_list::list_objects, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::blot, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::foreign_line, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;

@@ -62,6 +62,10 @@ impl Schema {
     pub(crate) fn requests() -> Self {
         Self { inner: columns::requests(), later: &[] }
     }
+
+    pub(crate) fn list() -> Self {
+        Self { inner: columns::list(), later: &columns::LATER_OF_LISTS }
+    }
 }
 
 #[pymethods]

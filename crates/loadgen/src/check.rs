@@ -41,6 +41,14 @@ fn driver_mistakes(trial: &Trial) -> Vec<String> {
     mistakes.extend((info.check)(trial));
     mistakes.extend(encryption_mistakes(trial, info));
     mistakes.extend(path_mistakes(trial, info));
+    if trial.dataset.existing.is_some() && !info.facts.reads_existing {
+        let can = DRIVERS.iter().filter(|info| info.facts.reads_existing && !info.is_for_tests);
+        mistakes.push(format!(
+            "dataset.existing: found it with driver \"{}\", drivers that can: {}",
+            info.name,
+            can.map(|info| info.name).collect::<Vec<_>>().join(", ")
+        ));
+    }
     mistakes
 }
 

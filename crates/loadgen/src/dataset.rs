@@ -1,16 +1,17 @@
 //! The objects that a load works on: their names, their sizes, and the order of choosing them.
 //!
 //! Everything is a function of the seed and the object's number, so nothing is kept in memory,
-//! however many objects there are.
+//! however many objects there are. What a script or a list names is looked up there.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
 use crate::ledger::{Audit, Place};
+use crate::object_list::{Listed, ObjectList};
 use crate::payload::ObjectId;
 use crate::script::{self, Listing, ListingCheck, Script};
-use crate::trial::{DatasetSpec, SizeLaw, Trial};
+use crate::trial::{DatasetSpec, Shards, SizeLaw, Trial};
 
 mod chooser;
 mod paths;
@@ -35,14 +36,26 @@ pub struct Dataset {
     seed: u64,
     /// Stands for both prefixes; reckoned once, as it is asked for with every request.
     prefix_hash: u64,
-    /// Where a script says which objects there are, and how large each version is.
-    script: Option<Arc<Script>>,
     /// Where an audit says which objects there must be.
     audit: Option<Arc<Audit>>,
+    names: Names,
     /// Where paths are encrypted, what keys are stored as.
     paths: Option<Arc<SealedPaths>>,
     /// Whether keys of a script are written as names of files, which hold no slash.
     is_flat: bool,
+}
+
+/// What objects are called, and how large they are.
+#[derive(Debug, Clone)]
+enum Names {
+    /// By their numbers; sizes follow a law.
+    Numbered,
+    /// Likewise, behind a shard.
+    Sharded(Shards),
+    /// As a script says, of each version.
+    Scripted(Arc<Script>),
+    /// As others called them who wrote them.
+    Listed(Arc<ObjectList>),
 }
 
 impl Dataset {
@@ -52,8 +65,12 @@ impl Dataset {
         let spec = trial.dataset.clone();
         Self {
             prefix_hash: prefix_hash(&spec),
-            script: trial.open_script.clone(),
             audit: trial.open_audit.clone(),
+            names: match (&trial.open_script, &trial.open_list) {
+                (Some(script), _) => Names::Scripted(Arc::clone(script)),
+                (None, Some(list)) => Names::Listed(Arc::clone(list)),
+                (None, None) => spec.shards.clone().map_or(Names::Numbered, Names::Sharded),
+            },
             paths: SealedPaths::of_trial(trial),
             is_flat: false,
             seed: mix64(trial.content_seed() ^ 0x5349_5a45),
@@ -71,15 +88,19 @@ impl Dataset {
     #[inline]
     #[must_use]
     pub fn bucket_of(&self, index: u64) -> u64 {
-        match &self.script {
-            None => index % self.spec.buckets,
-            Some(script) => script.subjects.place(index) % self.spec.buckets,
+        match &self.names {
+            Names::Numbered | Names::Sharded(_) => index % self.spec.buckets,
+            Names::Scripted(script) => script.subjects.place(index) % self.spec.buckets,
+            Names::Listed(_) => 0,
         }
     }
 
     /// Appends the name of a bucket.
     #[inline]
     pub fn write_bucket(&self, bucket: u64, out: &mut Vec<u8>) {
+        if let Names::Listed(_) = self.names {
+            return out.extend_from_slice(self.spec.bucket_prefix.as_bytes());
+        }
         write_bucket_name(&self.spec.bucket_prefix, self.spec.buckets, bucket, out);
     }
 
@@ -89,17 +110,28 @@ impl Dataset {
         if let Some(paths) = &self.paths {
             return self.write_sealed_key(paths, index, out);
         }
-        out.extend_from_slice(self.spec.object_prefix.as_bytes());
-        match &self.script {
-            None => write_number(index, out),
-            Some(script) => write_scripted(script.subjects.key(index), self.is_flat, out),
+        match &self.names {
+            Names::Numbered => {
+                out.extend_from_slice(self.spec.object_prefix.as_bytes());
+                write_number(index, out);
+            }
+            Names::Sharded(shards) => {
+                out.extend_from_slice(self.spec.object_prefix.as_bytes());
+                write_shard(shards, index / self.spec.buckets, out);
+                write_number(index, out);
+            }
+            Names::Scripted(script) => {
+                out.extend_from_slice(self.spec.object_prefix.as_bytes());
+                write_scripted(script.subjects.key(index), self.is_flat, out);
+            }
+            Names::Listed(list) => out.extend_from_slice(list.key(index)),
         }
     }
 
     /// Kept out of the hot loop of plain datasets.
     #[inline(never)]
     fn write_sealed_key(&self, paths: &SealedPaths, index: u64, out: &mut Vec<u8>) {
-        let Some(script) = &self.script else {
+        let Names::Scripted(script) = &self.names else {
             let mut digits = Vec::with_capacity(20);
             write_number(index, &mut digits);
             return paths.seal(std::str::from_utf8(&digits).expect("digits are text"), out);
@@ -125,17 +157,25 @@ impl Dataset {
     #[must_use]
     pub fn index_of(&self, key: &str) -> Option<u64> {
         let key = self.listed_key(key)?;
-        if let Some(script) = &self.script {
-            return script.subjects.with_key(&key).next();
+        let own = match &self.names {
+            Names::Numbered => key.strip_prefix(&self.spec.object_prefix)?,
+            Names::Sharded(shards) => {
+                let shard = shards.digits as usize;
+                let behind = key.strip_prefix(&self.spec.object_prefix)?.get(shard..)?;
+                behind.strip_prefix(&shards.tail)?
+            }
+            Names::Scripted(script) => return script.subjects.with_key(&key).next(),
+            // None of them is ever taken for one of ours.
+            Names::Listed(_) => return None,
+        };
+        let index = numbered(own)?;
+        if let Names::Sharded(_) = self.names {
+            let mut whole = Vec::with_capacity(key.len());
+            self.write_key(index, &mut whole);
+            return (whole == key.as_bytes()).then_some(index);
         }
-        let digits = key.strip_prefix(&self.spec.object_prefix)?;
-        let is_canonical = digits == "0" || !digits.starts_with('0');
-        if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        digits.parse().ok()
+        Some(index)
     }
-
     /// Tells whether a key is that of an object of this dataset, in this bucket; objects are numbered
     /// to below `objects`, and as `beyond` says.
     #[must_use]
@@ -145,10 +185,12 @@ impl Dataset {
                 || beyond.iter().any(|(first, end)| (*first..*end).contains(&index));
             is_numbered && self.bucket(self.bucket_of(index)) == bucket
         };
-        match &self.script {
-            None => self.index_of(key).is_some_and(is_here),
+        match &self.names {
+            Names::Numbered | Names::Sharded(_) | Names::Listed(_) => {
+                self.index_of(key).is_some_and(is_here)
+            }
             // The same key may lie in several places.
-            Some(script) => {
+            Names::Scripted(script) => {
                 let key = self.listed_key(key);
                 key.is_some_and(|key| script.subjects.with_key(&key).any(is_here))
             }
@@ -181,7 +223,9 @@ impl Dataset {
     /// # Panics
     /// When the dataset is of no script, whose listings alone are counted so.
     pub(crate) fn check_listing(&self, listing: &Listing) -> ListingCheck<'_> {
-        let script = self.script.as_ref().expect("only a script lists prefixes");
+        let Names::Scripted(script) = &self.names else {
+            unreachable!("only a script lists prefixes")
+        };
         script.subjects.check_listing(*listing)
     }
 
@@ -226,22 +270,39 @@ impl Dataset {
     #[inline]
     pub(crate) fn id(&self, object: Object) -> ObjectId {
         let id = ObjectId::new(self.key_hash(object.index), object.version, self.length(object));
-        match &self.script {
-            None => id,
-            Some(script) => ObjectId { reader: script.subjects.reader(object.index), ..id },
+        match &self.names {
+            Names::Numbered | Names::Sharded(_) | Names::Listed(_) => id,
+            Names::Scripted(script) => {
+                ObjectId { reader: script.subjects.reader(object.index), ..id }
+            }
         }
     }
 
     /// Returns the size of an object, in the version that it has, in bytes.
     #[inline]
     pub(crate) fn length(&self, object: Object) -> u64 {
-        match &self.script {
-            None => self.size(object.index),
-            Some(_) => script::length_of(object.version),
+        match &self.names {
+            Names::Numbered | Names::Sharded(_) => self.size(object.index),
+            Names::Scripted(_) => script::length_of(object.version),
+            Names::Listed(list) => list.size(object.index),
         }
     }
 
-    /// Returns the size of an object in bytes.
+    /// Returns what is known of an object that others wrote; nothing of one of ours.
+    #[inline]
+    pub(crate) fn listed(&self, index: u64) -> Option<Listed> {
+        match &self.names {
+            Names::Numbered | Names::Sharded(_) | Names::Scripted(_) => None,
+            Names::Listed(list) => Some(list.listed(index)),
+        }
+    }
+
+    /// Tells whether others wrote the objects: their content is not ours to judge by.
+    pub(crate) fn is_listed(&self) -> bool {
+        matches!(self.names, Names::Listed(_))
+    }
+
+    /// Returns the size of an object of ours in bytes.
     #[inline]
     #[must_use]
     pub fn size(&self, index: u64) -> u64 {
@@ -277,6 +338,26 @@ impl ListedKeys<'_> {
         self.audit.note_keys(self.keys);
         self.keys
     }
+}
+
+/// Returns the number that digits are, if they are written without zeroes before it.
+fn numbered(digits: &str) -> Option<u64> {
+    let is_canonical = digits == "0" || !digits.starts_with('0');
+    if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+/// Appends the shard of an object by its number in its bucket, and what stands behind it.
+fn write_shard(shards: &Shards, number: u64, out: &mut Vec<u8>) {
+    let base = u64::from(shards.base);
+    let mut divisor = base.pow(shards.digits.saturating_sub(1));
+    for _ in 0..shards.digits {
+        out.push(b"0123456789abcdef"[(number / divisor % base) as usize]);
+        divisor = (divisor / base).max(1);
+    }
+    out.extend_from_slice(shards.tail.as_bytes());
 }
 
 /// Writes a key of a script, as a name of a file if that is wanted.
@@ -340,6 +421,7 @@ impl SizeLaw {
                 }
                 choices.last().map_or(0, |(bytes, _)| *bytes)
             }
+            Self::Listed { .. } => unreachable!("the list says how large each object is"),
         }
     }
 
@@ -348,7 +430,9 @@ impl SizeLaw {
     pub fn max(&self) -> u64 {
         match self {
             Self::Fixed { bytes } => *bytes,
-            Self::Uniform { max, .. } | Self::Lognormal { max, .. } => *max,
+            Self::Uniform { max, .. } | Self::Lognormal { max, .. } | Self::Listed { max, .. } => {
+                *max
+            }
             Self::Weighted { choices } => {
                 choices.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0)
             }
@@ -359,7 +443,7 @@ impl SizeLaw {
     pub(crate) fn mistakes(&self) -> Vec<String> {
         match self {
             Self::Fixed { .. } => Vec::new(),
-            Self::Uniform { min, max } if min <= max => Vec::new(),
+            Self::Uniform { min, max } | Self::Listed { min, max, .. } if min <= max => Vec::new(),
             Self::Lognormal { median, sigma, min, max }
                 if *median > 0.0 && *sigma >= 0.0 && min <= max =>
             {
@@ -381,6 +465,10 @@ impl DatasetSpec {
     /// Returns the name of a bucket.
     #[must_use]
     pub fn bucket(&self, bucket: u64) -> String {
+        if self.existing.is_some() {
+            // Others gave it its name, which may end in a dash.
+            return self.bucket_prefix.clone();
+        }
         bucket_name(&self.bucket_prefix, self.buckets, bucket)
     }
 }
@@ -441,6 +529,35 @@ mod tests {
         let lognormal = SizeLaw::Lognormal { median, sigma, min: 1, max: u64::MAX };
         let truth = median * (sigma * sigma / 2.0).exp();
         assert!((mean(&lognormal) / truth - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn keys_are_spread_over_shards_and_read_back() {
+        let trial: Trial = serde_json::from_str(
+            r#"{"format":1,"id":"0001","run":"00000000000000000000000000000001","seed":7,
+                "phase":"put","target":{"name":"t","driver":"null"},
+                "dataset":{"bucket_prefix":"b-","buckets":3,"objects":9000,"object_prefix":"o-",
+                           "shards":{"digits":2,"base":16,"tail":"/"},
+                           "size":{"kind":"fixed","bytes":1}},
+                "mix":[{"operation":"put"}],"stop":{"requests":1},
+                "load":{"kind":"closed","clients":1}}"#,
+        )
+        .expect("the test's document is sound");
+        let dataset = Dataset::new(&trial);
+        let key = |index| {
+            let mut key = Vec::new();
+            dataset.write_key(index, &mut key);
+            String::from_utf8(key).expect("ASCII")
+        };
+        assert_eq!([key(0), key(50), key(770)], ["o-00/0", "o-10/50", "o-00/770"]);
+        let shards: std::collections::BTreeSet<String> =
+            (0..9000).step_by(3).map(|index| key(index)[..5].to_owned()).collect();
+        assert_eq!(shards.len(), 256);
+        assert!((0..9000).all(|index| dataset.index_of(&key(index)) == Some(index)));
+        // Others' keys are not ours, however alike.
+        for other in ["o-0/0", "o-01/0", "o-00/00", "o-00/", "o-0ü/0", "o-00-0", "o-000"] {
+            assert_eq!(dataset.index_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::facts::Facts;
+use crate::object_list::Lister;
 use crate::operation::Operation;
 use crate::outcome::{Completion, PartEnd};
 use crate::ownership::{BucketState, Standing, Swept};
@@ -160,6 +161,20 @@ pub(crate) trait Client: 'static {
     /// As `ask_raw`.
     fn raw_head(&mut self, _request: &RawRequest) -> Result<Vec<u8>, String> {
         Err(NO_HTTP.to_owned())
+    }
+
+    /// Lists the objects of a place whose keys begin with a prefix, until the lister has enough. It
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// The place cannot be listed.
+    async fn list_objects(
+        &mut self,
+        _place: &str,
+        _prefix: &str,
+        _lister: &mut Lister,
+    ) -> Result<(), Error> {
+        unreachable!("planning refuses drivers without `reads_existing`")
     }
 
     /// Returns how the parts of the last request went, if it went in parts.

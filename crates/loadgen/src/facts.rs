@@ -27,6 +27,8 @@ pub struct Facts {
     pub keeps: bool,
     /// Whether its objects have keys, whose paths clients can encrypt.
     pub encrypts_paths: bool,
+    /// Whether it can list and read objects that others wrote.
+    pub reads_existing: bool,
     /// Whether its place is a pool of a Ceph cluster, of which Ceph's own programs can be asked.
     pub is_ceph_pool: bool,
     /// What one word for a target may look like, for people.
@@ -58,6 +60,7 @@ impl Facts {
         protocol: "",
         keeps: true,
         encrypts_paths: false,
+        reads_existing: false,
         is_ceph_pool: false,
         words: &[],
         forms: &[],

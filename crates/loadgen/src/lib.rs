@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod drivers;
 pub mod error;
 pub mod facts;
+pub mod object_list;
 pub mod operation;
 pub mod payload;
 pub mod recorder;

@@ -210,6 +210,21 @@ impl Operation {
         )
     }
 
+    /// Tells whether it can be done to objects that others wrote: it changes nothing, and needs to know
+    /// of an object no more than a listing says.
+    #[must_use]
+    pub fn reads_existing(self) -> bool {
+        matches!(
+            self,
+            Self::Get
+                | Self::RangeGet
+                | Self::MultiRangeGet
+                | Self::MultipartGet
+                | Self::Head
+                | Self::List
+        )
+    }
+
     /// Tells whether a request consists of requests for the parts of one object.
     #[inline]
     #[must_use]

@@ -46,7 +46,7 @@ kinds! {
     20 EXISTS         "exists"         "The object is there already.";
     21 UNSUPPORTED    "unsupported"    "The target cannot do this.";
     22 PARTIAL        "partial"        "Part of a bulk request failed.";
-    23 CORRUPT        "corrupt"        "A page's checksum was wrong.";
+    23 CORRUPT        "corrupt"        "A checksum was wrong: a page's, or the one that the store keeps.";
     24 MISDIRECTED    "misdirected"    "A sound page of another object, place or run.";
     25 TORN           "torn"           "Pages of different versions in one object.";
     26 STALE          "stale"          "An older version than the one written last.";
@@ -57,6 +57,7 @@ kinds! {
     31 MISSING        "missing"        "A script expects it there, and it is not.";
     32 EXTRA          "extra"          "It is there, and by the script it should not be.";
     33 LOST_RACE      "lost_race"      "Another write came first, so that the condition did not hold.";
+    34 CHANGED        "changed"        "The object is another than was listed.";
 }
 
 impl Outcome {

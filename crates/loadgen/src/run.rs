@@ -1,9 +1,11 @@
 //! One trial from its start to its summary: threads, collector, and what is given out meanwhile.
 
+mod binding;
 pub(crate) mod buckets;
 mod edges;
 mod hiccup;
 mod hold;
+mod listing;
 mod live;
 mod output;
 #[cfg(test)]
@@ -21,10 +23,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use self::binding::Binding;
 use self::buckets::{Buckets, RetryNews, ready_buckets, sweep_buckets, telling_of_retries};
 pub use self::edges::{EdgeWork, Edges};
 use self::hiccup::{Hiccup, Jitter};
 use self::hold::Hold;
+pub use self::listing::list_objects;
 pub use self::live::Live;
 use self::live::Progress;
 pub use self::output::{Control, Output, OutputSink};
@@ -101,8 +105,9 @@ pub(crate) fn run<D: Driver>(
 ) -> Result<Summary, Error> {
     let retries = Arc::new(Retries::new(trial.timeout_ns));
     let (trial, driver) = &open::<D>(trial, &retries, control, sink)?;
+    let binding = &Binding::of(trial)?;
     let mut buckets = ready_buckets(driver, trial, &control.stop, sink)?;
-    let threads = thread_count(trial, driver.is_blocking());
+    let threads = thread_count(trial, driver.is_blocking(), binding);
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let mut start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
     let mut hiccup = None;
@@ -122,6 +127,7 @@ pub(crate) fn run<D: Driver>(
                     hold: (!D::ON_VIRTUAL_CLOCK && control.hold.is_wanted())
                         .then_some(&*control.hold),
                     made_ns: start.monotonic_ns,
+                    binding,
                     thread,
                     threads,
                 };
@@ -168,7 +174,7 @@ pub(crate) fn run<D: Driver>(
     Ok(Summary { log_ins, retries: counts, retries_paused_ns: paused_ns, ..summary })
 }
 
-/// Opens the driver of a trial, and the trial's script.
+/// Opens the driver of a trial, and the files that the trial names.
 fn open<D: Driver>(
     trial: &Trial,
     retries: &Arc<Retries>,
@@ -178,6 +184,7 @@ fn open<D: Driver>(
     let opened = Trial {
         open_script: trial.open_script()?,
         open_audit: open_audit(trial)?,
+        open_list: trial.open_list()?,
         retries: Some(Arc::clone(retries)),
         ..trial.clone()
     };
@@ -198,13 +205,16 @@ struct Start {
     monotonic_ns: u64,
 }
 
-fn thread_count(trial: &Trial, is_blocking: bool) -> usize {
+fn thread_count(trial: &Trial, is_blocking: bool, binding: &Binding) -> usize {
     let clients = trial.load.clients() as usize;
     if is_blocking {
         return clients;
     }
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    trial.cores.map_or(allowed, |cores| cores as usize).clamp(1, clients)
+    // A CPU that is named has a thread; of a NUMA node all CPUs do.
+    let bound = binding.len().filter(|_| trial.numa_nodes.is_empty());
+    let asked = trial.cores.map(|cores| cores as usize).or(bound);
+    asked.unwrap_or(allowed).clamp(1, clients)
 }
 
 fn join(
@@ -327,6 +337,8 @@ struct LoadThread<'a, D> {
     hold: Option<&'a Hold>,
     /// When the trial was made, which is its start unless that is held back.
     made_ns: u64,
+    /// What it runs on.
+    binding: &'a Binding,
     thread: usize,
     threads: usize,
 }
@@ -359,6 +371,7 @@ impl<D: Driver> LoadThread<'_, D> {
         if self.trial.log_requests {
             recorder.log_requests();
         }
+        self.binding.bind(self.thread)?;
         let thread = self.driver.thread()?;
         let reactor = thread.reactor();
         reactor.expect_timeouts_of(self.trial.timeout_ns);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::mix64;
 use crate::ledger::Audit;
+use crate::object_list::ObjectList;
 use crate::operation::Operation;
 use crate::script::Script;
 use crate::transport::retries::Retries;
@@ -17,9 +18,9 @@ mod script;
 
 pub use crate::ledger::{LedgerSpec, OwedSpec};
 pub use crate::portion::Portion;
-pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, SizeLaw};
+pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, Shards, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
-pub use script::{ScriptFile, ScriptSpec};
+pub use script::{NamedFile, ScriptSpec};
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -85,6 +86,9 @@ pub struct Trial {
     /// The script, once it is open.
     #[serde(skip)]
     pub(crate) open_script: Option<Arc<Script>>,
+    /// The list of the objects, where others wrote them, once it is open.
+    #[serde(skip)]
+    pub(crate) open_list: Option<Arc<ObjectList>>,
     /// What its requests outside the measurement share; none where nothing is retried.
     #[serde(skip)]
     pub(crate) retries: Option<Arc<Retries>>,
@@ -135,6 +139,12 @@ pub struct Trial {
     /// Load threads; all the cores we may use when absent.
     #[serde(default)]
     pub cores: Option<u32>,
+    /// CPUs that load threads are bound to: each to one of them, in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+    /// NUMA nodes that load threads are bound to: each to the CPUs of one of them, in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa_nodes: Vec<u32>,
     /// Whether every request is logged.
     #[serde(default)]
     pub log_requests: bool,

@@ -24,6 +24,12 @@ const ACTIONS: [(&str, DataType); 8] = [
     ("paths", DataType::Binary),
 ];
 
+/// Columns of a list of objects that it may lack.
+pub const LATER_OF_LISTS: [&str; 2] = ["size", "etag"];
+
+const LIST: [(&str, DataType); 3] =
+    [("key", DataType::Utf8), ("size", DataType::Int64), ("etag", DataType::Utf8)];
+
 const INTERVALS: [(&str, DataType); 15] = [
     ("agent", DataType::Utf8),
     ("stage", DataType::Utf8),
@@ -87,6 +93,13 @@ pub fn actions() -> SchemaRef {
 #[must_use]
 pub fn probes() -> SchemaRef {
     schema(PROBES.iter().map(|(name, kind)| (*name, kind)))
+}
+
+/// One row for each object that others wrote: its whole key, its size in bytes and its ETag, as far as
+/// they are known.
+#[must_use]
+pub fn list() -> SchemaRef {
+    schema(LIST.iter().map(|(name, kind)| (*name, kind)))
 }
 
 /// One row for each logged request.

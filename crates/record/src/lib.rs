@@ -11,6 +11,6 @@ mod table;
 
 pub use encode::StreamEncoder;
 pub use error::Error;
-pub use parquet_file::{Bounds, ParquetEncoder, read_parquet};
+pub use parquet_file::{Bounds, ParquetEncoder, for_each_batch, read_parquet};
 pub use stream::StreamReader;
 pub use table::Table;

@@ -23,6 +23,8 @@ use crate::table::{Table, check};
 // Intervals carry histograms, so that rows are counted by what they weigh as well.
 const ROW_GROUP_ROWS: usize = 65_536;
 const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
+/// Rows of a file that is not kept as a whole.
+const STREAMED_ROWS: usize = 8192;
 /// A file up to this size is read at once.
 const WHOLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -121,6 +123,33 @@ pub fn read_parquet(
     })
 }
 
+/// Gives the rows of a Parquet file of any length to `take`, batch by batch, as they are read.
+///
+/// Columns that came `later` are null where the file lacks them.
+///
+/// # Errors
+/// The file is none, is damaged, or lacks columns.
+pub fn for_each_batch(
+    file: File,
+    wanted: &SchemaRef,
+    later: &[&str],
+    take: &mut dyn FnMut(&RecordBatch),
+) -> Result<(), Error> {
+    guarded(move || {
+        let (facts, mask) = columns_of(&file, wanted, later)?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, facts)
+            .with_projection(mask)
+            .with_batch_size(STREAMED_ROWS)
+            .build()?;
+        let schema = arrow_array::RecordBatchReader::schema(&reader);
+        for batch in reader {
+            let table = Table::new(Arc::clone(&schema), vec![batch?]).fit_with(wanted, later)?;
+            table.batches().iter().for_each(&mut *take);
+        }
+        Ok(())
+    })
+}
+
 /// Returns what a short file holds. Of an open file each column takes calls of the system of its own,
 /// which cost more than the columns of a short trial.
 fn whole(file: &File) -> Result<Option<Bytes>, Error> {
@@ -139,14 +168,7 @@ fn read(
     later: &[&str],
     bounds: Bounds,
 ) -> Result<Table, Error> {
-    // The types are those of the columns themselves, whatever another program notes beside them.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let facts = ArrowReaderMetadata::load(&file, options)?;
-    check(facts.schema(), wanted, later)?;
-    let places: Vec<usize> = (wanted.fields().iter())
-        .filter_map(|field| facts.schema().index_of(field.name()).ok())
-        .collect();
-    let mask = ProjectionMask::roots(facts.parquet_schema(), places);
+    let (facts, mask) = columns_of(&file, wanted, later)?;
     let number = |value: i64| u64::try_from(value).unwrap_or(u64::MAX);
     let rows = number(facts.metadata().file_metadata().num_rows());
     let groups = facts.metadata().row_groups();
@@ -183,6 +205,23 @@ fn read(
 /// Returns what a value takes in memory at the least; a text has an offset of four bytes.
 fn least_bytes(kind: &DataType) -> u64 {
     kind.primitive_width().unwrap_or(4) as u64
+}
+
+/// Returns what a file's footer says, and which of its columns are wanted.
+fn columns_of(
+    file: &impl ChunkReader,
+    wanted: &SchemaRef,
+    later: &[&str],
+) -> Result<(ArrowReaderMetadata, ProjectionMask), Error> {
+    // The types are those of the columns themselves, whatever another program notes beside them.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let facts = ArrowReaderMetadata::load(file, options)?;
+    check(facts.schema(), wanted, later)?;
+    let places: Vec<usize> = (wanted.fields().iter())
+        .filter_map(|field| facts.schema().index_of(field.name()).ok())
+        .collect();
+    let mask = ProjectionMask::roots(facts.parquet_schema(), places);
+    Ok((facts, mask))
 }
 
 /// Returns the length of a batch's own values; its buffers may be parts of larger ones.

@@ -37,6 +37,8 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 /// A digest that is fed piece by piece.
 #[derive(Debug)]
 pub enum Running {
+    /// CRC-32.
+    Crc32(crc_fast::Digest),
     /// CRC-32C.
     Crc32c(crc_fast::Digest),
     /// CRC-64/NVME.
@@ -48,6 +50,11 @@ pub enum Running {
 }
 
 impl Running {
+    /// Starts a CRC-32, as in zip files.
+    pub fn crc32() -> Self {
+        Self::Crc32(crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc))
+    }
+
     /// Starts a CRC-32C.
     pub fn crc32c() -> Self {
         Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi))
@@ -71,7 +78,9 @@ impl Running {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Crc32c(digest) | Self::Crc64Nvme(digest) => digest.update(bytes),
+            Self::Crc32(digest) | Self::Crc32c(digest) | Self::Crc64Nvme(digest) => {
+                digest.update(bytes);
+            }
             Self::Md5(digest) => digest.update(bytes),
             Self::Sha256(digest) => digest.update(bytes),
         }
@@ -81,7 +90,9 @@ impl Running {
     pub fn finish(self) -> ([u8; 32], usize) {
         let mut out = [0; 32];
         let length = match self {
-            Self::Crc32c(digest) => copy(&mut out, &digest.finalize().to_be_bytes()[4..]),
+            Self::Crc32(digest) | Self::Crc32c(digest) => {
+                copy(&mut out, &digest.finalize().to_be_bytes()[4..])
+            }
             Self::Crc64Nvme(digest) => copy(&mut out, &digest.finalize().to_be_bytes()),
             Self::Md5(digest) => copy(&mut out, &digest.finalize()),
             Self::Sha256(digest) => copy(&mut out, &digest.finalize()),
@@ -140,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_digest_fed_in_pieces_is_that_of_the_whole() {
-        let starts: [fn() -> Running; 4] =
-            [Running::crc32c, Running::crc64nvme, Running::md5, Running::sha256];
+        let starts: [fn() -> Running; 5] =
+            [Running::crc32c, Running::crc64nvme, Running::md5, Running::sha256, Running::crc32];
         let digests = starts.map(|start| {
             let mut running = start();
             b"123456789".chunks(4).for_each(|piece| running.update(piece));
@@ -152,6 +163,8 @@ mod tests {
         assert_eq!(digests[1], crc64nvme(b"123456789").to_be_bytes());
         assert_eq!(digests[2], md5(b"123456789"));
         assert_eq!(digests[3], sha256(b"123456789"));
+        // The check value of the catalogue.
+        assert_eq!(digests[4], 0xcbf4_3926_u32.to_be_bytes());
     }
 
     #[test]

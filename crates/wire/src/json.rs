@@ -161,6 +161,26 @@ pub fn parse_container_page(body: &[u8]) -> Result<Vec<ContainerEntry>, serde_js
     serde_json::from_slice(body)
 }
 
+/// What a container's listing says of an object.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Its name; that of a common prefix is absent.
+    pub name: Option<String>,
+    /// Its size: of a dynamic large object, that of its manifest.
+    pub bytes: Option<u64>,
+    /// Its ETag: of a large object, that of its manifest.
+    pub hash: Option<String>,
+}
+
+/// Reads all that a page of a container's listing says of its objects.
+///
+/// # Errors
+///
+/// What serde says about a body that is none.
+pub fn parse_objects(body: &[u8]) -> Result<Vec<ListedObject>, serde_json::Error> {
+    serde_json::from_slice(body)
+}
+
 /// One segment of a static large object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Segment {

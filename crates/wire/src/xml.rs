@@ -48,6 +48,17 @@ pub struct ListPage {
     pub is_encoded: bool,
 }
 
+/// What a listing says of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Its key.
+    pub key: String,
+    /// Its size, if the page has one.
+    pub size_bytes: Option<u64>,
+    /// Its ETag, as the page has it: in quotation marks, mostly.
+    pub etag: Option<String>,
+}
+
 /// Reads the answer to a ListObjectsV2; every object's key and size goes to `on_object`, the key as
 /// it is written there: `parse_keys` decodes it.
 ///
@@ -58,25 +69,16 @@ pub fn parse_list_page(
     xml: &[u8],
     mut on_object: impl FnMut(&str, u64),
 ) -> Result<ListPage, XmlError> {
-    let mut page = ListPage::default();
     let (mut key, mut size) = (String::new(), 0);
-    expect(xml, &["ListBucketResult"], |depth, name, text| match (depth, name, text) {
-        (2, b"EncodingType", Some(text)) => page.is_encoded = is_url(text),
-        (2, b"IsTruncated", Some(text)) => page.is_truncated = text.trim() == "true",
-        (2, b"NextContinuationToken", Some(text)) => page.next_token = Some(text.to_owned()),
-        (3, b"Key", Some(text)) => {
+    read_page(xml, |part| match part {
+        Part::Field(b"Key", text) => {
             key.clear();
             key.push_str(text);
         }
-        (3, b"Size", Some(text)) => size = text.trim().parse().unwrap_or(0),
-        (2, b"Contents", None) => {
-            page.objects += 1;
-            on_object(&key, size);
-        }
-        (2, b"CommonPrefixes", None) => page.prefixes += 1,
-        _ => {}
-    })?;
-    Ok(page)
+        Part::Field(b"Size", text) => size = text.trim().parse().unwrap_or(0),
+        Part::Field(..) => {}
+        Part::ObjectEnd => on_object(&key, size),
+    })
 }
 
 /// Reads the keys of a page of a listing, decoded where the page says that they are encoded.
@@ -91,6 +93,51 @@ pub fn parse_keys(xml: &[u8]) -> Result<(ListPage, Vec<String>), XmlError> {
         keys.iter_mut().for_each(decode);
     }
     Ok((page, keys))
+}
+
+/// Reads all that a page of a listing says of its objects; keys are decoded as by `parse_keys`.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_objects(xml: &[u8]) -> Result<(ListPage, Vec<ListedObject>), XmlError> {
+    let (mut objects, mut object) = (Vec::new(), ListedObject::default());
+    let page = read_page(xml, |part| match part {
+        Part::Field(b"Key", text) => text.clone_into(&mut object.key),
+        Part::Field(b"Size", text) => object.size_bytes = text.trim().parse().ok(),
+        Part::Field(b"ETag", text) => object.etag = Some(text.to_owned()),
+        Part::Field(..) => {}
+        Part::ObjectEnd => objects.push(std::mem::take(&mut object)),
+    })?;
+    if page.is_encoded {
+        objects.iter_mut().for_each(|object| decode(&mut object.key));
+    }
+    Ok((page, objects))
+}
+
+/// What comes one after the other in a page of a listing.
+enum Part<'a> {
+    /// A field of an object: its name and text.
+    Field(&'a [u8], &'a str),
+    /// The end of the object that the fields before belong to.
+    ObjectEnd,
+}
+
+fn read_page(xml: &[u8], mut take: impl FnMut(Part<'_>)) -> Result<ListPage, XmlError> {
+    let mut page = ListPage::default();
+    expect(xml, &["ListBucketResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"EncodingType", Some(text)) => page.is_encoded = is_url(text),
+        (2, b"IsTruncated", Some(text)) => page.is_truncated = text.trim() == "true",
+        (2, b"NextContinuationToken", Some(text)) => page.next_token = Some(text.to_owned()),
+        (3, name, Some(text)) => take(Part::Field(name, text)),
+        (2, b"Contents", None) => {
+            page.objects += 1;
+            take(Part::ObjectEnd);
+        }
+        (2, b"CommonPrefixes", None) => page.prefixes += 1,
+        _ => {}
+    })?;
+    Ok(page)
 }
 
 /// Returns whether XML can carry a key: most control characters have no form in it.

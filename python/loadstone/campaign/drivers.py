@@ -105,6 +105,7 @@ class Facts(_Row):
     protocol: str = ""
     keeps: bool = True
     encrypts_paths: bool = False
+    reads_existing: bool = False
     is_ceph_pool: bool = False
     words: tuple[str, ...] = ()
     environment: tuple[tuple[Variable, ...], ...] = ()

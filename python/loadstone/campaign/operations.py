@@ -26,6 +26,9 @@ class Operation:
     is_mixed: bool
     """Whether it may stand in a mix with others."""
 
+    reads_existing: bool
+    """Whether it can be done to objects that others wrote, as it changes nothing."""
+
     repeats: Literal["always", "until_full", "never"]
     """How often it can be done to one object, or bucket."""
 

@@ -49,13 +49,17 @@ class CampaignScripts:
         """Copy the files into a run folder; those that it has already are the same."""
         if self._maker is None:
             return
-        made = self._maker.folder
-        for file in sorted(made.iterdir()):
-            make_folder_in(run_folder, made.name)
-            name = f"{made.name}/{file.name}"
-            if not (run_folder / name).exists():
-                with replacing(run_folder, name) as copy, open(file, "rb") as source:
-                    shutil.copyfileobj(source, copy, 1 << 20)
+        keep_files(self._maker.folder, run_folder)
+
+
+def keep_files(made: Path, run_folder: Path) -> None:
+    """Copy the files of a folder, if it is there, into one of its name in a run folder."""
+    for file in sorted(made.iterdir()) if made.exists() else ():
+        make_folder_in(run_folder, made.name)
+        name = f"{made.name}/{file.name}"
+        if not (run_folder / name).exists():
+            with replacing(run_folder, name) as copy, open(file, "rb") as source:
+                shutil.copyfileobj(source, copy, 1 << 20)
 
 
 def watched(actions: "Iterator[Action]", name: str) -> "Iterator[Action]":

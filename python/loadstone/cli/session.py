@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
+from loadstone.campaign.planning.existing import Lists
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.scripted import Scripts
@@ -20,6 +21,7 @@ from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.messages import say, tell
+from loadstone.cli.object_lists import keep_lists, making_lists
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
@@ -115,13 +117,15 @@ def measure(
     with contextlib.ExitStack() as stack:
         plan: Plan
         scripts = stack.enter_context(making_scripts(campaign))
+        lists = stack.enter_context(making_lists(campaign, folder if resume else None))
+        makers = (scripts, lists)
         if resume:
-            writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
+            writer, plan = _take_up(campaign, folder, text, allow_commands, makers)
             stack.enter_context(writer)
             group = _limited(campaign, plan.run, folder, stack)
             hosts = stack.enter_context(load_hosts.joined(campaign, plan))
         else:
-            plan = _checked_plan(campaign, allow_commands, scripts)
+            plan = _checked_plan(campaign, allow_commands, makers)
             fail_if.check_thresholds(thresholds, plan.documents())
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
@@ -132,6 +136,7 @@ def measure(
             stack.enter_context(writer)
             outputs.write(folder)
         scripts.keep_in(folder)
+        keep_lists(lists, folder, writer)
         if scripts.origins:
             writer.amend({"scripts": scripts.origins})
         if hosts.documents:
@@ -237,11 +242,12 @@ def _limited(
     return stack.enter_context(limited(limit_bytes, run, folder))
 
 
-def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) -> Plan:
+def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Scripts, Lists]) -> Plan:
     """Return the plan of a new run, with everything looked at that can be before it begins."""
+    scripts, lists = makers
     plan = make_plan(
         campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts,
-        stores=store_sizes(campaign),
+        stores=store_sizes(campaign), lists=lists,
     )  # fmt: skip
     check_documents(plan)
     # Client hosts have their own environment, and say by themselves what they lack.
@@ -390,11 +396,16 @@ def _described(campaign: Campaign, outputs: NodeOutputs) -> Manifest:
 
 
 def _take_up(
-    campaign: Campaign, folder: Path, text: str | None, allow_commands: bool, scripts: Scripts
+    campaign: Campaign,
+    folder: Path,
+    text: str | None,
+    allow_commands: bool,
+    makers: tuple[Scripts, Lists],
 ) -> tuple[RunWriter, Plan]:
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
+    scripts, lists = makers
     plan = make_plan(
         campaign,
         run=before["run"],
@@ -403,6 +414,7 @@ def _take_up(
         scripts=scripts,
         # As they were before this run wrote to them: a plan that is gone on with stays the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
+        lists=lists,
     )
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):

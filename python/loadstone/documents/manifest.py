@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.node import NodeDocument
+from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.python_types import Object, TargetSettings, Whole
 from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.summary import FileDigest
@@ -249,6 +250,7 @@ class Manifest(RunOutcome, total=False):
     versions: dict[str, str]
     host: HostFacts
     scripts: dict[str, ScriptOrigin]
+    lists: list[ObjectListDocument]
     limits: MemoryUse
     searches: dict[str, EndedSearch]
     changes: list[CampaignChange]

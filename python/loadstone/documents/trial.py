@@ -25,6 +25,23 @@ class CaseDocument(TypedDict, total=False):
     workload: str
 
 
+class NamedFileDocument(TypedDict, total=False):
+    """A file that a trial names: of a script, or a list of objects."""
+
+    path: str
+    sha256: str
+
+
+class ShardsDocument(TypedDict, total=False):
+    """A key's shard: digits, and what stands behind them. Object i of a bucket has the shard i
+    modulo their number.
+    """
+
+    base: Whole
+    digits: Whole
+    tail: str
+
+
 class Size(TypedDict, total=False):
     """The law of object sizes, in bytes. The size of an object is a function of the seed and its
     number.
@@ -37,6 +54,7 @@ class Size(TypedDict, total=False):
     median: Number
     sigma: Number
     choices: list[list[Whole | Number]]
+    mean: Number
 
 
 class Origin(TypedDict, total=False):
@@ -56,9 +74,11 @@ class DatasetDocument(TypedDict, total=False):
     compressible: Number
     duplicate: Number
     encryption: str | None
+    existing: NamedFileDocument | None
     object_prefix: str
     objects: Whole | None
     path_encryption: str | None
+    shards: ShardsDocument | None
     size: Size
     version: Whole
     written_by: Origin | None
@@ -159,23 +179,16 @@ class PortionDocument(TypedDict, total=False):
     of: Whole
 
 
-class ScriptFileDocument(TypedDict, total=False):
-    """A file of a script."""
-
-    path: str
-    sha256: str
-
-
 class ScriptDocument(TypedDict, total=False):
     """A script of dependent actions. `stop.requests` is the number of its requests, and `mix`
     names the operations that stand in it.
     """
 
     actions: Whole
-    requests: ScriptFileDocument | None
+    requests: NamedFileDocument | None
     sessions: Whole
     speed: Number | None
-    subjects: ScriptFileDocument
+    subjects: NamedFileDocument
 
 
 class GoalDocument(TypedDict, total=False):
@@ -248,6 +261,7 @@ class TrialDocument(TypedDict, total=False):
     connections: str | None
     cool_down_ns: Whole
     cores: Whole | None
+    cpus: list[Whole]
     dataset: DatasetDocument | None
     format: Whole
     hosts: Whole | None
@@ -261,6 +275,7 @@ class TrialDocument(TypedDict, total=False):
     log_requests: bool
     measured: bool
     mix: list[Share]
+    numa_nodes: list[Whole]
     on_error: OnErrorDocument | None
     options: OptionsDocument
     owed: OwedDocument | None

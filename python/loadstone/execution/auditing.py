@@ -9,8 +9,8 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.cleaning import begun
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.named_files import located
 from loadstone.execution.refusals import Raised, target_error
-from loadstone.execution.scripts import located
 from loadstone.results.audits import keep_audit
 from loadstone.results.ledgers import audited_trials, owed_in
 from loadstone.results.store import read_manifest

@@ -27,12 +27,13 @@ from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
 from loadstone.execution.host.settling import Settling
+from loadstone.execution.named_files import named_in
 from loadstone.execution.refusals import Raised, as_target_error
 from loadstone.hosts import facts, messages
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import MessageStream
-from loadstone.hosts.sent_files import SentFiles, agent_folder, named_in
+from loadstone.hosts.sent_files import SentFiles, agent_folder
 from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock

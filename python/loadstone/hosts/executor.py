@@ -19,7 +19,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
 from loadstone.execution.host.settling import HOST_WAIT_MAX_S
-from loadstone.execution.scripts import located
+from loadstone.execution.named_files import located, named_in
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, Heard
@@ -27,7 +27,7 @@ from loadstone.hosts.contact import Contact, contact_document, refusal, some_of
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge_summaries
 from loadstone.hosts.relaunch import Relaunch
-from loadstone.hosts.sent_files import named_in, read_piece
+from loadstone.hosts.sent_files import read_piece
 from loadstone.hosts.turns import Turns
 from loadstone.results.record import PROBE_SCHEMA
 

@@ -11,10 +11,9 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from loadstone.documents.trial import LedgerDocument, ScriptFileDocument, TrialDocument
 from loadstone.results.files import durable
 
 PIECE_BYTES = 1 << 20
@@ -99,16 +98,6 @@ class SentFiles:
                 f"a script's files take {sum(sizes.values()) + size} bytes, a host keeps"
                 f" {self._bytes_max} at most"
             )
-
-
-def named_in(document: TrialDocument) -> Sequence[ScriptFileDocument | LedgerDocument]:
-    """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
-    if owed := document.get("owed"):
-        return owed["ledgers"]
-    script = document.get("script")
-    if not script:
-        return []
-    return [file for file in (script.get("subjects"), script.get("requests")) if file]
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from loadstone.analysis.answers.headline import Headline, headline_of
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.documents.mix import operations_of
+from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.trial import Size, TrialDocument
 from loadstone.results.record import Run
 
@@ -76,6 +77,7 @@ def _what(run: Run, findings: Findings) -> str:
     words = [loads[0]] if len(loads) == 1 else []
     words += [f"a search for the capacity: {one.objective}" for one in findings.searches[:1]]
     words += [f"{name}: {values}" for name, values in varied.items()]
+    words += [_of_list(one) for one in run.manifest.get("lists", ())]
     rounds = len({trial["round"] for trial in measured})
     blocks = len({trial["block"] for trial in measured})
     words += [f"{rounds} rounds"] if rounds > 1 else []
@@ -140,8 +142,24 @@ def _size(size: Size) -> str:
             return f"{describe_size(size['min'])} to {describe_size(size['max'])}"
         case "lognormal":
             return f"log-normal (median {describe_size(int(size['median']))})"
+        case "listed":
+            return "existing"
         case kind:
             return f"{kind}"
+
+
+def _of_list(objects: ObjectListDocument) -> str:
+    """Return how many objects others had written, and how large they are."""
+    count = units.counted(objects["objects"], "object")
+    known = objects["objects"] - objects["without_size"]
+    if not known:
+        return f"{count} of unknown sizes"
+    sizes = (objects["size_bytes_min"], objects["size_bytes_max"])
+    if len(set(sizes)) == 1:
+        return f"{count} of {describe_size(sizes[0])}"
+    least, most = map(units.format_bytes, sizes)
+    mean = units.format_bytes(objects["bytes"] / known)
+    return f"{count} of {least} to {most}, {mean} on average"
 
 
 def _varied(measured: Sequence[TrialDocument]) -> dict[str, str]:

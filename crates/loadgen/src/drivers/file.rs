@@ -15,6 +15,7 @@ use crate::dataset::{Dataset, Object};
 use crate::driver::{Client, Driver};
 use crate::error::{Error, Kind};
 use crate::facts::Facts;
+use crate::object_list::Lister;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Standing, Swept};
@@ -30,6 +31,7 @@ mod blocks;
 mod bucket;
 mod directory;
 mod facts;
+mod listing;
 mod mistakes;
 mod reads;
 mod sweep;
@@ -179,7 +181,16 @@ impl Driver for FileTree {
             _ => Layout::InPlace,
         };
         let chunk_bytes = settings.get("chunk_bytes").and_then(serde_json::Value::as_u64);
-        let prefix = &trial.dataset.object_prefix;
+        // Of files that others wrote, a listing says the whole path.
+        let is_listed = trial.dataset.existing.is_some();
+        let mut keys = trial.open_list.iter().flat_map(|list| list.keys());
+        if let Some(key) = keys.find(|key| leads_out(key)) {
+            let text = String::from_utf8_lossy(key);
+            return Err(Error::Trial(vec![format!(
+                "dataset.existing: found \"{text}\" in the list, allowed: paths below the directory"
+            )]));
+        }
+        let prefix = if is_listed { "" } else { &trial.dataset.object_prefix };
         let leaf_start = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let has = |wanted| trial.mix.iter().any(|share| share.operation == wanted);
         let tree = Self {
@@ -207,7 +218,9 @@ impl Driver for FileTree {
             root,
             directory,
         };
-        tree.try_direct(&trial.target.name)?;
+        if tree.changes {
+            tree.try_direct(&trial.target.name)?;
+        }
         Ok(tree)
     }
 
@@ -254,6 +267,11 @@ impl Driver for FileTree {
 fn flat(mut dataset: Dataset) -> Dataset {
     dataset.flatten();
     dataset
+}
+
+/// Tells whether a path may lead out of the directory that it is relative to.
+fn leads_out(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|step| matches!(step, b"" | b"." | b".."))
 }
 
 fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
@@ -335,6 +353,15 @@ impl Client for FileClient {
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
         self.tree.find(bucket, self.tree.is_foreign_allowed)
+    }
+
+    async fn list_objects(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        lister: &mut Lister,
+    ) -> Result<(), Error> {
+        self.tree.list_files(place, prefix, lister)
     }
 
     async fn is_bucket_absent(&mut self, bucket: &str) -> Result<bool, Error> {

@@ -89,6 +89,10 @@ impl Driver for S3 {
         self.keys.renewals()
     }
 
+    fn features(&self) -> Vec<(String, String)> {
+        self.http.features()
+    }
+
     fn thread(self: &Arc<Self>) -> Result<Rc<S3Thread>, Error> {
         Ok(Rc::new(S3Thread::new(self, HttpThread::new(&self.http)?)))
     }

@@ -116,6 +116,10 @@ impl Driver for Swift {
         })
     }
 
+    fn features(&self) -> Vec<(String, String)> {
+        self.http.features()
+    }
+
     fn thread(self: &Arc<Self>) -> Result<Rc<SwiftThread>, Error> {
         Ok(Rc::new(SwiftThread { http: HttpThread::new(&self.http)?, swift: Arc::clone(self) }))
     }

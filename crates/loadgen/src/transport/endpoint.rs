@@ -1,6 +1,6 @@
 //! Where a target is: its URL taken apart, its name resolved, and who of the clients goes where.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,12 +141,73 @@ pub(crate) fn peer_of<'a>(
         }
         _ => None,
     };
-    Ok((endpoint, Peer { address, tls }))
+    Ok((endpoint, Peer { address, source: None, tls }))
+}
+
+/// Addresses of this host that connections leave from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources(Vec<IpAddr>);
+
+impl Sources {
+    /// Keeps those of a target's addresses that this host has: several hosts may name all of theirs.
+    ///
+    /// # Errors
+    /// Addresses are named, and this host has none of them.
+    pub(crate) fn of_this_host(texts: &[&str]) -> Result<Self, Error> {
+        let named = texts.iter().filter_map(|text| text.parse().ok());
+        let here: Vec<IpAddr> =
+            named.filter(|ip: &IpAddr| UdpSocket::bind(SocketAddr::new(*ip, 0)).is_ok()).collect();
+        if here.is_empty() && !texts.is_empty() {
+            let what = format!("connect from {}", texts.join(", "));
+            return Err(Error::target(what, "this host has no such address")
+                .of(Kind::Unsupported)
+                .with_hint("name addresses of this host in the target's setting source"));
+        }
+        Ok(Self(here))
+    }
+
+    /// Returns the address that a client connects from: clients spread evenly over those of the
+    /// address family, and over all pairs of them with the target's endpoints.
+    ///
+    /// # Errors
+    /// None is of the family.
+    pub(crate) fn of_client(
+        &self,
+        client: u32,
+        endpoints: usize,
+        to: SocketAddr,
+    ) -> Result<Option<IpAddr>, Error> {
+        let fitting: Vec<&IpAddr> =
+            self.0.iter().filter(|ip| ip.is_ipv4() == to.is_ipv4()).collect();
+        if fitting.is_empty() && !self.0.is_empty() {
+            let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+            let why = format!("the target's setting source has no address of {family}");
+            return Err(Error::target(format!("connect to {to}"), why).of(Kind::Unsupported));
+        }
+        let client = client as usize;
+        let turn = client + client / endpoints.max(1);
+        Ok(fitting.get(turn % fitting.len().max(1)).map(|ip| **ip))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_leave_from_addresses_of_this_host_and_clients_use_all_pairs_with_endpoints() {
+        let sources = Sources::of_this_host(&["127.0.0.1", "192.0.2.1", "127.0.0.2"]);
+        let sources = sources.expect("two of them are here");
+        let to: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let pairs: std::collections::BTreeSet<_> = (0..8)
+            .map(|client| (client % 2, sources.of_client(client, 2, to).expect("of the family")))
+            .collect();
+        assert_eq!(pairs.len(), 4);
+        assert!(Sources::of_this_host(&["192.0.2.1"]).is_err());
+        assert!(sources.of_client(0, 1, "[::1]:80".parse().expect("an address")).is_err());
+        let none = Sources::of_this_host(&[]).expect("nothing is asked for");
+        assert_eq!(none.of_client(0, 1, to).expect("the kernel chooses"), None);
+    }
 
     #[test]
     fn urls_are_taken_apart() {

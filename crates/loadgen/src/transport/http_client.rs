@@ -8,6 +8,7 @@ use loadstone_wire::http1::Method;
 use crate::dataset::Dataset;
 use crate::driver::{Client, Traffic};
 use crate::error::Error;
+use crate::object_list::Lister;
 use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::ownership::beside::{ForeignPlaces, OwnerTag, SharedPlace, Writer};
 use crate::ownership::{self, BucketState, Standing, Swept};
@@ -56,6 +57,31 @@ impl<S: HttpStore> Client for S {
 
     fn raw_head(&mut self, request: &RawRequest) -> Result<Vec<u8>, String> {
         raw_head(self, request)
+    }
+
+    async fn list_objects(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        lister: &mut Lister,
+    ) -> Result<(), Error> {
+        let mut token = None::<String>;
+        loop {
+            let page = async |client: &mut Self| {
+                client.renew_deadline();
+                client.object_page(place, prefix, token.as_deref()).await
+            };
+            let (objects, next) = self.with_log_in(page).await?;
+            if next.is_some() && next == token {
+                let what = format!("list {} \"{place}\"", S::PLACE);
+                return Err(Error::target(what, "the listing's next page is the last one again"));
+            }
+            let are_wanted = objects.iter().all(|object| lister.add(object));
+            match next.filter(|_| are_wanted) {
+                None => return Ok(()),
+                next => token = next,
+            }
+        }
     }
 
     fn parts(&self) -> &[PartEnd] {

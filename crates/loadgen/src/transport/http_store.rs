@@ -11,9 +11,10 @@ use std::rc::Rc;
 use loadstone_wire::http1::Method;
 
 use crate::error::Error;
+use crate::object_list::{Listed, ListedObject};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
-use crate::ownership::beside::{self, Writer};
+use crate::ownership::beside::{self, Header, Writer};
 use crate::ownership::{self, Places};
 use crate::requests::{Request, Subject};
 use crate::script::Listing;
@@ -25,6 +26,7 @@ use crate::transport::raw::RawRequest;
 use crate::transport::reading::{
     Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
+use crate::transport::stored::{StoredCheck, check_head, read_checked, read_unchecked};
 use crate::transport::transfer::{Ignore, Nothing, Upload};
 
 /// Which page of a listing is asked for.
@@ -71,6 +73,8 @@ pub(crate) fn make_client<S: HttpStore>(
 pub(crate) trait HttpStore: Places + Sized + 'static {
     /// The metadata of an object that names the run that wrote it.
     const RUN: &'static str;
+    /// What has an answer to a GET show the checksums that the store keeps.
+    const WITH_CHECKSUM: &'static [Header<'static>] = &[];
 
     fn http(&self) -> &HttpClient<Self>;
     fn http_mut(&mut self) -> &mut HttpClient<Self>;
@@ -104,6 +108,19 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         place: &str,
         page: &PageSpec<'_>,
     ) -> (Reply, Result<ListedPage, Outcome>);
+    /// Lists a page of the objects of a place, and returns the token of the next. Outside of the
+    /// measurement.
+    ///
+    /// # Errors
+    /// The target does not list them.
+    async fn object_page(
+        &mut self,
+        _place: &str,
+        _prefix: &str,
+        _token: Option<&str>,
+    ) -> Result<(Vec<ListedObject>, Option<String>), Error> {
+        unreachable!("planning refuses drivers without `reads_existing`")
+    }
     async fn bulk_delete(&mut self, _: &Request) -> Completion {
         undeclared()
     }
@@ -244,6 +261,9 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     }
 
     async fn get(&mut self, request: &Request) -> Completion {
+        if let Some(listed) = self.http().thread.dataset.listed(request.object().index) {
+            return Box::pin(self.get_listed(request, listed)).await;
+        }
         let object = self.http().thread.dataset.id(request.object());
         self.at_object(request.object().index, b"");
         self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
@@ -257,6 +277,23 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             None => read(&mut http.connection, sending, &wanted, 0..object.length).await,
             Some(opener) => read_sealed(&mut http.connection, sending, &wanted, opener).await,
         }
+    }
+
+    /// Reads an object that others wrote.
+    async fn get_listed(&mut self, request: &Request, listed: Listed) -> Completion {
+        self.at_object(request.object().index, b"");
+        let headers = if request.is_verified { Self::WITH_CHECKSUM } else { &[] };
+        let spec = HeadSpec { headers, ..HeadSpec::new(Method::Get, &[]) };
+        self.write_head(&spec, &Nothing);
+        let may_be_empty = listed.size_bytes.is_none_or(|bytes| bytes == 0);
+        let expected: &[u16] = if may_be_empty { &[200, 204] } else { &[200] };
+        let http = self.http_mut();
+        let sending = Sending::new(Method::Get, &http.head, expected);
+        if !request.is_verified {
+            return read_unchecked(&mut http.connection, sending, listed.size_bytes).await;
+        }
+        let check = StoredCheck::new(listed, None);
+        read_checked(&mut http.connection, sending, check, &http.thread.checked).await
     }
 
     async fn range_get(&mut self, request: &Request) -> Completion {
@@ -284,7 +321,8 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         let http = self.http_mut();
         let sending = Sending::new(Method::Get, &http.head, &[206]);
         let spec = &http.thread.payload;
-        let wanted = Wanted { spec, object, is_verified: request.is_verified };
+        let is_verified = request.is_verified && !http.thread.dataset.is_listed();
+        let wanted = Wanted { spec, object, is_verified };
         read_ranges(&mut http.connection, sending, &wanted, &http.ranges).await
     }
 
@@ -302,10 +340,24 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     }
 
     async fn head_object(&mut self, request: &Request) -> Completion {
+        if let Some(listed) = self.http().thread.dataset.listed(request.object().index)
+            && request.is_verified
+        {
+            return Box::pin(self.head_listed(request, listed)).await;
+        }
         let expected = self.http().thread.dataset.length(request.object());
         self.at_object(request.object().index, b"");
         let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
         check_length(&mut self.http_mut().connection, &reply, request, expected)
+    }
+
+    /// Asks for the metadata of an object that others wrote.
+    async fn head_listed(&mut self, request: &Request, listed: Listed) -> Completion {
+        self.at_object(request.object().index, b"");
+        let spec = HeadSpec::new(Method::Head, &[200, 204]);
+        let reply = self.ask_for_body(&spec, &Nothing, &["etag"]).await;
+        let http = self.http_mut();
+        check_head(&mut http.connection, &reply, listed, http.collect.header("etag"))
     }
 
     async fn delete_object(&mut self, request: &Request) -> Completion {
@@ -505,6 +557,13 @@ impl<S: HttpStore> InParts for S {
         self.write_ranged_head(request);
         let http = self.http_mut();
         let sending = Sending::new(Method::Get, &http.head, &[206]);
+        if request.is_verified
+            && let Some(listed) = http.thread.dataset.listed(request.object().index)
+        {
+            let check = StoredCheck::new(listed, Some(stretch));
+            let job = read_checked(&mut http.connection, sending, check, &http.thread.checked);
+            return Box::pin(job).await;
+        }
         let spec = &http.thread.payload;
         let wanted = Wanted { spec, object, is_verified: request.is_verified };
         read(&mut http.connection, sending, &wanted, stretch).await

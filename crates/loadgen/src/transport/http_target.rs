@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::connection::{Connection, Judge, Sending};
-use crate::transport::endpoint::{Endpoint, Url, peer_of};
+use crate::transport::endpoint::{Endpoint, Sources, Url, peer_of};
 use crate::transport::parts::{Helpers, connections_of_a_client};
 use crate::transport::socket::{self, Buffers};
+use crate::transport::stored::{MethodCounts, MethodTotals};
 use crate::transport::transfer::{Collect, Payload, Upload};
 use crate::transport::{limits, options, tls};
 use crate::trial::{Connections, Options, Trial};
@@ -60,6 +62,13 @@ pub(crate) const TLS: Setting = setting(
 pub(crate) const HEADERS: Setting =
     setting("headers", SettingKind::Map, "headers added to every request");
 
+/// Which of several networks the load goes by.
+pub(crate) const SOURCE: Setting = setting(
+    "source",
+    SettingKind::Texts,
+    "addresses of this host that connections leave from; clients spread evenly over them",
+);
+
 /// Returns the mistakes in a trial that every driver of an object store over HTTP looks for; `urls` are
 /// the settings that hold URLs.
 pub(crate) fn mistakes(
@@ -79,6 +88,13 @@ pub(crate) fn mistakes(
             }
         }
     }
+    for text in settings::texts(map, "source") {
+        if text.parse::<IpAddr>().is_err() {
+            mistakes.push(format!(
+                "target.settings.source: found \"{text}\", allowed: addresses, such as 10.0.0.1"
+            ));
+        }
+    }
     mistakes.extend(limits::mistakes(trial, settings::texts(map, "endpoints").len()));
     mistakes.extend(options::mistakes(trial, limits));
     mistakes
@@ -91,6 +107,7 @@ pub(crate) struct HttpTarget {
     pub(crate) options: Options,
     pub(crate) title: Arc<Title>,
     tls: Option<Arc<ClientConfig>>,
+    sources: Sources,
     judge: Judge,
     dataset: Dataset,
     payload: PayloadSpec,
@@ -102,6 +119,8 @@ pub(crate) struct HttpTarget {
     pub(super) foreign: Option<Arc<ForeignPlaces>>,
     pub(super) timeout_ns: u64,
     pub(crate) is_per_request: bool,
+    /// How reads of objects that others wrote were checked.
+    checked: MethodTotals,
 }
 
 impl HttpTarget {
@@ -126,6 +145,7 @@ impl HttpTarget {
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, plain_key)),
             tls,
+            sources: Sources::of_this_host(&settings::texts(&trial.target.settings, "source"))?,
             judge,
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
@@ -134,7 +154,13 @@ impl HttpTarget {
             foreign: ForeignPlaces::of_trial(trial),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
+            checked: MethodTotals::default(),
         })
+    }
+
+    /// Returns how the load did its work, for the record.
+    pub(crate) fn features(&self) -> Vec<(String, String)> {
+        self.checked.feature().into_iter().collect()
     }
 
     /// Returns the headers of a put that say who wrote it, sorted; `name` is that of the metadata.
@@ -150,6 +176,7 @@ pub(crate) struct HttpThread {
     pub(crate) dataset: Dataset,
     pub(crate) payload: PayloadSpec,
     pub(crate) buffers: Rc<Buffers>,
+    pub(super) checked: MethodCounts,
     sealer: Option<RefCell<Sealer>>,
 }
 
@@ -165,6 +192,7 @@ impl HttpThread {
             dataset: target.dataset.clone(),
             payload: target.payload,
             buffers: Rc::default(),
+            checked: MethodCounts::default(),
             sealer: target.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
         }))
     }
@@ -174,6 +202,12 @@ impl HttpThread {
     pub(crate) fn body(&self, object: ObjectId, range: Range<u64>) -> Payload<'_> {
         let (start, length) = (range.start, range.end - range.start);
         Payload { spec: &self.payload, sealer: self.sealer.as_ref(), object, start, length }
+    }
+}
+
+impl Drop for HttpThread {
+    fn drop(&mut self) {
+        self.target.checked.add(&self.checked);
     }
 }
 
@@ -215,7 +249,8 @@ impl<S> HttpClient<S> {
     /// The host of the URL is no name that a certificate can have.
     pub(super) fn new(thread: &Rc<HttpThread>, index: u32) -> Result<(Self, &Url), Error> {
         let target = &thread.target;
-        let (endpoint, peer) = peer_of(&target.endpoints, target.tls.as_ref(), index)?;
+        let (endpoint, mut peer) = peer_of(&target.endpoints, target.tls.as_ref(), index)?;
+        peer.source = target.sources.of_client(index, target.endpoints.len(), peer.address)?;
         let (reactor, buffers) = (&thread.reactor, &thread.buffers);
         let connection =
             Connection::new(peer, reactor, buffers, target.is_per_request, target.judge);

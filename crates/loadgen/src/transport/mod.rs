@@ -20,5 +20,6 @@ pub(crate) mod reading;
 pub(crate) mod retries;
 pub(crate) mod ring;
 pub(crate) mod socket;
+pub(crate) mod stored;
 pub(crate) mod tls;
 pub(crate) mod transfer;

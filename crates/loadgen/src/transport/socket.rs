@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub(crate) fn reactor() -> Result<Rc<Reactor>, Error> {
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
+    /// The address of this host that it is connected from, if that is not the kernel's choice.
+    pub(crate) source: Option<IpAddr>,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
@@ -136,6 +139,9 @@ impl Stream {
         let socket =
             Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
         socket.set_tcp_nodelay(true)?;
+        if let Some(source) = peer.source {
+            bind_to(&socket, source)?;
+        }
         match socket.connect(&peer.address.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
                 return Err(error.into());
@@ -365,6 +371,21 @@ fn decrypt(
     Ok(false)
 }
 
+/// Has a socket's connection leave from an address of this host.
+fn bind_to(socket: &Socket, source: IpAddr) -> io::Result<()> {
+    // Without it a port is taken at once, and ports run out where each target could have used them all.
+    const BIND_ADDRESS_NO_PORT: libc::c_int = 24;
+    let one: libc::c_int = 1;
+    let length = size_of_val(&one) as libc::socklen_t;
+    // SAFETY: the option's value is a number of this length. Where the kernel does not know the option,
+    // the port is taken early.
+    unsafe {
+        let value = std::ptr::from_ref(&one).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, BIND_ADDRESS_NO_PORT, value, length);
+    }
+    socket.bind(&SocketAddr::new(source, 0).into())
+}
+
 /// Writes without the signal that a closed connection would else raise.
 struct NoSignal<'a>(&'a Socket);
 
@@ -389,6 +410,19 @@ fn is_later(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_leaves_from_its_source() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let to = listener.local_addr().expect("it is bound");
+        let socket =
+            Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("a socket");
+        let source: IpAddr = "127.0.0.2".parse().expect("an address");
+        bind_to(&socket, source).expect("an address of this host");
+        socket.connect(&to.into()).expect("it listens");
+        let (_, from) = listener.accept().expect("it has connected");
+        assert_eq!(from.ip(), source);
+    }
 
     #[test]
     fn a_head_goes_before_the_payload_or_alone_if_it_is_too_long() {

@@ -1,6 +1,14 @@
 //! What a trial works on.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+
+use super::{NamedFile, Trial};
+use crate::error::Error;
+use crate::object_list::ObjectList;
+use crate::operation::Operation;
 
 /// The objects: how many, named how, how large, filled with what.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +42,68 @@ pub struct DatasetSpec {
     /// The run that wrote the objects, where it was another one: what they hold is checked as its.
     #[serde(default)]
     pub written_by: Option<Origin>,
+    /// What stands between `object_prefix` and the number, where keys are spread over prefixes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Shards>,
+    /// The list of its objects, where others wrote them: they are read and never written. They lie in
+    /// the bucket `<bucket_prefix>`, and keys are those of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub existing: Option<NamedFile>,
+}
+
+/// A key's shard: digits, and what stands behind them. Object i of a bucket has the shard i modulo
+/// their number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Shards {
+    /// How many digits there are; leading ones are zeroes.
+    pub digits: u32,
+    /// Of which base: 10 or 16. There are as many shards as digits can tell.
+    pub base: u32,
+    /// What stands behind the digits.
+    pub tail: String,
+}
+
+impl Shards {
+    /// Returns how many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        u64::from(self.base).saturating_pow(self.digits)
+    }
+}
+
+impl Trial {
+    /// Opens the list of the trial's objects, where others wrote them.
+    ///
+    /// # Errors
+    /// The file is not the list that the trial names, or has another number of objects.
+    pub(crate) fn open_list(&self) -> Result<Option<Arc<ObjectList>>, Error> {
+        let Some(file) = &self.dataset.existing else { return Ok(None) };
+        let list = ObjectList::open(Path::new(&file.path), Some(&file.sha256))?;
+        if list.len() != self.dataset.objects {
+            let (found, planned) = (list.len(), self.dataset.objects);
+            return Err(Error::Trial(vec![format!(
+                "list of objects \"{}\": found {found} objects, the trial has {planned}",
+                file.path
+            )]));
+        }
+        let needs_sizes = |operation| {
+            matches!(
+                operation,
+                Operation::RangeGet | Operation::MultiRangeGet | Operation::MultipartGet
+            )
+        };
+        let unknown = list.facts().without_size;
+        if unknown > 0 && self.mix.iter().any(|share| needs_sizes(share.operation)) {
+            return Err(Error::Trial(vec![format!(
+                "list of objects \"{}\": it has no size for {unknown} of its objects, and ranges \
+                 need them",
+                file.path
+            )]));
+        }
+        Ok(Some(Arc::new(list)))
+    }
 }
 
 /// The run that objects come from: sizes and payload are functions of its identity and its seed.
@@ -83,6 +153,15 @@ pub enum SizeLaw {
     Weighted {
         /// Size and weight of each choice.
         choices: Vec<(u64, f64)>,
+    },
+    /// That of a list of objects that others wrote.
+    Listed {
+        /// Smallest size.
+        min: u64,
+        /// Largest size.
+        max: u64,
+        /// Mean size; no load depends on it.
+        mean: f64,
     },
 }
 

@@ -1,6 +1,6 @@
 //! What is wrong with a trial document, all at once.
 
-use super::{FORMAT, Load, Ownership, Share, Trial};
+use super::{DatasetSpec, FORMAT, Load, Ownership, Share, SizeLaw, Trial};
 use crate::operation::Operation;
 
 /// No host sends more; beyond it, counts and times would overflow.
@@ -31,6 +31,10 @@ impl Trial {
             portion.index < portion.of,
             format!("portion: found {} of {}, allowed: from 0 up", portion.index, portion.of),
         );
+        demand(
+            self.cpus.is_empty() || self.numa_nodes.is_empty(),
+            "load: found cpus and numa, allowed: one of them".into(),
+        );
         demand(self.iterations > 0, "iterations: found 0, allowed: 1 and more".into());
         demand(self.timeout_ns >= 1_000_000, "timeout: allowed: 1ms and more".into());
         if let Load::Open { rate_per_s, .. } = self.load {
@@ -51,6 +55,8 @@ impl Trial {
         );
         mistakes.extend(self.dataset.size.mistakes());
         self.check_ownership(&mut mistakes);
+        self.check_existing(&mut mistakes);
+        self.check_shards(&mut mistakes);
         if self.script.is_none() {
             self.check_mix(&mut mistakes);
         } else {
@@ -82,6 +88,51 @@ impl Trial {
                     "ownership.{name}: found [{first}, {end}], allowed: the first before the end"
                 ));
             }
+        }
+    }
+
+    fn check_shards(&self, mistakes: &mut Vec<String>) {
+        let Some(shards) = &self.dataset.shards else { return };
+        if !matches!(shards.base, 10 | 16) || !(1..=4).contains(&shards.digits) {
+            let (digits, base) = (shards.digits, shards.base);
+            mistakes.push(format!(
+                "dataset.shards: found {digits} digits of base {base}, allowed: 1 to 4 of base 10 or 16"
+            ));
+        }
+        let is_plain = self.script.is_none()
+            && self.dataset.existing.is_none()
+            && self.dataset.path_encryption.is_none();
+        if !is_plain {
+            mistakes.push(
+                "dataset.shards: found it with a script, encrypted paths or existing objects, \
+                 allowed: with none of them"
+                    .into(),
+            );
+        }
+    }
+
+    /// What others wrote is read, and nothing else.
+    fn check_existing(&self, mistakes: &mut Vec<String>) {
+        let DatasetSpec { existing, size, buckets, .. } = &self.dataset;
+        if existing.is_none() {
+            if matches!(size, SizeLaw::Listed { .. }) {
+                mistakes.push("dataset.size: found listed, but no list in dataset.existing".into());
+            }
+            return;
+        }
+        for share in self.mix.iter().filter(|share| !share.operation.reads_existing()) {
+            let name = share.operation.name();
+            mistakes.push(format!("mix: found {name} of objects that others wrote: they are read"));
+        }
+        let is_plain = self.script.is_none()
+            && self.dataset.encryption.is_none()
+            && self.dataset.path_encryption.is_none();
+        if !is_plain || *buckets != 1 || self.is_clean_up() {
+            mistakes.push(
+                "dataset.existing: found it with a script, encryption, a clean-up or several \
+                 buckets, allowed: reads from one bucket"
+                    .into(),
+            );
         }
     }
 

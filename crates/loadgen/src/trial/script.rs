@@ -16,10 +16,10 @@ use crate::script::{Hashed, Script};
 #[serde(deny_unknown_fields)]
 pub struct ScriptSpec {
     /// The objects and listed prefixes: their keys and places.
-    pub subjects: ScriptFile,
+    pub subjects: NamedFile,
     /// The requests. Absent in a trial that cleans up, which needs the keys alone.
     #[serde(default)]
-    pub requests: Option<ScriptFile>,
+    pub requests: Option<NamedFile>,
     /// Actions are due at the script's own times, which pass so many times as fast. Without it each
     /// follows the one before.
     #[serde(default)]
@@ -32,18 +32,18 @@ pub struct ScriptSpec {
     pub sessions: u64,
 }
 
-/// A file of a script.
+/// A file that a trial names: of a script, or a list of objects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct ScriptFile {
+pub struct NamedFile {
     /// Where it is. In a record it is a path inside the run folder.
     pub path: String,
     /// Its SHA-256, as hex digits.
     pub sha256: String,
 }
 
-impl ScriptFile {
+impl NamedFile {
     fn hashed(&self) -> Hashed<'_> {
         Hashed { path: Path::new(&self.path), sha256: &self.sha256 }
     }
@@ -56,7 +56,7 @@ impl Trial {
     /// The script's files are not as they must be.
     pub(crate) fn open_script(&self) -> Result<Option<Arc<Script>>, Error> {
         let Some(spec) = &self.script else { return Ok(None) };
-        let rows = spec.requests.as_ref().map(ScriptFile::hashed);
+        let rows = spec.requests.as_ref().map(NamedFile::hashed);
         let prefix = &self.dataset.object_prefix;
         let portion = self.portion();
         Script::open(spec.subjects.hashed(), rows, spec.speed, prefix, portion)

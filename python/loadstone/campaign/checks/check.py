@@ -14,6 +14,7 @@ from loadstone.campaign.planning.case import (
     workload_sources,
 )
 from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_target, is_pool
+from loadstone.campaign.planning.existing import existing_mistakes
 from loadstone.campaign.planning.lifecycle import can_prepare
 from loadstone.campaign.planning.placement import (
     buckets_of,
@@ -60,6 +61,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         incomplete = incomplete or bool(missing)
         mistakes += missing or [
             *_wrong_case(case),
+            *existing_mistakes(case, campaign, drivers),
             *_wrong_fill(case, campaign, drivers),
             *_wrong_operations(case, campaign, drivers),
             *_wrong_audit(case, campaign, drivers),
@@ -111,7 +113,9 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
         dataset = workload.dataset
         scripts = [phase.script for phase in workload.phases if phase.script is not None]
         needed = {"objects": dataset.objects_total, "size": dataset.size}
-        if scripts:
+        if dataset.existing is not None:
+            needed = {}
+        elif scripts:
             # A script says itself which objects there are; a generator asks for their size.
             settings = scripts[0].settings
             is_told = scripts[0].file or (settings is not None and settings.size_bytes is not None)
@@ -213,6 +217,12 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
                 allowed="threads: actions are due at the script's times, divided by its speed",
             )
         dataset = case.dataset(phase)
+        if dataset.key_prefix[1] is not None:
+            yield KeyMistake(
+                path=path(("dataset", "object_prefix")),
+                found=f"{shown(dataset.object_prefix)} with a script",
+                allowed="a prefix without {shard}: the script says its keys",
+            )
         if dataset.objects_total is not None:
             yield KeyMistake(
                 path=path(("dataset", "objects")),
@@ -353,6 +363,12 @@ def _wrong_path_encryption(
     if not driver.facts.encrypts_paths:
         can = [name for name, other in drivers.items() if other.facts.encrypts_paths]
         yield _beyond_driver(case, driver, "path_encryption", f"encrypt paths: {listed(can)}")
+    if dataset.key_prefix[1] is not None:
+        yield KeyMistake(
+            path=case.source.path(("dataset", "object_prefix")),
+            found=f"{shown(dataset.object_prefix)} beside encrypted paths",
+            allowed="a prefix without {shard}: the rest of each key is encrypted",
+        )
     for index, phase in enumerate(case.workload.phases):
         if phase.prefix is not None and not dataset.object_prefix.startswith(phase.prefix):
             yield KeyMistake(
@@ -371,7 +387,10 @@ def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
     own_bytes = len(str(dataset.objects_total - 1))
     if dataset.path_encryption != "none":
         own_bytes = _loadgen.sealed_bytes(own_bytes)
-    longest_bytes = len(dataset.object_prefix.encode()) + own_bytes
+    prefix, shards = dataset.key_prefix
+    if shards is not None:
+        prefix = f"{prefix}{'0' * shards['digits']}{shards['tail']}"
+    longest_bytes = len(prefix.encode()) + own_bytes
     if longest_bytes > limit:
         yield KeyMistake(
             path=case.source.path(("dataset", "object_prefix")),
@@ -443,6 +462,8 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
         for number in range(1, case.workload.rounds + 1)
     }
     for key, prefix in prefixes.items():
+        if key.is_existing:
+            continue
         buckets = buckets_of(key, prefix)
         driver = drivers.get(campaign.targets[key.target].driver)
         allowed = buckets.mistake(driver.facts.bucket_names) if driver else None

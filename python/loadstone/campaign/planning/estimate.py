@@ -213,6 +213,8 @@ def _mean_bytes(size: Size) -> float:
     match size["kind"]:
         case "fixed":
             return float(size["bytes"])
+        case "listed":
+            return float(size["mean"])
         case "lognormal":
             law = {key: value for key, value in size.items() if key in _LOGNORMAL}
             return read_size_law({"lognormal": law}).mean_bytes()

@@ -113,18 +113,25 @@ class DatasetKey:
     prefix: str
     content: str
     buckets: int
+    is_existing: bool = False
+    """Whether others wrote it: its bucket has the name that it has, and may be named twice."""
 
 
 def content_document(dataset: Dataset) -> DatasetDocument:
     """Return a dataset as a trial document spells it, but for its place and its version."""
-    # What a script says of its objects, the plan finds in its files.
+    existing = dataset.existing
+    # What a script or a list says of its objects, the plan finds in its files.
     size: Size = {"kind": "fixed", "bytes": 0}
     if dataset.size is not None:
         size = dataset.size.document()
+    object_prefix, shards = dataset.key_prefix
+    if existing is not None:
+        object_prefix = existing.prefix
     return {
         "buckets": dataset.buckets,
         "objects": dataset.objects_total or 0,
-        "object_prefix": dataset.object_prefix,
+        "object_prefix": object_prefix,
+        **({} if shards is None else {"shards": shards}),
         "size": size,
         "compressible": dataset.compressible,
         "duplicate": dataset.duplicate,
@@ -155,6 +162,11 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
         # Another script has other objects, and so has one of another number of sessions.
         script = phase.script.model_dump(mode="json", by_alias=True)
         described |= {"script": script, "threads": case.load(phase).clients}
+    existing = dataset.existing
+    if existing is not None:
+        # Rounds read the same objects.
+        content = existing.model_dump_json()
+        return DatasetKey(case.target, existing.bucket, content, 1, is_existing=True)
     content = json.dumps(described, sort_keys=True)
     return DatasetKey(case.target, bucket_prefix(dataset, fields), content, dataset.buckets)
 
@@ -171,6 +183,8 @@ def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
         for phase in case.workload.phases:
             for round_number in range(1, case.workload.rounds + 1):
                 key = dataset_key(case, phase, round_number, name, run)
+                if key.is_existing:
+                    found[key] = key.prefix
                 if key in found:
                     continue
                 place = (key.target, key.prefix)
@@ -249,6 +263,7 @@ def shared_bucket(
     `stores` says which targets may be one store; without it each is one of its own.
     """
     stores = stores or {}
+    found = {key: prefix for key, prefix in found.items() if not key.is_existing}
     by_prefix: dict[tuple[Store, str], list[DatasetKey]] = {}
     for key, prefix in found.items():
         store = stores.get(key.target, (key.target,))

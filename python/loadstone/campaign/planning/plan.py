@@ -11,6 +11,7 @@ from loadstone.campaign.planning import beyond, filling, lifecycle, placement, s
 from loadstone.campaign.planning.case import Case, cases_of
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.planning.estimate import Estimate, estimate
+from loadstone.campaign.planning.existing import Lists, no_lists
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import Need, State
 from loadstone.campaign.planning.placement import DatasetKey
@@ -73,11 +74,12 @@ def make_plan(
     starts: int | None = None,
     scripts: Scripts = scripted.no_scripts,
     stores: Mapping[str, StoreSize] | None = None,
+    lists: Lists = no_lists,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
     `stores` are the sizes of the targets that told theirs, which levels of fill are shares of.
-    `scripts` makes the scripts that phases name.
+    `scripts` makes the scripts that phases name, `lists` the lists of objects that others wrote.
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
     the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
     Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
@@ -93,7 +95,8 @@ def make_plan(
         planner = QueryPlanner(campaign, table, run)
     else:
         cases, _ = cases_of(campaign)
-        planner = _Planner(campaign, table, cases, run, reused or {}, scripts, stores or {})
+        makers = (scripts, lists)
+        planner = _Planner(campaign, table, cases, run, reused or {}, makers, stores or {})
     later = Later(planner, suites(campaign.schedule))
     is_lazy = starts is not None and all(ceiling.when != "blocks" for ceiling in campaign.ceilings)
     for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
@@ -163,6 +166,8 @@ class _Held:
     written: list[tuple[int, int]] = field(default_factory=list)
     is_owed: bool = False
     """Whether ledgers say of it what no audit has looked at."""
+    is_ours: bool = True
+    """Whether this campaign writes it, and deletes it in the end."""
     kept: DatasetDocument | None = None
     """What another run's documents said of it, where that run wrote it."""
 
@@ -190,7 +195,7 @@ class _Planner:
         cases: Sequence[Case],
         run: str,
         reused: Mapping[str, Reused],
-        scripts: Scripts,
+        makers: tuple[Scripts, Lists],
         stores: Mapping[str, StoreSize],
     ) -> None:
         self.trials: list[PlannedTrial] = []
@@ -202,7 +207,7 @@ class _Planner:
         # With those that get new names when they begin anew.
         self._emitted = dict(self._places)
         self._reused = reused
-        self._scripts = scripts
+        self._scripts, self._lists = makers
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
@@ -241,12 +246,15 @@ class _Planner:
         """Put a measured step into the plan, and before and behind it what its dataset needs."""
         self._suite = stop.suite
         step = stop.step
-        document = trial.measured_document(self._targets[step.case.target], step)
+        target = self._targets[step.case.target]
+        existing = step.case.dataset(step.phase).existing
+        objects = self._lists(target.document, existing) if existing is not None else None
+        document = trial.measured_document(target, step, objects)
         script = self._script_of(step, document)
         if script is not None:
             assert step.phase.script is not None, "it has been asked for"
             document = scripted.with_script(document, script, step.phase.script.speed)
-            if not self._targets[step.case.target].driver.facts.keeps:
+            if not target.driver.facts.keeps:
                 document["verify"] = 0.0
         if step.case.target in self._filled:
             self._fill(step.case, document)
@@ -340,6 +348,8 @@ class _Planner:
             reused = self._reused.get(stop.step.case.target)
             if reused is not None:
                 self._take_over(held, reused)
+            if stop.key.is_existing:
+                held.is_ours, held.state = False, State.FULL
             self._held[stop.key] = held
         if held.kept is not None:
             self._demand_reuse(document)
@@ -427,8 +437,12 @@ class _Planner:
 
     def _clean_up(self, held: _Held) -> None:
         self._audit(held)
-        is_ours = held.kept is None and held.state is not State.ABSENT
-        if is_ours and lifecycle.can_clean_up(self._driver(held)):
+        is_ours = held.is_ours and held.kept is None
+        if (
+            is_ours
+            and held.state is not State.ABSENT
+            and lifecycle.can_clean_up(self._driver(held))
+        ):
             self._emit(trial.clean_up_of(held.document, held.threads, held.written), held)
             held.written = []
 

@@ -24,12 +24,12 @@ REUSING = frozenset(
 )
 _TOLD = (
     "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
-    "path_encryption",
+    "path_encryption", "shards",
 )  # fmt: skip
 # What the fields are that documents of earlier builds do not have.
 _USUAL = {
     "object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None,
-    "path_encryption": None,
+    "path_encryption": None, "shards": None,
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
 from loadstone.documents.script import ScriptOrigin
-from loadstone.documents.trial import LoadDocument, ScriptFileDocument, Stop, TrialDocument
+from loadstone.documents.trial import LoadDocument, NamedFileDocument, Stop, TrialDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ScriptFile:
     sessions: int
     shares: Mapping[str, int]
 
-    def named(self) -> ScriptFileDocument:
+    def named(self) -> NamedFileDocument:
         """Return it as documents name it."""
         return {"path": self.path, "sha256": self.sha256}
 

@@ -9,6 +9,7 @@ from loadstone.campaign import search_step
 from loadstone.campaign.drivers import Driver, Drivers, facts_of
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.existing import dataset_of_list
 from loadstone.campaign.planning.lifecycle import (
     AUDIT,
     CLEAN_UP,
@@ -22,6 +23,7 @@ from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.target import resolve_settings
+from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.python_types import Parameters, TargetSettings
 from loadstone.documents.trial import (
     DatasetDocument,
@@ -112,11 +114,18 @@ class Step:
     block: int
 
 
-def measured_document(target: TargetInRun, step: Step) -> TrialDocument:
-    """Return the document of a phase; its id and its dataset's place are filled in later."""
+def measured_document(
+    target: TargetInRun, step: Step, objects: ObjectListDocument | None = None
+) -> TrialDocument:
+    """Return the document of a phase; its id and its dataset's place are filled in later.
+
+    `objects` is the list of its objects, where others wrote them.
+    """
     case, phase = step.case, step.phase
     workload, load = case.workload, case.load(phase)
     dataset = _dataset(step, target)
+    if objects is not None:
+        dataset = {**dataset, **dataset_of_list(objects)}
     options = _options(phase)
     timeout_ns = phase.timeout_ns or workload.timeout_ns
     verify = workload.verify if phase.verify is None else phase.verify
@@ -137,6 +146,10 @@ def measured_document(target: TargetInRun, step: Step) -> TrialDocument:
         special["hosts"] = case.hosts(phase)
     if target.keeps_ledgers:
         special["keeps_ledger"] = True
+    if load.cpus is not None:
+        special["cpus"] = list(load.cpus)
+    if load.numa is not None:
+        special["numa_nodes"] = list(load.numa)
     return {
         "format": FORMAT,
         "kind": OPERATIONS,
@@ -269,6 +282,8 @@ def unmeasured(
     document = document.copy()
     document.pop("search", None)
     document.pop("intervention", None)
+    document.pop("cpus", None)
+    document.pop("numa_nodes", None)
     # Several cases may share the dataset: what one of them varies says nothing here.
     parameters: Parameters = {"threads": clients}
     if "size" in case["parameters"]:
@@ -299,7 +314,8 @@ def unmeasured(
 def _dataset(step: Step, target: TargetInRun) -> DatasetDocument:
     dataset = step.case.dataset(step.phase)
     content = content_document(dataset)
-    if target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
+    is_ours = dataset.existing is None
+    if is_ours and target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
         # Foreign objects may have the names that ours have otherwise.
         content["object_prefix"] += f"{target.run[:8]}-"
     return {"bucket_prefix": "", **content, "version": 1}

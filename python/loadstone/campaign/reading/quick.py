@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
 from loadstone.campaign.operations import OPERATIONS, READS, readers_of
+from loadstone.campaign.reading.existing_target import bucket_apart, directory_apart
 from loadstone.campaign.reading.override import SHORT_KEYS
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
@@ -40,6 +41,12 @@ REPEATED = READS | {"head", "list"}
 
 PUTS = (["put"], ["multipart_put"])
 
+OF_OWN_OBJECTS = (
+    *("size", "buckets", "encryption", "path_encryption", "rounds", "prepare", "keep_data"),
+    "reuse",
+)
+"""Flags that say how objects are written, which is nothing to objects that are there."""
+
 # Each of these settings says how long a phase is.
 LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 
@@ -58,6 +65,8 @@ _FLAGS = {
     "load.rate": "--rate",
     "load.arrivals": "--arrivals",
     "load.clients_max": "--clients-max",
+    "load.cpus": "--cpus",
+    "load.numa": "--numa",
     "dataset.size": "--size",
     "dataset.objects": "--count",
     "dataset.buckets": "--buckets",
@@ -65,6 +74,8 @@ _FLAGS = {
     "dataset.object_prefix": "--object-prefix",
     "dataset.encryption": "--encrypt",
     "dataset.path_encryption": "--encrypt-paths",
+    "dataset.existing.bucket": "--prefix",
+    "dataset.existing.list": "--list",
     "rounds": "--rounds",
     "blocks": "--blocks",
     "seed": "--seed",
@@ -111,6 +122,8 @@ class Flags(TypedDict, total=False):
     rate: str | float | None
     arrivals: str | None
     clients_max: int | None
+    cpus: str | None
+    numa: str | None
     size: int | str | None
     count: int | str | None
     buckets: int | str | None
@@ -141,6 +154,8 @@ class Flags(TypedDict, total=False):
     audit: bool
     allow_foreign: bool
     reuse: str | None
+    existing: bool
+    list_file: str | None
 
 
 def campaign_from_flags(
@@ -164,14 +179,21 @@ def campaign_from_flags(
         raise CampaignError(
             [Mistake(key="TARGET", found=f'"{target}"', allowed="a target", hint=hint)]
         )
-    driver, target_settings = parse_target(target)
     sweep = _sweep(flags)
     flags = {**flags, **{key: values[0] for key, values in sweep.items()}}  # type: ignore[typeddict-item]
-    target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
     operations = [name.strip() for name in operation.split(",") if name.strip()]
     is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
     lengths = (flags.get("count"), flags.get("duration"), flags.get("reuse"))
     is_by_clock = is_usual and all(length is None for length in lengths)
+    if flags.get("existing"):
+        driver, target_settings, dataset = _existing(target, flags)
+    else:
+        driver, target_settings = parse_target(target)
+        target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
+        dataset = {
+            **_dataset(operations, flags, sweep.get("size"), is_by_clock=is_by_clock),
+            **_given({"prefix": bucket}),
+        }
     data = {
         "name": "bench",
         "targets": {
@@ -184,10 +206,7 @@ def campaign_from_flags(
                 }
             )
         },
-        "dataset": {
-            **_dataset(operations, flags, sweep.get("size"), is_by_clock=is_by_clock),
-            **_given({"prefix": bucket}),
-        },
+        "dataset": dataset,
         "load": _load(flags),
         "sweep": sweep or None,
         "phases": _phases(operations, flags, is_by_clock=is_by_clock),
@@ -264,6 +283,24 @@ def _bucket_apart(
     return {key: address if value == text else value for key, value in settings.items()}, bucket
 
 
+def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return driver and settings of a target, and the objects that are there."""
+    for name in OF_OWN_OBJECTS:
+        if flags.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            allowed = "one of them: what others wrote is as it is"
+            mistake = Mistake(key="--existing", found=f"it beside {flag}", allowed=allowed)
+            raise CampaignError([mistake])
+    bucket, prefix = flags.get("prefix"), flags.get("object_prefix")
+    if bucket is None:
+        text, bucket, inner = bucket_apart(text)
+        prefix = inner if prefix is None else prefix
+    driver, settings = parse_target(text)
+    settings, bucket = directory_apart(driver, settings, bucket)
+    objects = {"bucket": bucket, "prefix": prefix, "list": flags.get("list_file")}
+    return driver, settings, {"existing": _given(objects)}
+
+
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
@@ -276,7 +313,7 @@ def _load(flags: Flags) -> dict[str, Any]:
     threads, rate = flags.get("threads"), flags.get("rate")
     if threads is None and rate is None:
         threads = THREADS
-    open_keys = {key: flags.get(key) for key in ("arrivals", "clients_max")}
+    open_keys = {key: flags.get(key) for key in ("arrivals", "clients_max", "cpus", "numa")}
     return _given({"threads": threads, "rate": rate, **open_keys})
 
 
@@ -340,6 +377,8 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
             "warm_up": flags.get("ramp_up"),
             "cool_down": flags.get("ramp_down"),
             "rate_limit": flags.get("rate_limit"),
+            # Of objects that are there, the count is of requests.
+            "requests": flags.get("count") if flags.get("existing") else None,
             "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
         }
     )

@@ -1,6 +1,7 @@
 """The objects a workload works on: how many, named how, how large, filled with what."""
 
 import math
+import re
 import statistics
 import string
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pydantic import (
 from loadstone import units
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.schema.values import Fraction, PositiveCount
-from loadstone.documents.trial import Size
+from loadstone.documents.trial import ShardsDocument, Size
 from loadstone.errors import InputError
 
 SIZE_LAW_ALLOWED = (
@@ -249,8 +250,47 @@ SizeLawValue = Annotated[
 ]
 Prefix = Annotated[str, AfterValidator(_known_fields)]
 
+_SHARD = re.compile(r"\{shard:0([1-4])([dx])\}")
+SHARD_ALLOWED = "one {shard:02x} at most: 1 to 4 digits, of base 16 (x) or 10 (d)"
+
+
+def _known_shard(prefix: str) -> str:
+    """Check a prefix of keys; other braces are part of the keys."""
+    if prefix.count("{shard") > len(_SHARD.findall(prefix)) or prefix.count("{shard") > 1:
+        raise InputError.of_value(prefix, SHARD_ALLOWED)
+    return prefix
+
+
+ObjectPrefix = Annotated[str, AfterValidator(_known_shard)]
+
 Encryption = Literal["none", "aes-256-gcm", "aes-256-cbc"]
 PathEncryption = Literal["none", "aes-256-siv"]
+
+
+class Existing(BaseModel):
+    """Objects that others wrote, which are read and never written."""
+
+    model_config = _FROZEN
+
+    bucket: str = Field(
+        min_length=1, description="Bucket (or container, or directory) that holds the objects."
+    )
+    prefix: str = Field(
+        default="", description="Prefix of the objects' keys; the others are left out."
+    )
+    list_file: str | None = Field(
+        default=None,
+        alias="list",
+        min_length=1,
+        description="File that lists the objects, instead of the store. Parquet or CSV (.parquet, "
+        ".csv) with a column key, and size and etag if they are known; otherwise a key on each "
+        "line.",
+    )
+    objects_max: PositiveCount = Field(
+        default=10_000_000,
+        description="The store lists no more objects than this; the run says whether there are "
+        "more.",
+    )
 
 
 class Dataset(BaseModel):
@@ -280,8 +320,10 @@ class Dataset(BaseModel):
         + ", ".join(PREFIX_FIELDS)
         + ".",
     )
-    object_prefix: str = Field(
-        default="bench-", description="Prefix of object names; the object's number follows."
+    object_prefix: ObjectPrefix = Field(
+        default="bench-",
+        description="Prefix of object names; the object's number follows. With {shard:02x} in it, "
+        "names are spread over 256 prefixes: " + SHARD_ALLOWED + ".",
     )
     compressible: Fraction = Field(
         default=0.0, description="Share of each page of an object that can be compressed away."
@@ -299,6 +341,13 @@ class Dataset(BaseModel):
         + ", ".join(name for name, driver in read_drivers().items() if driver.encrypts)
         + ".",
     )
+    existing: Existing | None = Field(
+        default=None,
+        description="Objects that others wrote, instead of all other keys: they are listed once "
+        "and read, and nothing is ever written. Drivers that can: "
+        + ", ".join(name for name, driver in read_drivers().items() if driver.facts.reads_existing)
+        + ".",
+    )
     path_encryption: PathEncryption = Field(
         default="none",
         description="How the client encrypts the keys of objects behind object_prefix, each "
@@ -311,7 +360,26 @@ class Dataset(BaseModel):
     def _one_count(self) -> Self:
         if self.objects is not None and self.objects_per_bucket is not None:
             raise InputError("found objects and objects_per_bucket, allowed one of them")
+        others = self.model_fields_set - {"existing"}
+        if self.existing is not None and others:
+            raise InputError(
+                f"found existing beside {', '.join(sorted(others))}, allowed existing alone: what "
+                "others wrote is as it is"
+            )
         return self
+
+    @property
+    def key_prefix(self) -> tuple[str, ShardsDocument | None]:
+        """The prefix that all keys share, and what stands between it and their numbers."""
+        found = _SHARD.search(self.object_prefix)
+        if found is None:
+            return self.object_prefix, None
+        shards: ShardsDocument = {
+            "digits": int(found[1]),
+            "base": 16 if found[2] == "x" else 10,
+            "tail": self.object_prefix[found.end() :],
+        }
+        return self.object_prefix[: found.start()], shards
 
     @property
     def objects_total(self) -> int | None:

@@ -1,12 +1,57 @@
 """How requests arrive: so many clients that each wait, or a rate that waits for no answer."""
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.values import PositiveCount, Rate
 from loadstone.documents.trial import LoadDocument
+from loadstone.errors import InputError
+
+NUMBERS_MAX = 4096
+NUMBERS_ALLOWED = "numbers from 0 up, each once, such as [0, 2] or 0-3,8"
+
+
+def _read_numbers(value: Any) -> tuple[int, ...]:
+    """Return the numbers of CPUs or NUMA nodes, which may be written as the kernel does."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        parts = [value]
+    if not isinstance(parts, (list, tuple)):
+        raise InputError.of_value(value, NUMBERS_ALLOWED)
+    numbers: list[int] = []
+    for part in parts:
+        first, _, last = str(part).strip().partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            raise InputError.of_value(value, NUMBERS_ALLOWED)
+        numbers += range(int(first), min(int(last or first), int(first) + NUMBERS_MAX) + 1)
+    if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > NUMBERS_MAX:
+        raise InputError.of_value(value, NUMBERS_ALLOWED)
+    return tuple(numbers)
+
+
+Numbers = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_read_numbers),
+    WithJsonSchema(
+        {
+            "description": NUMBERS_ALLOWED,
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string"},
+                {"type": "array", "minItems": 1, "items": {"type": ["integer", "string"]}},
+            ],
+        }
+    ),
+]
 
 
 class Load(BaseModel):
@@ -43,6 +88,16 @@ class Load(BaseModel):
         default=None,
         description="Operating system threads of the load; default: one per allowed CPU.",
     )
+    cpus: Numbers | None = Field(
+        default=None,
+        description="CPUs that these threads are bound to, each to one in turn: "
+        + NUMBERS_ALLOWED
+        + ". Without cores there is a thread for each.",
+    )
+    numa: Numbers | None = Field(
+        default=None,
+        description="NUMA nodes that these threads are bound to, each to the CPUs of one in turn.",
+    )
 
     @model_validator(mode="after")
     def _closed_or_open(self) -> Self:
@@ -58,6 +113,10 @@ class Load(BaseModel):
                 for key in ("arrivals", "clients_max")
                 if key in self.model_fields_set
             ]
+        if self.cpus is not None and self.numa is not None:
+            mistakes.append(
+                KeyMistake(path=("numa",), found="it beside cpus", allowed="one of them")
+            )
         if mistakes:
             raise KeyMistakesError(mistakes)
         return self

@@ -16,6 +16,7 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.node import Node
 from loadstone.cli import fail_if
 from loadstone.cli.messages import say
+from loadstone.cli.object_lists import making_lists, warn_of_cuts
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
@@ -50,12 +51,13 @@ def preview(
     are_trials_listed: bool = False,
 ) -> None:
     """Plan a campaign and print what it would do; nothing of the plan is kept."""
-    with making_scripts(campaign) as scripts:
+    with making_scripts(campaign) as scripts, making_lists(campaign) as lists:
         plan = make_plan(
             campaign, reused=reused_by(campaign), starts=1, scripts=scripts,
-            stores=store_sizes(campaign),
+            stores=store_sizes(campaign), lists=lists,
         )  # fmt: skip
         fail_if.check_thresholds(thresholds, plan.documents())
+        warn_of_cuts(lists)
         print_preview(
             plan,
             rate,

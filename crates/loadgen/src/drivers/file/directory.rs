@@ -13,7 +13,7 @@ use crate::transport::disk;
 const NAME_START: usize = 19;
 
 /// Names are asked for in pieces of this size.
-const NAMES_BYTES: usize = 32 << 10;
+pub(super) const NAMES_BYTES: usize = 32 << 10;
 
 /// Gives each name but `.` and `..` to `take`, until that returns `false`.
 pub(super) fn for_each_name(

@@ -43,6 +43,13 @@ pub(super) fn name_mistakes(trial: &Trial) -> Vec<String> {
         ("dataset.bucket_prefix", &dataset.bucket_prefix, false),
         ("dataset.object_prefix", &dataset.object_prefix, true),
     ];
+    if let Some(shards) = dataset.shards.as_ref().filter(|shards| shards.tail.contains('/')) {
+        let tail = &shards.tail;
+        return vec![format!(
+            "dataset.object_prefix: found \"{tail}\" behind the shard, allowed: no slash there, for \
+             all files of a bucket lie in one directory"
+        )];
+    }
     let is_wrong = |prefix: &str, may_nest: bool| {
         let mut parts = prefix.split('/');
         prefix.contains('\0')

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use super::bucket::{Bucket, CLAIM_SUFFIX};
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
+use crate::object_list::UNKNOWN_BYTES;
 use crate::outcome::{Completion, Outcome};
 use crate::payload::Verifier;
 use crate::requests::{Request, Subject};
@@ -22,8 +23,9 @@ impl FileClient {
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
+        let is_ours = !self.tree.dataset.is_listed();
         let mut verifier =
-            request.is_verified.then(|| Verifier::new(&self.tree.payload, &object, 0));
+            (request.is_verified && is_ours).then(|| Verifier::new(&self.tree.payload, &object, 0));
         let mut offset = 0;
         loop {
             // One byte more than is expected, so that a longer file shows itself.
@@ -53,7 +55,7 @@ impl FileClient {
         }
         match verifier {
             Some(verifier) => self.conclude(request, verifier, completion),
-            None => completion.outcome = length_outcome(completion.bytes, object.length),
+            None => self.compare_length(request, completion.bytes, object.length, completion),
         }
         Ok(())
     }
@@ -86,7 +88,7 @@ impl FileClient {
         let wanted = usize::try_from(end - first).expect("a range");
         let found = &self.buffer[skipped..bytes.min(skipped + wanted)];
         completion.bytes = found.len() as u64;
-        if request.is_verified {
+        if request.is_verified && !self.tree.dataset.is_listed() {
             let mut verifier = Verifier::for_range(&self.tree.payload, &object, first..end);
             verifier.update(found);
             self.conclude(request, verifier, completion);
@@ -94,6 +96,26 @@ impl FileClient {
             completion.outcome = length_outcome(completion.bytes, end - first);
         }
         Ok(())
+    }
+
+    /// Compares a file's length with the one that it must have; that of others may be unknown, or be
+    /// another since it was listed.
+    fn compare_length(
+        &mut self,
+        request: &Request,
+        found: u64,
+        expected: u64,
+        completion: &mut Completion,
+    ) {
+        let is_listed = self.tree.dataset.is_listed();
+        completion.outcome = match length_outcome(found, expected) {
+            outcome if outcome.is_ok() || !is_listed => outcome,
+            _ if expected == UNKNOWN_BYTES => Outcome::OK,
+            _ => Outcome::CHANGED,
+        };
+        if !completion.outcome.is_ok() {
+            self.note(request, &format!("it has {found} bytes instead of {expected}"));
+        }
     }
 
     fn read_flags(&self) -> libc::c_int {
@@ -112,10 +134,7 @@ impl FileClient {
         let found = look(bucket.keys.as_fd(), self.name())?;
         let length = u64::try_from(found.st_size).unwrap_or(0);
         if request.is_verified {
-            completion.outcome = length_outcome(length, object.length);
-        }
-        if !completion.outcome.is_ok() {
-            self.note(request, &format!("it has {length} bytes instead of {}", object.length));
+            self.compare_length(request, length, object.length, completion);
         }
         Ok(())
     }

@@ -9,8 +9,10 @@ use loadstone_wire::xml;
 use super::S3Client;
 use crate::dataset::Object;
 use crate::error::Error;
+use crate::object_list::ListedObject;
 use crate::operation::{Operation, joined};
 use crate::outcome::{Completion, Outcome};
+use crate::ownership::beside::Header;
 use crate::requests::Request;
 use crate::transport::connection::Reply;
 use crate::transport::http_store::{HttpStore, ListedPage, PageSpec};
@@ -35,6 +37,7 @@ pub(super) fn plain_key(key: &str) -> &str {
 
 impl HttpStore for S3Client {
     const RUN: &'static str = "x-amz-meta-loadstone-run";
+    const WITH_CHECKSUM: &'static [Header<'static>] = &[("x-amz-checksum-mode", b"ENABLED")];
 
     #[inline]
     fn http(&self) -> &HttpClient<Self> {
@@ -120,6 +123,23 @@ impl HttpStore for S3Client {
             next: page.next_token.filter(|_| page.is_truncated),
         });
         (reply, listed.map_err(|error| self.misread(&error)))
+    }
+
+    async fn object_page(
+        &mut self,
+        bucket: &str,
+        prefix: &str,
+        token: Option<&str>,
+    ) -> Result<(Vec<ListedObject>, Option<String>), Error> {
+        let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
+        let reply = self.ask_for_page(bucket, &page, true).await;
+        let what = || format!("list bucket \"{bucket}\"");
+        if !reply.outcome.is_ok() {
+            return Err(self.refused(what(), &reply));
+        }
+        let (page, objects) = xml::parse_objects(&self.http.collect.body)
+            .map_err(|error| Error::target(what(), error.to_string()))?;
+        Ok((objects, page.next_token.filter(|_| page.is_truncated)))
     }
 
     async fn bulk_delete(&mut self, request: &Request) -> Completion {

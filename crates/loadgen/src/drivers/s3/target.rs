@@ -56,6 +56,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     http_target::TLS,
     http_target::HEADERS,
+    http_target::SOURCE,
     setting(
         "delete_versions",
         SettingKind::Flag,

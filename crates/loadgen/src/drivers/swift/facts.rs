@@ -33,6 +33,7 @@ const VERSION_1: &[Variable] = &[
 
 pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
+    reads_existing: true,
     place: "container",
     address: Address {
         kind: AddressKind::Urls,

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use loadstone_wire::encode::{write_number, write_path, write_query};
 use loadstone_wire::http1::{self, Method};
 use loadstone_wire::json::{
-    ContainerEntry, Segment, parse_bulk_answer, parse_container_page, segment_manifest,
+    ContainerEntry, Segment, parse_bulk_answer, parse_container_page, parse_objects,
+    segment_manifest,
 };
 
 use super::SwiftClient;
 use crate::clock::unix_ns;
 use crate::error::Error;
+use crate::object_list::ListedObject;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{Header, IF_NONE};
@@ -186,6 +188,32 @@ impl HttpStore for SwiftClient {
         (reply, Ok(ListedPage { entries: entries.len() as u64, keys, next }))
     }
 
+    async fn object_page(
+        &mut self,
+        container: &str,
+        prefix: &str,
+        token: Option<&str>,
+    ) -> Result<(Vec<ListedObject>, Option<String>), Error> {
+        let page = PageSpec { token, prefix, delimiter: None, keys_max: 1000, wants_keys: true };
+        let (reply, body) = self.ask_for_listing(container, &page).await;
+        let what = || format!("list container \"{container}\"");
+        if !reply.outcome.is_ok() {
+            return Err(self.refused(what(), &reply));
+        }
+        let objects =
+            parse_objects(body).map_err(|error| Error::target(what(), error.to_string()))?;
+        let objects: Vec<_> = objects
+            .into_iter()
+            .filter_map(|object| {
+                let key = object.name?;
+                Some(ListedObject { key, size_bytes: object.bytes, etag: object.hash })
+            })
+            .collect();
+        // A page may be shorter than was asked for; only an empty one is the end for sure.
+        let next = objects.last().map(|last| last.key.clone());
+        Ok((objects, next))
+    }
+
     async fn bulk_delete(&mut self, request: &Request) -> Completion {
         let mut body = Vec::new();
         let buckets = self.http.thread.dataset.spec().buckets;
@@ -314,6 +342,12 @@ impl SwiftClient {
         container: &str,
         page: &PageSpec<'_>,
     ) -> (Reply, Result<Vec<ContainerEntry>, serde_json::Error>) {
+        let (reply, body) = self.ask_for_listing(container, page).await;
+        (reply, parse_container_page(body))
+    }
+
+    /// Asks for a page of a container's listing, and returns the answer's body.
+    async fn ask_for_listing(&mut self, container: &str, page: &PageSpec<'_>) -> (Reply, &[u8]) {
         let limit = page.keys_max.to_string();
         let parameters = [
             ("delimiter", page.delimiter),
@@ -332,8 +366,7 @@ impl SwiftClient {
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200, 204]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         let body = &self.http.collect.body;
-        let body: &[u8] = if body.is_empty() { b"[]" } else { body };
-        (reply, parse_container_page(body))
+        (reply, if body.is_empty() { b"[]" } else { body })
     }
 
     /// Deletes objects with one request; says what went wrong with some of them.

@@ -56,6 +56,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("storage_policy", SettingKind::Text, "the policy of containers that are made"),
     http_target::TLS,
     http_target::HEADERS,
+    http_target::SOURCE,
 ];
 
 /// Who logs in.

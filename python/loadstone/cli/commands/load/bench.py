@@ -28,10 +28,12 @@ Examples:
   loadstone bench write,read block:/dev/nvme1n1 -s 1GiB -n 16 -B 4KiB -d 60s
   loadstone bench get s3+http://rgw:7480 -d 60s --fail-if "p99 > 50ms"
   loadstone bench get s3+http://rgw:7480 -t 32 --hosts client1,client2
+  loadstone bench get http://rgw:7480/backups/2026/ --existing -d 60s --keys uniform
 """
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -109,6 +111,20 @@ def command(
     arrivals: Annotated[str | None, typer.Option(help="Open load: poisson or constant.")] = None,
     clients_max: Annotated[
         int | None, typer.Option(help="Open load: most requests in flight.")
+    ] = None,
+    cpus: Annotated[
+        str | None,
+        typer.Option(help="CPUs to bind load threads to, one each, in turn: 0-3,8."),
+    ] = None,
+    numa: Annotated[
+        str | None, typer.Option(help="NUMA nodes to bind load threads to, in turn: 0,1.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="Addresses of this host that connections leave from, in turn.",
+            metavar="ADDRESS,ADDRESS,...",
+        ),
     ] = None,
     rate_limit: Annotated[
         str | None,
@@ -192,6 +208,22 @@ def command(
         str | None,
         typer.Option(help="Read the objects that this run kept: its folder or id.", metavar="RUN"),
     ] = None,
+    existing: Annotated[
+        bool,
+        typer.Option(
+            "--existing",
+            help="Read the objects that are there: TARGET names their bucket (and a prefix), or "
+            "directory. They are listed first; nothing is written.",
+        ),
+    ] = False,
+    list_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--list",
+            help="As --existing, of the objects in a file: Parquet, CSV, or a key on each line.",
+            metavar="FILE",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
@@ -224,17 +256,13 @@ def command(
 
     thresholds = fail_if.read_thresholds(conditions)
     like = flags_of(reuse) if reuse is not None else DatasetFlags()
-    changes = list(overrides or ())
-    if hosts is not None:
-        # Before what is set of them by key.
-        changes.insert(0, f"hosts={json.dumps({'launch': 'ssh', 'names': [hosts]})}")
-    if log_requests:
-        changes.append("log_requests=true")
+    if source is not None:
+        settings = [*(settings or ()), f"source=[{source}]"]
     campaign = campaign_from_flags(
         operation,
         target,
         settings=parse_settings(settings or ()),
-        overrides=changes,
+        overrides=_overrides(overrides or (), hosts, log_requests=log_requests),
         threads=threads,
         size=size or like.size,
         count=like.count if count is None else count,
@@ -246,6 +274,8 @@ def command(
         rate=rate,
         arrivals=arrivals,
         clients_max=clients_max,
+        cpus=cpus,
+        numa=numa,
         rate_limit=rate_limit,
         ramp_up=ramp_up,
         ramp_down=ramp_down,
@@ -268,6 +298,8 @@ def command(
         audit=audit,
         allow_foreign=allow_foreign,
         reuse=reuse,
+        existing=existing or list_file is not None,
+        list_file=None if list_file is None else str(list_file.absolute()),
     )
     if dry_run:
         from loadstone.cli.screen.preview import preview
@@ -287,3 +319,10 @@ def command(
         is_quiet=quiet,
         metrics=LiveMetrics(metrics_listen, metrics_push),
     )
+
+
+def _overrides(given: Sequence[str], hosts: str | None, *, log_requests: bool) -> list[str]:
+    """Return what is set by key, and what flags set so."""
+    # Before what is set of hosts by key.
+    ssh = [] if hosts is None else [f"hosts={json.dumps({'launch': 'ssh', 'names': [hosts]})}"]
+    return [*ssh, *given, *(["log_requests=true"] if log_requests else [])]

@@ -26,6 +26,7 @@ import typer
 
 from loadstone.cli import consent, extras, plain
 from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
+from loadstone.cli.object_lists import making_lists
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
@@ -84,6 +85,7 @@ def command(
         plan = make_plan(
             campaign, run=run, reused=reused_by(campaign), starts=1,
             scripts=stack.enter_context(making_scripts(campaign)), stores=store_sizes(campaign),
+            lists=stack.enter_context(making_lists(campaign)),
         )  # fmt: skip
         # Hosts read from the targets, by the profiles that the campaign names.
         commands = [*consent.of_profiles(plan.documents()), *consent.of_hosts(campaign.hosts)]

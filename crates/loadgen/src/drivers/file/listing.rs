@@ -1,0 +1,66 @@
+//! Lists the files below a directory that others wrote.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::FileType;
+
+use super::FileTree;
+use super::directory::{NAMES_BYTES, for_each_name, look, open_nested};
+use crate::error::Error;
+use crate::object_list::{ListedObject, Lister};
+
+impl FileTree {
+    /// Lists the files of a directory and of those below it whose paths begin with a prefix. Links are
+    /// not followed, and what is no file is passed over, as is a name that is no text.
+    ///
+    /// # Errors
+    /// A directory cannot be read, other than one that vanishes meanwhile.
+    pub(super) fn list_files(
+        &self,
+        place: &str,
+        prefix: &str,
+        lister: &mut Lister,
+    ) -> Result<(), Error> {
+        let failed = |below: &str, error: &io::Error| {
+            let path = self.root.join(place).join(below);
+            Error::system(format!("list directory \"{}\"", path.display()), error)
+        };
+        let top = self.open_below(place).map_err(|error| failed("", &error))?;
+        let mut buffer = vec![0; NAMES_BYTES];
+        // Directories that are still to be read, as paths that are empty or end in a slash.
+        let mut waiting = vec![prefix[..prefix.rfind('/').map_or(0, |slash| slash + 1)].to_owned()];
+        while let Some(parents) = waiting.pop() {
+            let directory = match open_nested(top.as_fd(), &parents, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !waiting.is_empty() => {
+                    continue;
+                }
+                opened => opened.map_err(|error| failed(&parents, &error))?,
+            };
+            let mut is_enough = false;
+            for_each_name(directory.as_fd(), &mut buffer, |name| {
+                let Ok(text) = std::str::from_utf8(name) else { return true };
+                let path = format!("{parents}{text}");
+                let Ok(name) = std::ffi::CString::new(name) else { return true };
+                // It may be gone by now.
+                let Ok(found) = look(directory.as_fd(), &name) else { return true };
+                match FileType::from_raw_mode(found.st_mode) {
+                    _ if !path.starts_with(prefix) => {}
+                    FileType::Directory => waiting.push(format!("{path}/")),
+                    FileType::RegularFile => {
+                        let size_bytes = u64::try_from(found.st_size).ok();
+                        let object = ListedObject { key: path, size_bytes, etag: None };
+                        is_enough = !lister.add(&object);
+                    }
+                    _ => is_enough = lister.is_stopped(),
+                }
+                !is_enough
+            })
+            .map_err(|error| failed(&parents, &error))?;
+            if is_enough {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+"""Objects that others wrote, in a plan: which list a dataset names, and what may be done to them.
+
+Lists are files, and planning makes none: `make_plan` takes a function that makes and describes them
+(`loadstone/execution/object_lists.py`).
+"""
+
+from collections.abc import Callable, Iterator
+
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.operations import OPERATIONS
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.dataset import Existing
+from loadstone.documents.object_list import ObjectListDocument
+from loadstone.documents.trial import DatasetDocument, TargetDocument
+from loadstone.errors import shown
+
+Lists = Callable[[TargetDocument, Existing], ObjectListDocument]
+
+UNKNOWN_BYTES_MAX = 1 << 62
+"""How large an object may be of which the list does not say it."""
+
+
+def no_lists(target: TargetDocument, existing: Existing) -> ObjectListDocument:
+    """Refuse: plans of campaigns with existing objects need a maker."""
+    raise AssertionError(f"make_plan was given no maker of lists, but needs {target} {existing}")
+
+
+def dataset_of_list(objects: ObjectListDocument) -> DatasetDocument:
+    """Return what a trial document says of a dataset beside that of other datasets."""
+    known = objects["objects"] - objects["without_size"]
+    most = UNKNOWN_BYTES_MAX if objects["without_size"] else objects["size_bytes_max"]
+    return {
+        "objects": objects["objects"],
+        "size": {
+            "kind": "listed",
+            "min": objects["size_bytes_min"],
+            "max": most,
+            "mean": objects["bytes"] / known if known else 0.0,
+        },
+        "existing": {"path": objects["path"], "sha256": objects["sha256"]},
+    }
+
+
+def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    """Yield what a case does to objects of others beside reading them."""
+    dataset, path = case.workload.dataset, case.source.path
+    if dataset is None or dataset.existing is None:
+        return
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if driver is not None and not driver.facts.reads_existing:
+        can = (name for name, other in drivers.items() if other.facts.reads_existing)
+        yield KeyMistake(
+            path=path(("dataset", "existing")),
+            found=f'it with driver {driver.name} (target "{case.target}")',
+            allowed=f"drivers that can list what others wrote: {listed(can)}",
+        )
+    reading = [name for name, operation in OPERATIONS.items() if operation.reads_existing]
+    for index, phase in enumerate(case.workload.phases):
+        for operation in phase.operations:
+            if operation not in reading:
+                key = ("op",) if phase.op is not None else ("mix", operation)
+                yield KeyMistake(
+                    path=path(("phases", index, *key)),
+                    found=f"{operation} of objects that others wrote",
+                    allowed=f"what only reads them: {listed(reading)}",
+                )
+        for name in ("script", "size"):
+            if getattr(phase, name) is not None:
+                yield KeyMistake(
+                    path=path(("phases", index, name)),
+                    found="it with objects that others wrote",
+                    allowed="a dataset of the campaign's own",
+                )
+    for name, is_there in (
+        ("fill", case.workload.fill is not None),
+        ("keep_data", campaign.keep_data),
+    ):
+        if is_there:
+            yield KeyMistake(
+                path=path((name,)),
+                found="it with objects that others wrote",
+                allowed=f"none of {name}: nothing is written",
+            )
+    if campaign.targets[case.target].reuse is not None:
+        yield KeyMistake(
+            path=("targets", case.target, "reuse"),
+            found=f"{shown(campaign.targets[case.target].reuse)} beside dataset.existing",
+            allowed="one of them",
+        )

@@ -1,0 +1,60 @@
+"""The lists of objects that others wrote: planning makes them, and the run keeps them."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.cli.messages import say
+from loadstone.cli.scripts import keep_files
+from loadstone.execution.object_lists import ListMaker
+from loadstone.results.layout import read_manifest
+from loadstone.results.writer import RunWriter
+
+SAID_EVERY_S = 5.0
+"""How often the progress of a listing is printed that takes long."""
+
+
+class _Progress:
+    """Says how far a listing is that takes long."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, where: str, count: int) -> None:
+        if time.monotonic() - self._said >= SAID_EVERY_S:
+            self._said = time.monotonic()
+            say(f'listing "{where}": {count:,} objects so far (Ctrl-C ends it)')
+
+
+@contextlib.contextmanager
+def making_lists(campaign: Campaign, run_folder: Path | None = None) -> Iterator[ListMaker]:
+    """Yield a maker of a campaign's lists. Its files are deleted unless a run keeps them.
+
+    A run that is gone on with has its lists in its folder.
+    """
+    known = () if run_folder is None else read_manifest(run_folder).get("lists", ())
+    beside = Path(campaign.source.origin).parent
+    with tempfile.TemporaryDirectory(prefix="loadstone-lists-") as folder:
+        yield ListMaker(Path(folder), beside=beside, watch=_Progress(), known=known)
+
+
+def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
+    """Copy the lists of a plan into the run folder, and say where they come from."""
+    keep_files(lists.folder, folder)
+    if lists.documents:
+        writer.amend({"lists": lists.documents})
+        warn_of_cuts(lists)
+
+
+def warn_of_cuts(lists: ListMaker) -> None:
+    """Say where a store holds more objects than are read."""
+    for one in lists.documents:
+        if one["is_cut"]:
+            say(
+                f'warning: "{one["bucket"]}/{one["prefix"]}" holds more than the '
+                f"{one['objects']:,} objects that are read\nhint: raise "
+                "dataset.existing.objects_max, or name a prefix"
+            )

@@ -1,0 +1,29 @@
+"""The files that a trial document names: of a script, ledgers, a list of objects of others."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+from loadstone.documents.trial import LedgerDocument, NamedFileDocument, TrialDocument
+
+
+def named_in(document: TrialDocument) -> Sequence[NamedFileDocument | LedgerDocument]:
+    """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
+    if owed := document.get("owed"):
+        return owed["ledgers"]
+    script, dataset = document.get("script") or {}, document.get("dataset") or {}
+    files = (script.get("subjects"), script.get("requests"), dataset.get("existing"))
+    return [file for file in files if file]
+
+
+def located(document: TrialDocument, folder: Path) -> TrialDocument:
+    """Return a document whose files are named by their whole paths, for the load generator.
+
+    Documents name them by their paths in the run folder.
+    """
+    if not named_in(document):
+        return document
+    located_here = copy.deepcopy(document)
+    for file in named_in(located_here):
+        file["path"] = str((folder / file["path"]).absolute())
+    return located_here

@@ -1,0 +1,236 @@
+"""Makes the lists of objects that others wrote: their store lists them once, or a file does.
+
+A list is a Parquet file, named by its SHA-256, with the columns of `_loadgen.LIST`.
+"""
+
+import contextlib
+import csv
+import datetime
+import hashlib
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from loadstone import _loadgen
+from loadstone.campaign.schema.dataset import Existing
+from loadstone.documents.object_list import ListFacts, ObjectListDocument
+from loadstone.documents.trial import TargetDocument, TrialDocument
+from loadstone.errors import InputError
+from loadstone.execution.refusals import Raised, target_error
+
+FOLDER = "lists"
+"""Their folder in a run folder."""
+
+ROWS_AT_ONCE = 8192
+PIECE_BYTES = 1 << 20
+TIMEOUT_NS = 60_000_000_000
+
+Watch = Callable[[str, int], None]
+"""Is told how many objects have been listed so far, and where."""
+
+
+class ListMaker:
+    """Makes the lists that a plan asks for, each once, in the folder `lists` of another.
+
+    Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
+    Of a run that is gone on with, `known` are the lists that it has.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        *,
+        beside: Path,
+        watch: Watch,
+        known: Sequence[ObjectListDocument] = (),
+    ) -> None:
+        self._folder = base / FOLDER
+        self._beside = beside
+        self._watch = watch
+        self._known = {
+            (one["target"], one["bucket"], one["prefix"], one["source"]): one for one in known
+        }
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the files. The first list makes it."""
+        return self._folder
+
+    @property
+    def documents(self) -> list[ObjectListDocument]:
+        """What the run says of its lists."""
+        return list(self._known.values())
+
+    def __call__(self, target: TargetDocument, existing: Existing) -> ObjectListDocument:
+        """Return what planning must know of a list, and make its file."""
+        key = (target["name"], existing.bucket, existing.prefix, existing.list_file)
+        if key not in self._known:
+            self._known[key] = self._made(target, existing)
+        return self._known[key]
+
+    def _made(self, target: TargetDocument, existing: Existing) -> ObjectListDocument:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        is_cut = False
+        with _HashedFile(self._folder) as file:
+            if existing.list_file is not None:
+                _take_file(self._beside / existing.list_file, existing.prefix, file)
+            else:
+                is_cut = self._list(target, existing, file)
+            path = file.keep()
+        try:
+            facts: ListFacts = json.loads(_loadgen.list_facts(path))
+        except ValueError as error:
+            why = str(error).rpartition('": ')[2]
+            where = f'file "{existing.list_file}"'
+            if existing.list_file is None:
+                where = f'target "{target["name"]}": "{existing.bucket}/{existing.prefix}"'
+            raise InputError(
+                f"{where}: as a list of objects that are there, {why}",
+                "name a bucket and a prefix that hold objects, or a file that lists some",
+            ) from error
+        return {
+            "target": target["name"],
+            "bucket": existing.bucket,
+            "prefix": existing.prefix,
+            "source": existing.list_file,
+            "listed": datetime.datetime.now(datetime.UTC).isoformat(),
+            "is_cut": is_cut,
+            "path": f"{FOLDER}/{path.name}",
+            "sha256": path.stem,
+            **facts,
+        }
+
+    def _list(self, target: TargetDocument, existing: Existing, file: "_HashedFile") -> bool:
+        where, count = f"{existing.bucket}/{existing.prefix}", 0
+        encoder = _loadgen.ParquetEncoder(_loadgen.LIST)
+
+        def take(rows: _loadgen.Table) -> None:
+            nonlocal count
+            file.write(encoder.encode(rows))
+            count += len(rows)
+            self._watch(where, count)
+
+        document = json.dumps(_listing(target, existing))
+        try:
+            is_cut = _loadgen.list_objects(document, existing.objects_max, take)
+        except Raised as error:
+            raise target_error(target["name"], error) from error
+        file.write(encoder.end())
+        return is_cut
+
+
+def _listing(target: TargetDocument, existing: Existing) -> TrialDocument:
+    """Return the trial that stands for a listing: who lists what, and nothing else."""
+    return {
+        "format": 1,
+        "id": "list",
+        "run": "0" * 32,
+        "seed": 0,
+        "phase": "list",
+        "measured": False,
+        "target": target,
+        "dataset": {
+            "bucket_prefix": existing.bucket,
+            "buckets": 1,
+            "objects": 1,
+            "object_prefix": existing.prefix,
+            "size": {"kind": "fixed", "bytes": 0},
+            # No file is read of a listing: the key says that the bucket's name is whole.
+            "existing": {"path": "", "sha256": ""},
+        },
+        "mix": [{"operation": "list", "weight": 1.0}],
+        "load": {"kind": "closed", "clients": 1},
+        "stop": {"requests": 1, "duration_ns": None},
+        "timeout_ns": TIMEOUT_NS,
+    }
+
+
+class _HashedFile:
+    """A file that is hashed while it is written, and gets its SHA-256 for its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / ".partial"
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> "_HashedFile":
+        self._file = self._path.open("wb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def write(self, content: bytes) -> None:
+        self._digest.update(content)
+        self._file.write(content)
+
+    def keep(self) -> Path:
+        """End the file and return its path."""
+        self._file.close()
+        return self._path.replace(self._folder / f"{self._digest.hexdigest()}.parquet")
+
+
+def _take_file(source: Path, prefix: str, file: _HashedFile) -> None:
+    """Write the list that a user's file is; of a Parquet file, as it is."""
+    try:
+        if source.suffix == ".parquet" and not prefix:
+            with source.open("rb") as stream:
+                while piece := stream.read(PIECE_BYTES):
+                    file.write(piece)
+            return
+        encoder = _loadgen.ParquetEncoder(_loadgen.LIST)
+        rows = (row for row in _rows_of(source) if row[0].startswith(prefix))
+        while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
+            file.write(encoder.encode(_loadgen.LIST.of_columns([*zip(*batch, strict=True)])))
+        file.write(encoder.end())
+    except OSError as error:
+        raise InputError(
+            f'read the list of objects "{source}": {error.strerror}',
+            "a file with a key on each line, a CSV with a header, or Parquet",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f'read the list of objects "{source}": it is no text in UTF-8', "save it as UTF-8"
+        ) from error
+
+
+Row = tuple[str, int | None, str | None]
+
+
+def _rows_of(source: Path) -> Iterator[Row]:
+    """Yield key, size and ETag of each object that a text or a CSV file names."""
+    if source.suffix == ".parquet":
+        raise InputError(
+            f'found a prefix beside the list of objects "{source}"',
+            "filter the Parquet file, or leave out the prefix",
+        )
+    with source.open(encoding="utf-8", newline="") as stream:
+        if source.suffix == ".csv":
+            yield from _rows_of_csv(stream, source)
+        else:
+            yield from ((key, None, None) for line in stream if (key := line.rstrip("\r\n")))
+
+
+def _rows_of_csv(stream: io.TextIOBase, source: Path) -> Iterator[Row]:
+    reader = csv.DictReader(stream)
+    if "key" not in (reader.fieldnames or ()):
+        raise InputError(
+            f'found no column key in the first line of "{source}"',
+            "a header such as key,size,etag; in a .txt file each line is a key",
+        )
+    for row in reader:
+        yield row["key"], _size(row.get("size"), source, reader.line_num), row.get("etag") or None
+
+
+def _size(text: str | None, source: Path, line: int) -> int | None:
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if (size := int(text)) >= 0:
+            return size
+    raise InputError(
+        f'found size "{text}" in line {line} of "{source}"', "sizes are whole numbers of bytes"
+    )
