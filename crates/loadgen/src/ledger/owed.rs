@@ -218,17 +218,17 @@ fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
     }
     let mut attempts = Vec::new();
     let mut pages: HashMap<(u32, u64), StoredPage> = HashMap::new();
-    let mut is_whole = true;
+    let (mut has_begun, mut is_whole) = (false, false);
     let mut rest = bytes.as_slice();
     // Behind a frame that was cut off nothing can be trusted.
     while let Some((frame, behind)) = Frame::split(rest) {
         rest = behind;
         match frame.kind {
             kind::BEGIN => {
-                if !attempts.is_empty() || !pages.is_empty() || !is_whole {
+                if has_begun {
                     attempts.push((std::mem::take(&mut pages), is_whole));
                 }
-                is_whole = false;
+                (has_begun, is_whole) = (true, false);
             }
             kind::END => is_whole = true,
             _ => {
