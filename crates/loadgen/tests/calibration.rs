@@ -45,7 +45,8 @@ fn run(trial: &Trial) -> Ran {
             | Output::Intent(_)
             | Output::Unmade(_)
             | Output::Retry(_)
-            | Output::Volume(_) => {}
+            | Output::Volume(_)
+            | Output::Ledger(_) => {}
         }
         true
     })
