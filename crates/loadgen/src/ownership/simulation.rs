@@ -38,6 +38,8 @@ struct History {
     /// What the name of the target leads to, and on what the journal says that places were claimed.
     volume: &'static str,
     volumes: Vec<String>,
+    /// Places that another run has made, which the user may have named.
+    of_another_run: BTreeSet<String>,
     /// Whether anything was in the way of an undisturbed run.
     is_disturbed: bool,
 }
@@ -66,6 +68,7 @@ impl History {
             journal: Vec::new(),
             volume: "first",
             volumes: Vec::new(),
+            of_another_run: BTreeSet::new(),
             is_disturbed: false,
         };
         history.trial["dataset"]["buckets"] = json!(1 + history.draw(3));
@@ -124,6 +127,7 @@ impl History {
             let mut world = self.world.lock().expect("one thread");
             world.places.entry(place.clone()).or_default();
             if kind == 0 {
+                self.of_another_run.insert(place.clone());
                 let mark = Object::unnamed(OTHER, Mark::of(OTHER, "places", &place));
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
             } else if kind == 1 {
@@ -282,14 +286,15 @@ impl History {
         }
     }
 
-    /// Whatever of the run's is still there is in a place that the journal holds.
+    /// Whatever of the run's is still there is in a place that the clean-up says is left. A place of another
+    /// run that a kill left empty and without its mark is known from that run's journal, not from this one's.
     fn expect_nothing_forgotten(&self, swept: &Buckets) {
         let world = self.world.lock().expect("one thread");
         let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
         for (place, objects) in &world.places {
             // Others leave no place empty.
-            let is_touched =
-                objects.is_empty() || objects.values().any(|object| object.writer == RUN);
+            let is_bare = objects.is_empty() && !self.of_another_run.contains(place);
+            let is_touched = is_bare || objects.values().any(|object| object.writer == RUN);
             assert!(!is_touched || left.contains(place.as_str()), "{place} is forgotten");
         }
         let is_foreign_allowed = self.parsed().allow_foreign;
