@@ -11,6 +11,8 @@ import json
 import re
 import shlex
 import shutil
+import socket
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -135,6 +137,8 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
                 *without(rest, ("--bucket",), ("--allow-foreign",))[len(targets) :],
             ]
         )
+    elif name == "ab":
+        run_gate(rest, folder)
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
             make_run(run_folder_of(word))
@@ -166,6 +170,29 @@ def with_objects(words: Sequence[str], store: str, folder: Path) -> list[str]:
         SMALL.get(before, word) for before, word in zip(["", *options], options, strict=False)
     ]
     return [operations, target, *shrunk]
+
+
+def run_gate(words: Sequence[str], folder: Path) -> None:
+    """Run a gate on stores of this build, with a few requests; of a campaign, plan it alone."""
+    if "bench" not in words:
+        return
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    at = words.index("bench")
+    own = [
+        word.replace("loadstone serve", f"{sys.executable} -m loadstone serve") for word in words
+    ]
+    own = [word.replace("9000", str(port)) for word in own]
+    keys = {"LOADSTONE_ACCESS_KEY": KEYS["access_key"], "LOADSTONE_SECRET_KEY": KEYS["secret_key"]}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in keys.items():
+            patch.setenv(name, value)
+        codes = (0, exit_code.WORSE, exit_code.VOID, exit_code.UNDECIDED)
+        options = ["--blocks-max", "6", "-o", str(folder / "gate")]
+        load = [*without(own[at:], ("-n", "-d", "-t"), ()), "-n", "20"]
+        assert cli.main(["ab", *own[:at], *options, *load]) in codes
+        shutil.rmtree(folder / "gate")
 
 
 def check_words(words: Sequence[str]) -> None:

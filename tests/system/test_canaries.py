@@ -446,6 +446,23 @@ def test_agents_tell_nothing_of_the_environment(cage: Cage, tmp_path: Path) -> N
     assert not cage.problems, cage.problems[:5]
 
 
+def test_a_gate_tells_nothing_and_gives_its_servers_no_secret(cage: Cage, tmp_path: Path) -> None:
+    file, folder = tmp_path / "gate.yaml", tmp_path / "gated"
+    target = "{driver: s3, endpoint: 'http://127.0.0.1:1', access_key: k, secret_key: %s}"
+    target %= "{env: AWS_SECRET_ACCESS_KEY}"
+    arm = f"{{start: ['{sys.executable}', -c, 'import time; time.sleep(2)'], ready: %s}}"
+    arm %= "'http://127.0.0.1:1/'"
+    file.write_text(
+        f"name: gate\ntargets: {{a: {target}, b: {target}}}\narms: {{a: {arm}, b: {arm}}}\n"
+        "dataset: {objects: 10, size: 4KiB}\nload: {threads: 1}\nphases: [put]\n"
+    )
+    others = ("CANARY_PASSWORD", "CANARY_PROBE", "CANARY_HOOK")
+    ended = loadstone(cage, "ab", "--allow-commands", "-o", folder, file, without=others)
+    assert ended.code == 1
+    assert cage.check_folder(folder) >= 1
+    assert not cage.problems, cage.problems[:5]
+
+
 def test_descriptions_of_nodes_tell_nothing(cage: Cage, tmp_path: Path) -> None:
     """Surveys run programs, which have no variable that the campaign names as a secret."""
     others = ("CANARY_PASSWORD", "CANARY_PROBE", "CANARY_HOOK")

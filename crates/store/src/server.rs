@@ -332,7 +332,10 @@ impl Service {
         let (parts, incoming) = request.into_parts();
         let api = route::api(&parts.uri, &parts.headers);
         let verdict = match &self.gate {
-            Some(gate) => gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers)),
+            Some(gate) => {
+                gate.burn();
+                gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers))
+            }
             None => Verdict::default(),
         };
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);

@@ -21,6 +21,8 @@ METRIC_WORDS = {
     "actions_per_s": "actions per second",
     "actions_busy_per_s": "actions per second that one client would do of these alone",
     "seconds": "seconds",
+    "server_cpu_ns_per_request": "processor time a request",
+    "server_memory_bytes": "memory",
 }
 
 
@@ -50,6 +52,8 @@ def metric_value(value: float, metric: str) -> str:
         return units.format_duration(value)
     if metric == "bytes_per_s":
         return units.format_byte_rate(value)
+    if metric.endswith("_bytes"):
+        return units.format_bytes(value)
     return f"{units.format_number(value)}/s" if metric.endswith("_per_s") else (
         units.format_number(value)
     )  # fmt: skip

@@ -40,6 +40,11 @@ COMMANDS = (
         module="loadstone.cli.commands.load.card",
     ),
     Command(
+        name="ab",
+        summary="Gate a build of a server: is it no worse than its base?",
+        module="loadstone.cli.commands.load.ab",
+    ),
+    Command(
         name="script",
         summary="Make, show, check and convert scripts of users' actions, and traces.",
         module="loadstone.cli.commands.load.script",

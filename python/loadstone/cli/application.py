@@ -46,8 +46,10 @@ class _Commands(TyperGroup):
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )
         # The module's docstring is the command's help, examples and all.
+        # Where another command's words follow, their flags are that command's.
+        settings = {**HELP, **getattr(module, "CONTEXT_SETTINGS", {})}
         app.command(
-            name=command.name, context_settings=HELP, help=module.__doc__, no_args_is_help=False
+            name=command.name, context_settings=settings, help=module.__doc__, no_args_is_help=False
         )(module.command)
         made = typer.main.get_command(app)
         made.short_help = command.summary

@@ -81,6 +81,10 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     for hook in plan.hooks:
         names = "".join(f"{_variable(name, hook.env[name])} " for name in sorted(hook.env))
         yield f"hook {hook.label}", names + shlex.join(hook.command)
+    for name, arm in plan.arms.items():
+        names = "".join(f"{_variable(key, arm.env[key])} " for key in sorted(arm.env))
+        for words in filter(None, (arm.start, arm.stop)):
+            yield f"arm {name}", names + shlex.join(words)
     for planned in plan.ceilings:
         document = planned.document
         job_file = document.get("job_file")

@@ -13,4 +13,7 @@ VOID = 4
 LEFT = 5
 """All else went well, and something that the run made is still on a target."""
 
+UNDECIDED = 6
+"""A gate could not tell within its blocks whether the new build is worse."""
+
 INTERRUPTED = 130

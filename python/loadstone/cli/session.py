@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import shlex
 import sys
 import uuid
@@ -45,6 +46,7 @@ from loadstone.results.writer import RunWriter, is_only_begun
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.analysis.judgements.thresholds import Threshold
+    from loadstone.cli.gate import GateKeeper
 
 REMAINS_SHOWN = 8
 
@@ -91,12 +93,13 @@ def measure(
     allow_commands: bool = False,
     with_page: bool = False,
     thresholds: Sequence["Threshold"] = (),
+    gate: "GateKeeper | None" = None,
     is_quiet: bool = False,
     metrics: LiveMetrics | None = None,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    `with_page` puts report.html into the folder before.
+    `with_page` puts report.html into the folder before. A `gate` ends the run, and answers.
 
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
@@ -148,6 +151,7 @@ def measure(
             note_deletes(campaign, plan)
             end = runner.execute(
                 plan, writer, view.show, schedule=campaign.schedule, observe=_observe,
+                decide=None if gate is None else functools.partial(gate.decide, folder),
                 table=hosts.table,
             )  # fmt: skip
         except BaseException:
@@ -173,6 +177,8 @@ def measure(
     _print_remains(folder)
     # The answer is last: whatever else is printed must not push it off the screen.
     sys.stderr.flush()
+    if gate is not None:
+        return gate.conclude(folder, end)
     findings = _print_report(folder, form, thresholds=thresholds, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
 
@@ -405,6 +411,11 @@ def _take_up(
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
+    if campaign.arms:
+        raise InputError(
+            f'run "{folder}" cannot be resumed: the data of its arms went with their servers',
+            "run it into another folder",
+        )
     scripts, lists = makers
     plan = make_plan(
         campaign,

@@ -159,6 +159,7 @@ class CampaignDocument(TypedDict, total=False):
     description: str | None
     targets: dict[str, CampaignTarget]
     report: ReportDocument | None
+    arms: dict[str, Any]
     statements: dict[str, str | None] | None
     imported_from: str
 

@@ -64,8 +64,20 @@ class ClusterState(TypedDict, total=False):
     pools: dict[str, PoolState]
 
 
+class ServerState(TypedDict):
+    """What the processes of a server that loadstone started have used since then, together."""
+
+    processes: Whole
+    cpu_ns: Whole
+    memory_bytes: Whole
+    memory_peak_bytes: Whole
+    read_bytes: Whole
+    written_bytes: Whole
+
+
 class TargetState(TypedDict, total=False):
-    """A target at one moment: its cluster, and how full its store was."""
+    """A target at one moment: its cluster, how full its store was, and what its server used."""
 
     ceph: ClusterState
+    server: ServerState
     store: StoreDocument

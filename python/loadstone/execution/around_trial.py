@@ -7,6 +7,7 @@ from loadstone.documents.summary import HostState
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
+from loadstone.execution.programs.arms import ArmServers
 from loadstone.execution.programs.cluster import Clusters
 from loadstone.execution.programs.hooks import TimedHooks
 from loadstone.execution.programs.store_sizes import Stores
@@ -23,6 +24,7 @@ class AroundTrial:
         exporters: Exporters,
         clusters: Clusters,
         stores: Stores,
+        arms: ArmServers,
         host_state: HostState | None,
     ) -> None:
         """`host_state` is what was seen of this host before the trial."""
@@ -33,6 +35,7 @@ class AroundTrial:
         self._exporters = exporters
         self._clusters = clusters
         self._stores = stores
+        self._arms = arms
         self._readings = Readings()
         self._absent: dict[str, str] = {}
 
@@ -77,5 +80,6 @@ class AroundTrial:
     def _look(self, when: str) -> None:
         state = self._clusters.look(self._document, self._absent)
         state |= self._stores.look(self._document, when, self._absent)
+        state |= self._arms.look(self._document)
         if state:
             self.target_state[when] = state

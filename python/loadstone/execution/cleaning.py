@@ -21,8 +21,11 @@ VERSIONS: Final = "delete_versions"
 
 
 def what_is_left(folder: Path) -> list[Remains]:
-    """Return what a run may have left on its targets."""
-    return remains(read_manifest(folder)["plan"], begun(folder), read_drivers(None))
+    """Return what a run may have left on its targets; the data of arms went with their servers."""
+    manifest = read_manifest(folder)
+    arms = (manifest.get("campaign") or {}).get("arms") or {}
+    left = remains(manifest["plan"], begun(folder), read_drivers(None))
+    return [dataset for dataset in left if dataset.target not in arms]
 
 
 def unknown(folder: Path) -> list[str]:

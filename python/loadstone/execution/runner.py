@@ -97,6 +97,9 @@ class Search:
 
 Listen = Callable[[Event], None]
 
+Decide = Callable[[int], bool]
+"""Tells after a block whether the question of the run is decided, so that no more are needed."""
+
 Begin = Callable[[int], datetime.datetime]
 """Returns when a start of the schedule is due."""
 
@@ -167,12 +170,14 @@ def execute(
     schedule: Schedule | None = None,
     interrupt: Interrupt | None = None,
     observe: Observe | None = None,
+    decide: Decide | None = None,
     table: Mapping[str, executor.Executor] = executors.EXECUTORS,
 ) -> RunEnd:
     """Run the trials of a plan in order and return how that ended.
 
     `observe` reads what a search needs to know of a trial's record: a plan with a search needs it,
-    since nothing is concluded here. `table` is what carries out each kind of trial.
+    since nothing is concluded here. Where `decide` says after a block that no more are needed, the
+    plan ends with that block. `table` is what carries out each kind of trial.
 
     What earlier sessions of a run observed counts too: failed requests and stopped trials are those
     of the whole run. A target that cannot be used ends its own trials, not those of others: they
@@ -185,7 +190,7 @@ def execute(
     around = Surroundings.of(plan, writer, listen, interrupt)
     session = _Session(
         writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe,
-        table=table,
+        decide=decide, table=table,
     )  # fmt: skip
     begin = functools.partial(start_of, schedule, _started(writer).astimezone())
     trials = _Trials(plan, session)
@@ -253,6 +258,7 @@ class _Session:
     interrupt: Interrupt
     around: Surroundings
     observe: Observe | None
+    decide: Decide | None
     table: Mapping[str, executor.Executor]
     end: RunEnd = field(default_factory=RunEnd)
     unusable: dict[str, str] = field(default_factory=dict)
@@ -262,7 +268,12 @@ class _Session:
         try:
             self.around.start()
             self.around.hooks.run("before_run")
+            block: int | None = None
             for number, planned in enumerate(trials, start=1):
+                if block not in (None, planned.document["block"]) and self._is_decided(block):
+                    trials.end_before(planned)
+                    break
+                block = planned.document["block"]
                 self.around.measure_ceilings(planned.id)
                 if self.skip(planned):
                     continue
@@ -285,6 +296,11 @@ class _Session:
                 self._stop_by_hook(error)
             finally:
                 self.around.close()
+
+    def _is_decided(self, block: int | None) -> bool:
+        if self.decide is None or block is None or self.interrupt.is_asked or self.unusable:
+            return False
+        return self.decide(block)
 
     def recall(self) -> None:
         """Count what went wrong in the trials that earlier sessions finished."""
@@ -405,6 +421,13 @@ class _Trials:
         self.known = list(plan.trials)
         self._later = plan.later
         self._session = session
+
+    def end_before(self, planned: PlannedTrial) -> None:
+        """Take this trial and all after it out of the plan: they are not needed."""
+        self.known = self.known[: self.known.index(planned)]
+        writer = self._session.writer
+        ids = {one.id for one in self.known} | writer.finished
+        writer.amend({"plan": [one for one in writer.manifest["plan"] if one["id"] in ids]})
 
     @property
     def starts_left(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
+from loadstone.campaign.planning.legs import legs_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.summary import HostState, Summary
@@ -15,6 +16,7 @@ from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import CeilingFailed, Event, HostNews, Resting
 from loadstone.execution.host.settling import Settling, disk_queue
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.arms import ArmServers
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
 from loadstone.execution.programs.cluster import Clusters
 from loadstone.execution.programs.hooks import HookRunner
@@ -54,6 +56,7 @@ class Surroundings:
     _exporters: Exporters = field(kw_only=True)
     _clusters: Clusters = field(kw_only=True)
     _stores: Stores = field(kw_only=True)
+    _arms: ArmServers = field(kw_only=True)
     _settling: Settling = field(default_factory=Settling, kw_only=True)
     _host_state: HostState | None = None
     _load_ended_unix_ns: int = 0
@@ -69,6 +72,7 @@ class Surroundings:
             _plan=plan, _writer=writer, _listen=listen, _interrupt=interrupt,
             _edges=_edges(plan.trials), _exporters=Exporters(plan.probes.prometheus),
             _clusters=Clusters(plan, interrupt), _stores=Stores(plan, interrupt),
+            _arms=ArmServers(plan.arms, legs_of(plan.trials), writer.path, plan.run, interrupt),
         )  # fmt: skip
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:
@@ -108,7 +112,11 @@ class Surroundings:
         return [planned for planned in self._plan.ceilings if planned.id not in done]
 
     def before_trial(self, document: TrialDocument) -> None:
-        """Wait until this host has settled, and run the hooks that come before a trial."""
+        """Wait until this host has settled, and run the hooks that come before a trial.
+
+        Where its target is an arm, its server is started before, if it does not run yet.
+        """
+        self._arms.enter(document)
         self.begin_phase(document)
         self._host_state = self._settle(document)
         if self._interrupt.is_asked:
@@ -119,7 +127,13 @@ class Surroundings:
         """Return what goes on beside a trial itself."""
         timed = self.hooks.of_trial(document)
         return AroundTrial(
-            document, timed, self._exporters, self._clusters, self._stores, self._host_state
+            document,
+            timed,
+            self._exporters,
+            self._clusters,
+            self._stores,
+            self._arms,
+            self._host_state,
         )
 
     def _settle(self, document: TrialDocument) -> HostState | None:
@@ -148,6 +162,7 @@ class Surroundings:
 
     def close(self) -> None:
         """End what was started."""
+        self._arms.leave()
         self._exporters.stop()
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
@@ -158,6 +173,7 @@ class Surroundings:
     def after_trial(self, document: TrialDocument) -> None:
         """Run the hooks that come after a trial, however it ended."""
         self.hooks.run("after_trial", document)
+        self._arms.check()
         self.end_phase(document)
 
     def begin_phase(self, document: TrialDocument) -> None:

@@ -32,6 +32,7 @@ pub(crate) struct Gate {
     stalls: [Option<Stall>; CLASSES],
     resets: [Option<f64>; CLASSES],
     truncations: [Option<f64>; CLASSES],
+    burn_rounds: u64,
     limit: Option<Limit>,
     requests: [AtomicU64; CLASSES],
 }
@@ -44,6 +45,7 @@ impl Gate {
             && config.stalls.is_empty()
             && config.resets.is_empty()
             && config.truncations.is_empty()
+            && config.burn_rounds == 0
             && config.requests_per_s.is_none();
         if is_idle {
             return None;
@@ -55,6 +57,7 @@ impl Gate {
             stalls: by_class(&config.stalls),
             resets: by_class(&config.resets),
             truncations: by_class(&config.truncations),
+            burn_rounds: config.burn_rounds,
             limit: config.requests_per_s.map(Limit::new),
             requests: Default::default(),
         })
@@ -91,6 +94,14 @@ impl Gate {
             verdict.truncate_at = Some(chance::fraction(self.seed, &["cut", NAMES[at]], number));
         }
         verdict
+    }
+
+    /// Spends the processor time that each request is to cost more.
+    pub(crate) fn burn(&self) {
+        let mixed = (0..self.burn_rounds).fold(self.seed, |mixed, round| {
+            (mixed ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
+        std::hint::black_box(mixed);
     }
 
     fn latency(&self, latency: Latency, class: usize, number: u64) -> Duration {
@@ -149,6 +160,21 @@ mod tests {
 
     fn gate(json: &str) -> Gate {
         Gate::new(&serde_json::from_str(json).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_burn_takes_processor_time_in_proportion_to_its_rounds() {
+        assert!(Gate::new(&FaultConfig::default()).is_none());
+        let burnt = |rounds: u64| {
+            let gate = gate(&format!(r#"{{"burn_rounds": {rounds}}}"#));
+            let times = (0..5).map(|_| {
+                let began = Instant::now();
+                gate.burn();
+                began.elapsed()
+            });
+            times.min().unwrap()
+        };
+        assert!(burnt(4_000_000) > burnt(40_000) * 10);
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct FaultConfig {
     pub resets: BTreeMap<RequestClass, f64>,
     /// Share of answers that break off in the middle of their body, by class.
     pub truncations: BTreeMap<RequestClass, f64>,
+    /// Processor time spent on each request before it is served: rounds of a mixing function, about a
+    /// nanosecond each. A store that got slower, for those who look for that.
+    pub burn_rounds: u64,
     /// Requests a second beyond which S3 answers 503 SlowDown and Swift 429.
     pub requests_per_s: Option<f64>,
     /// Bytes of bodies a second, in each direction.

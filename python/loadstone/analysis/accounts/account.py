@@ -26,15 +26,18 @@ MEGABYTE_RATE = "megabytes_per_s"
 
 THREAD_RATE = "requests_per_s_per_thread"
 SECONDS = "seconds"
-LOWER_IS_BETTER = frozenset({SECONDS})
+SERVER_CPU = "server_cpu_ns_per_request"
+"""Processor time of an arm's server, by all requests of the trial, of whatever operation."""
+SERVER_MEMORY = "server_memory_bytes"
+"""Most memory that the processes of an arm's server held, from its start to the trial's end."""
+
+LOWER_IS_BETTER = frozenset({SECONDS, SERVER_MEMORY})
+"""Metrics of which less is better, besides every time in nanoseconds."""
 
 
 def is_lower_better(metric: str) -> bool:
-    """Tell whether less of a metric is better: times and their quantiles."""
+    """Tell whether less of a metric is better: times and their quantiles, and memory."""
     return metric in LOWER_IS_BETTER or "_ns_" in metric
-
-
-"""Metrics of which less is better, besides every quantile of latency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

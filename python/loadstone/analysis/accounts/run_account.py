@@ -13,6 +13,8 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
     SECONDS,
+    SERVER_CPU,
+    SERVER_MEMORY,
     Account,
     Disclosure,
     KnownCeiling,
@@ -31,7 +33,7 @@ from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.manifest import HostFacts
 from loadstone.documents.trial import TrialDocument
-from loadstone.results.record import Run
+from loadstone.results.record import ALTERED, Run
 
 LABELS_OF_CELLS = frozenset({"n=1"})
 """Labels that speak of how a result was put together, and not of a trial."""
@@ -83,7 +85,10 @@ def account_of(
     order: dict[str, int] = {}
     for name, entry in named.items():
         order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
-    found = [measurement for result in results for measurement in _measurements(result, times)]
+    servers = dict(_servers(run))
+    found = [
+        measurement for result in results for measurement in _measurements(result, times, servers)
+    ]
     found += [measurement for action in actions for measurement in measurements_of_action(action)]
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
@@ -96,7 +101,7 @@ def account_of(
         disclosure=_disclosure(run, results),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
-        identical=tuple(_twins(targets)),
+        identical=twins_of(run),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
         ceilings=ceilings_of_run(run),
@@ -120,12 +125,37 @@ def ceilings_of_run(run: Run) -> tuple[KnownCeiling, ...]:
 
 def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
     """Return the pairs of a run's targets that are one under two names: A against A."""
-    return tuple(_twins({str(doc["target"]["name"]): doc["target"] for doc in run.plan}))
+    targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
+    # One address may have the servers of several arms, one after another.
+    arms = (run.manifest.get("campaign") or {}).get("arms") or {}
+    return tuple(_twins({name: {**one, "arm": arms.get(name)} for name, one in targets.items()}))
 
 
-def _measurements(result: Result, times: TimesOfTrial | None) -> Iterator[Measurement]:
+def _servers(run: Run) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yield the trials whose server loadstone started, each with what the server used."""
+    for record in run.records:
+        states = record.target_state
+        before, after = (states.get(when, {}).get("server") for when in ("before", "after"))
+        if before is None or after is None:
+            continue
+        used = {SERVER_MEMORY: float(after["memory_peak_bytes"])}
+        requests = sum(row["requests"] for row in record.read_intervals(["requests"]).to_pylist())
+        if requests:
+            used[SERVER_CPU] = (after["cpu_ns"] - before["cpu_ns"]) / requests
+        yield record.id, {metric: value for metric, value in used.items() if value > 0}
+
+
+def _measurements(
+    result: Result, times: TimesOfTrial | None, servers: Mapping[str, Mapping[str, float]]
+) -> Iterator[Measurement]:
     for rate, number in _repetitions(result):
         made = partial(_common(result, rate), repetition=number)
+        for metric, value in servers.get(rate.trial, {}).items():
+            # What a server took for its requests is known, also where the client was late.
+            if not result.failed and ALTERED not in result.reasons:
+                yield made(metric=metric, value=value, standing="valid", reasons=())
+            else:
+                yield made(metric=metric, value=value)
         if result.operation == QUERY:
             if rate.requests_per_s:
                 yield made(metric=SECONDS, value=1 / rate.requests_per_s)

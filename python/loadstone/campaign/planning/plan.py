@@ -21,6 +21,7 @@ from loadstone.campaign.planning.scripted import PlannedScript, Scripts
 from loadstone.campaign.planning.stops import MeasuredStep, stops_of, with_next_needs
 from loadstone.campaign.planning.trial import PlannedTrial, Step, targets_in_run
 from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.campaign import Campaign, suites
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.target_probe import TargetProbes
@@ -41,6 +42,7 @@ class Plan:
     replication: Mapping[str, float]
     ceilings: tuple[PlannedCeiling, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    arms: Mapping[str, Arm] = field(default_factory=dict)
     probes: TargetProbes = field(default_factory=TargetProbes)
     later: "Later | None" = field(default=None, compare=False, repr=False)
     stores: Mapping[str, StoreSize] = field(default_factory=dict)
@@ -114,6 +116,7 @@ def make_plan(
         },
         ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
         hooks=campaign.hooks,
+        arms=campaign.arms,
         probes=campaign.probes,
         later=later if later.left else None,
         stores=stores or {},

@@ -107,8 +107,13 @@ def with_next_needs(
 ) -> list[MeasuredStep]:
     """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
     result: list[MeasuredStep] = []
+    legs: dict[DatasetKey, tuple[Case, int]] = {}
     for stop in reversed(stops):
-        driver = campaign.targets[stop.step.case.target].driver
-        result.append(replace(stop, next_need=coming.get(stop.key)))
+        target, leg = stop.step.case.target, (stop.step.case, stop.step.block)
+        driver = campaign.targets[target].driver
+        # What an arm's server holds does not outlive the leg.
+        is_over = target in campaign.arms and legs.get(stop.key) != leg
+        result.append(replace(stop, next_need=None if is_over else coming.get(stop.key)))
+        legs[stop.key] = leg
         coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
     return result[::-1]

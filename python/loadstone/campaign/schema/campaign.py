@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -17,6 +18,7 @@ from pydantic import (
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile, listed
+from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset, FillValue
 from loadstone.campaign.schema.hook import Hook
@@ -333,6 +335,11 @@ class Campaign(WorkloadKeys):
     queries: Queries | None = Field(
         default=None, description="Queries on tables, instead of workloads of storage operations."
     )
+    arms: dict[Name, Arm] = Field(
+        default={},
+        description="Servers that are started for each leg and stopped after it, by the names of "
+        "their targets: two builds of one server.",
+    )
     hooks: tuple[Hook, ...] = Field(
         default=(), description="Commands of your own, run at given points of the run."
     )
@@ -373,6 +380,29 @@ class Campaign(WorkloadKeys):
             seen.setdefault(facts, name)
         return mistakes
 
+    def _wrong_arms(self) -> Iterator[KeyMistake]:
+        for name in self.arms:
+            if name not in self.targets:
+                yield KeyMistake(
+                    path=("arms", name),
+                    found=shown(name),
+                    allowed=f"the name of a target: {', '.join(self.targets)}",
+                )
+        if not self.arms:
+            return
+        # The data of a leg go with its server.
+        wrong = {
+            "keep_data": self.keep_data,
+            "clean_up": self.clean_up == "late",
+            "queries": self.queries is not None,
+        }
+        for key in (key for key, is_wrong in wrong.items() if is_wrong):
+            yield KeyMistake(
+                path=(key,),
+                found="it beside arms",
+                allowed="a campaign whose servers go with a leg",
+            )
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         mistakes = [
@@ -390,6 +420,7 @@ class Campaign(WorkloadKeys):
             if name not in self.targets
         ]
         mistakes += self._instances_alike()
+        mistakes += self._wrong_arms()
         titled = {*self.targets, *self._words_of_facts()}
         mistakes += [
             KeyMistake(

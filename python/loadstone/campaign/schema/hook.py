@@ -54,7 +54,8 @@ def _format_moment(value: str | int) -> str:
     return value if isinstance(value, str) else format_duration_exactly(value)
 
 
-def _read_environment(value: Any) -> Any:
+def read_environment(value: Any) -> Any:
+    """Return variables as texts and references to secrets; raise InputError for anything else."""
     if not isinstance(value, dict):
         raise InputError.of_value(value, "names with their values, like {CLUSTER: north}")
     return {
@@ -104,7 +105,7 @@ class Hook(BaseModel):
     on_failure: Literal["stop", "label"] = Field(
         default="stop", description="End the run, or continue and label the trial."
     )
-    env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(_read_environment)] = Field(
+    env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
         default={},
         description="Variables for the command; a secret as {env: NAME} or {file: PATH}.",
     )

@@ -123,16 +123,27 @@ class Program:
         printed = b"\n".join(filter(None, (output.strip(), errors.strip())))
         return printed.decode(errors="replace") or self._failed
 
-    def stop(self, why: State) -> None:
+    @property
+    def pid(self) -> int:
+        """Return the number of its process, group and session; 0 if it never started."""
+        return self._process.pid if self._process is not None else 0
+
+    def stop(self, why: State, grace_s: float = GRACE_S) -> None:
         """End it with all that it started: first politely, then not."""
         if self._process is None:
             return
         self._state = why
         self._signal(signal.SIGTERM)
-        give_up = time.monotonic() + GRACE_S
+        give_up = time.monotonic() + grace_s
         while self.is_running and time.monotonic() < give_up:
             time.sleep(POLL_S)
         self._signal(signal.SIGKILL)
+
+    def kill_left(self) -> None:
+        """Kill what it has started and left running, before it is taken leave of."""
+        if self._process is not None:
+            # It may have ended, but its group keeps its number until then.
+            self._signal(signal.SIGKILL)
 
     def finish(self) -> Ended:
         """Take leave of it when it has ended, and return how."""

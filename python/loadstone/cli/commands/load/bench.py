@@ -33,15 +33,26 @@ Examples:
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loadstone.cli import completion, fail_if, session
 from loadstone.cli.fail_if import FailIf
 from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
+
+if TYPE_CHECKING:
+    from loadstone.campaign.schema.campaign import Campaign
+
+AS_NAMED = (
+    "threads", "duration", "iterations", "rounds", "blocks", "rate", "arrivals", "clients_max",
+    "cpus", "numa", "rate_limit", "ramp_up", "ramp_down", "verify", "block", "range_count",
+    "part_size", "part_concurrency", "keys", "theta", "prefix", "timeout", "on_error", "seed",
+    "keep_data", "audit", "allow_foreign", "reuse",
+)  # fmt: skip
+"""Flags that a workload has under the same name."""
 
 
 def command(
@@ -250,57 +261,9 @@ def command(
         bool, typer.Option("--trials", help="With --dry-run: list each trial.")
     ] = False,
 ) -> int:
-    from loadstone.campaign.reading.quick import campaign_from_flags
-    from loadstone.cli.reuse import DatasetFlags, flags_of
-    from loadstone.cli.settings import parse_settings
-
     thresholds = fail_if.read_thresholds(conditions)
-    like = flags_of(reuse) if reuse is not None else DatasetFlags()
-    if source is not None:
-        settings = [*(settings or ()), f"source=[{source}]"]
-    campaign = campaign_from_flags(
-        operation,
-        target,
-        settings=parse_settings(settings or ()),
-        overrides=_overrides(overrides or (), hosts, log_requests=log_requests),
-        threads=threads,
-        size=size or like.size,
-        count=like.count if count is None else count,
-        duration=duration,
-        buckets=buckets or like.buckets,
-        iterations=iterations,
-        rounds=rounds,
-        blocks=blocks,
-        rate=rate,
-        arrivals=arrivals,
-        clients_max=clients_max,
-        cpus=cpus,
-        numa=numa,
-        rate_limit=rate_limit,
-        ramp_up=ramp_up,
-        ramp_down=ramp_down,
-        verify=verify,
-        block=block,
-        range_count=range_count,
-        part_size=part_size,
-        part_concurrency=part_concurrency,
-        keys=keys,
-        theta=theta,
-        prefix=prefix,
-        object_prefix=object_prefix or like.object_prefix,
-        encryption=encrypt or like.encryption,
-        path_encryption=encrypt_paths or like.path_encryption,
-        timeout=timeout,
-        connections="per_request" if no_keepalive else None,
-        on_error=on_error,
-        seed=seed,
-        keep_data=keep_data,
-        audit=audit,
-        allow_foreign=allow_foreign,
-        reuse=reuse,
-        existing=existing or list_file is not None,
-        list_file=None if list_file is None else str(list_file.absolute()),
-    )
+    # By their names, since `loadstone ab` has the same flags.
+    campaign = campaign_of(context.params)
     if dry_run:
         from loadstone.cli.screen.preview import preview
 
@@ -318,6 +281,40 @@ def command(
         thresholds=thresholds,
         is_quiet=quiet,
         metrics=LiveMetrics(metrics_listen, metrics_push),
+    )
+
+
+def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
+    """Return the campaign that the flags of this command describe, by their parameters."""
+    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.cli.reuse import DatasetFlags, flags_of
+    from loadstone.cli.settings import parse_settings
+
+    reuse = flags["reuse"]
+    like = flags_of(reuse) if reuse is not None else DatasetFlags()
+    settings = flags["settings"] or ()
+    if flags["source"] is not None:
+        settings = [*settings, f"source=[{flags['source']}]"]
+    changes = _overrides(
+        flags["overrides"] or (), flags["hosts"], log_requests=flags["log_requests"]
+    )
+    listed = flags["list_file"]
+    named = {name: flags[name] for name in AS_NAMED}
+    return campaign_from_flags(
+        flags["operation"],
+        flags["target"],
+        settings=parse_settings(settings),
+        overrides=changes,
+        size=flags["size"] or like.size,
+        count=like.count if flags["count"] is None else flags["count"],
+        buckets=flags["buckets"] or like.buckets,
+        object_prefix=flags["object_prefix"] or like.object_prefix,
+        encryption=flags["encrypt"] or like.encryption,
+        path_encryption=flags["encrypt_paths"] or like.path_encryption,
+        connections="per_request" if flags["no_keepalive"] else None,
+        existing=flags["existing"] or listed is not None,
+        list_file=None if listed is None else str(Path(listed).absolute()),
+        **named,
     )
 
 

@@ -52,6 +52,14 @@ def command(
     object_size: Annotated[
         str | None, typer.Option(help="With --null: size of every object; default 4KiB.")
     ] = None,
+    burn: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Processor time to waste on each request, in rounds of about 1 ns: a slower "
+            "build, to try `loadstone ab` with.",
+        ),
+    ] = 0,
 ) -> None:
     from loadstone import _loadgen
 
@@ -60,6 +68,8 @@ def command(
     if null:
         if data is not None:
             raise InputError("--null stores nothing, so it has no use for --data")
+        if burn:
+            raise InputError("--null answers at once, so it has no use for --burn")
         _serve_null(bind, port, threads, units.parse_size(object_size or "4KiB"))
         return
     config: dict[str, object] = {
@@ -71,6 +81,7 @@ def command(
     }
     config |= {"data": str(data)} if data is not None else {}
     config |= {"threads": threads} if threads is not None else {}
+    config |= {"faults": {"burn_rounds": burn}} if burn else {}
     config |= _credentials()
     _run(lambda: _loadgen.Store(json.dumps(config)), "S3; Swift at /auth/v1.0 and /v3")
 

@@ -1,0 +1,93 @@
+"""Tests at several looks, so that data may be judged before all of them are there.
+
+Whoever tests after each look at the usual level errs more often than that level says. Here each
+look spends a part of it (Lan & DeMets, Biometrika 70, 1983), in proportion to the data that came
+since the look before. The probability to err at any look is at most the sum of the parts
+(Bonferroni), whatever the looks have in common. That holds for Student's t with few blocks, for
+which the usual boundaries, those of correlated normal sums, are no more than close.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from loadstone.analysis.statistics import student
+from loadstone.analysis.statistics.ratios import Ratio, t_quantile
+
+GROWTH = 1.5
+"""How much more data each look has than the one before."""
+
+
+def looks_until(least: int, most: int) -> tuple[int, ...]:
+    """Return after how many blocks to look, from `least` to `most`."""
+    found = [least]
+    while found[-1] < most:
+        following = math.ceil(found[-1] * GROWTH)
+        # A last look that has hardly more than the one before would tell nothing new.
+        found.append(most if following * GROWTH > most * 1.2 else following)
+    return tuple(found)
+
+
+def level_at(looks: Sequence[int], blocks: int, alpha: float) -> float:
+    """Return the part of `alpha` that a test spends at a look; 0 between looks."""
+    spent = {here: here - before for before, here in pairwise((0, *looks))}
+    return alpha * spent.get(blocks, 0) / looks[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """By how many standard `errors` a ratio lies above a bound, on logarithms.
+
+    `below_p` belongs to the hypothesis that it is at or above the bound, `above_p` to the contrary.
+    """
+
+    errors: float
+    below_p: float
+    above_p: float
+
+
+def excess_of(ratio: Ratio, bound: float, *, is_inverse: bool) -> Excess | None:
+    """Hold a ratio, or with `is_inverse` its inverse, against a bound; None without an interval."""
+    if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
+        return None
+    freedom = ratio.degrees_of_freedom
+    centre = math.log(ratio.ratio) * (-1 if is_inverse else 1) - math.log(bound)
+    width = math.log(ratio.high) - math.log(ratio.low)
+    error = width / (2 * t_quantile(ratio.confidence, freedom))
+    errors = centre / error if error > 0 else math.copysign(math.inf, centre)
+    return Excess(
+        errors=errors,
+        below_p=student.below(errors, freedom),
+        above_p=student.above(errors, freedom),
+    )
+
+
+def blocks_to_decide(
+    excess: Excess, looks: Sequence[int], passed: int, alpha: float, power: float
+) -> int | None:
+    """Return at which look after the `passed` blocks a test decides, if all goes on as it did.
+
+    With this power; None where no look does.
+    """
+    for blocks in (look for look in looks if look > passed):
+        expected = abs(excess.errors) * math.sqrt(blocks / passed)
+        if expected >= _needed(looks, blocks, alpha, power):
+            return blocks
+    return None
+
+
+def spread_that_is_decided(
+    looks: Sequence[int], margin: float, alpha: float, power: float
+) -> float:
+    """Return the largest spread of blocks' log ratios with which an equal build passes.
+
+    With this power, by the last look alone: those before only add to it.
+    """
+    last = looks[-1]
+    return math.log1p(margin) * math.sqrt(last) / _needed(looks, last, alpha, power)
+
+
+def _needed(looks: Sequence[int], blocks: int, alpha: float, power: float) -> float:
+    level = level_at(looks, blocks, alpha)
+    return student.quantile(1 - level, blocks - 1) + student.quantile(power, blocks - 1)

@@ -1,0 +1,199 @@
+"""Gate a build of a server: is it no worse than its base?
+
+Both servers are started in turns, on new data for each leg, in blocks of random order, until it is
+known on which side of the margin the new one lies: by its rate, p99, processor time a request and
+memory. What follows the options is what is measured: `bench` with its flags, or a campaign file
+with two arms.
+
+A command is split into words as a shell does, but no shell reads it. It has to stay in the
+foreground. {data} in it stands for a new, empty directory of the leg.
+
+Exit codes: 0, no worse; 3, worse; 6, not decided within --blocks-max; 4, results are void; 1,
+requests failed, or a server did not start; 130, Ctrl-C.
+
+\b
+Examples:
+  loadstone ab --base "./minio-old server {data}" --new "./minio-new server {data}"
+      bench get http://127.0.0.1:9000 -t 16 -d 5s
+  loadstone ab campaign.yaml --margin 5%
+"""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadstone.cli import session
+from loadstone.errors import InputError
+
+if TYPE_CHECKING:
+    from loadstone.campaign.schema.campaign import Campaign
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+BASE, NEW = "base", "new"
+REFUSED = (
+    "reuse", "keep_data", "audit", "existing", "list_file", "blocks", "conditions", "dry_run",
+)  # fmt: skip
+"""Flags of bench that a gate has no use for: its servers and their data are new in each leg."""
+
+
+def command(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="bench OPERATION TARGET with its flags, or a campaign file.", metavar="WORKLOAD..."
+        ),
+    ],
+    base: Annotated[
+        str | None, typer.Option(help="Command that serves the base.", metavar="COMMAND")
+    ] = None,
+    new: Annotated[
+        str | None, typer.Option(help="Command that serves the new build.", metavar="COMMAND")
+    ] = None,
+    ready: Annotated[
+        str | None,
+        typer.Option(
+            help="URL that answers once a server is ready; default: the target's.", metavar="URL"
+        ),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(help="Command that stops a server; default: SIGTERM.", metavar="COMMAND"),
+    ] = None,
+    margin: Annotated[str, typer.Option(help="By how much it may be worse.")] = "3%",
+    alpha: Annotated[str, typer.Option(help="How often the answer may be wrong.")] = "5%",
+    metrics: Annotated[
+        str, typer.Option(help="What is judged, with commas.", metavar="NAME,...")
+    ] = "rate,p99,cpu,memory",
+    blocks_max: Annotated[int, typer.Option(min=6, max=1000, help="Most blocks.")] = 30,
+    output: Annotated[
+        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, markdown, json or junit.")
+    ] = "terminal",
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress: only errors and the answer.")
+    ] = False,
+) -> int:
+    from loadstone import units
+    from loadstone.analysis.accounts.gate import METRICS, rules_of
+    from loadstone.cli.gate import FORMS, GateKeeper
+
+    if form not in FORMS:
+        raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
+    shares = [units.parse_fraction(text) for text in (margin, alpha)]
+    for text, share in zip((margin, alpha), shares, strict=True):
+        if not 0 < share < 0.5:
+            raise InputError.of_value(text, "a share above 0 and below 50%")
+    names = metrics.split(",")
+    for name in names:
+        if name not in METRICS:
+            raise InputError.of_value(name, f"some of {', '.join(METRICS)}")
+    rules = rules_of(shares[0], shares[1], blocks_max, names)
+    is_typed = words[0] == "bench"
+    if is_typed:
+        if base is None or new is None:
+            raise InputError(
+                "two servers are compared, and one of them has no command",
+                "pass --base COMMAND and --new COMMAND",
+            )
+        campaign = _of_commands(context, words[1:], {BASE: base, NEW: new}, ready, stop, blocks_max)
+    else:
+        if (base, new, ready, stop) != (None,) * 4:
+            raise InputError(
+                "a campaign file has its commands in arms", "leave out --base and --new"
+            )
+        campaign = _of_file(words, blocks_max)
+    arms = tuple(campaign.arms)
+    if len(arms) != 2:
+        raise InputError(f"a gate compares two arms, and the campaign has {len(arms)}", "see arms")
+    gate = GateKeeper(rules, *arms, form, is_quiet=quiet)
+    gate.announce()
+    return session.measure(
+        campaign,
+        output or session.default_folder("ab"),
+        command=shlex.join(["loadstone", *context.obj]),
+        # What the user typed needs no further consent.
+        allow_commands=allow_commands or is_typed,
+        gate=gate,
+        is_quiet=quiet,
+    )
+
+
+def _of_commands(
+    context: typer.Context,
+    words: Sequence[str],
+    commands: dict[str, str],
+    ready: str | None,
+    stop: str | None,
+    blocks: int,
+) -> "Campaign":
+    from loadstone.campaign.reading.parse import campaign_of
+    from loadstone.campaign.reading.source import Document
+    from loadstone.cli.application import app
+    from loadstone.cli.commands.load import bench
+    from loadstone.execution.secrets import KEPT_FROM_PROGRAMS
+
+    group = typer.main.get_command(app)
+    bench_command = group.get_command(context, "bench")  # type: ignore[attr-defined]
+    flags = bench_command.make_context("bench", list(words), parent=context).params
+    for name in (
+        "reuse",
+        "keep_data",
+        "audit",
+        "existing",
+        "list_file",
+        "blocks",
+        "conditions",
+        "dry_run",
+    ):
+        if flags[name]:
+            raise InputError(f"bench cannot have --{name.replace('_', '-')} here", "leave it out")
+    document = bench.campaign_of(flags).document()
+    ((_, target),) = document["targets"].items()
+    url = ready or _url_of(flags["target"])
+    # Typed by the user, for servers of the user's: they get the environment as it is.
+    environment = {name: {"env": name} for name in sorted(KEPT_FROM_PROGRAMS & os.environ.keys())}
+    arms = {
+        name: {
+            "start": _split(text), "ready": url, "env": environment,
+            **({"stop": _split(stop)} if stop else {}),
+        }
+        for name, text in commands.items()
+    }  # fmt: skip
+    changes = {"targets": dict.fromkeys(commands, target), "arms": arms, "blocks": blocks}
+    return campaign_of(Document("", {**document, **changes}))
+
+
+def _of_file(words: Sequence[str], blocks: int) -> "Campaign":
+    from loadstone.campaign.reading.parse import parse_campaign
+    from loadstone.campaign.reading.source import read_text
+
+    if len(words) > 1:
+        raise InputError(f'"{words[1]}" follows the campaign file', "put options before it")
+    return parse_campaign(read_text(words[0]), [f"blocks={blocks}"], origin=words[0])
+
+
+def _url_of(target: str) -> str:
+    scheme, separator, rest = target.partition("://")
+    scheme = scheme.rpartition("+")[2]
+    if not separator or scheme not in ("http", "https"):
+        raise InputError(
+            f'it is not known when a server of "{target}" is ready', "pass --ready URL"
+        )
+    return f"{scheme}://{rest.split('/')[0]}/"
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"the command {text!r} cannot be split into words: {error}") from error

@@ -1,0 +1,274 @@
+"""Arms: starts the server of a leg on new data, waits until it is ready, and stops it afterwards.
+
+A leg is the trials of one case of an arm in one block. Each server has a process group of its own;
+its processor time, memory and disk are those of the processes of its session.
+"""
+
+import contextlib
+import os
+import shutil
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadstone import units
+from loadstone.campaign.schema.arm import DATA, Arm
+from loadstone.documents.target_state import ServerState, TargetState
+from loadstone.documents.trial import TrialDocument
+from loadstone.errors import TargetError
+from loadstone.execution import secrets
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Program, run_programs
+from loadstone.results.leg_log import LegEntry, append_leg
+
+POLL_S = 0.05
+ANSWER_S = 2.0
+LINES_SHOWN = 5
+SIGNALLED = (0, 128 + 15)
+"""Exit codes of a server that SIGTERM has ended."""
+
+
+@dataclass(slots=True)
+class _Leg:
+    """A server while it runs, and whose it is."""
+
+    name: str
+    number: int | None
+    arm: Arm
+    program: Program
+    directory: Path | None
+    inode: int
+    entry: LegEntry
+
+
+class ArmServers:
+    """The servers of a run's arms: one runs at a time."""
+
+    def __init__(
+        self,
+        arms: Mapping[str, Arm],
+        legs: Mapping[str, int],
+        folder: Path,
+        run: str,
+        interrupt: Interrupt,
+    ) -> None:
+        """`legs` has the number of each trial's leg; a step of a search belongs to the last one."""
+        self._arms = arms
+        self._legs = legs
+        self._folder = folder
+        self._run = run
+        self._interrupt = interrupt
+        self._leg: _Leg | None = None
+        self._started = 0
+
+    def enter(self, document: TrialDocument) -> None:
+        """Have the server of a trial's leg running, and no other.
+
+        Raises TargetError where it does not start, or is not ready in time.
+        """
+        if not self._arms:
+            return
+        name = document["target"]["name"]
+        leg = self._leg
+        number = self._legs.get(document["id"], leg.number if leg is not None else None)
+        if leg is not None and (leg.name, leg.number) == (name, number):
+            return
+        self.leave()
+        if name in self._arms and not self._interrupt.is_asked:
+            self._start(name, number, document)
+
+    def look(self, document: TrialDocument) -> TargetState:
+        """Return what the server of a trial has used since it was started."""
+        leg = self._leg
+        if leg is None or document["target"]["name"] != leg.name:
+            return {}
+        state = state_of_session(leg.program.pid)
+        return {} if state is None else {"server": state}
+
+    def check(self) -> None:
+        """Raise TargetError if the server has ended by itself."""
+        leg = self._leg
+        if leg is not None and not leg.program.is_running and not self._interrupt.is_asked:
+            self._end(leg)
+            raise self._error(
+                leg, f"the server ended by itself: exit code {leg.entry['exit_code']}"
+            )
+
+    def leave(self) -> None:
+        """Stop the server that runs, and delete the directory that was made for it."""
+        leg = self._leg
+        if leg is None:
+            return
+        state = state_of_session(leg.program.pid)
+        if state is not None:
+            leg.entry["used"] = state
+        if leg.program.is_running and leg.arm.stop:
+            self._run_stop(leg)
+        if leg.program.is_running:
+            leg.program.stop("stopped", grace_s=leg.arm.stop_timeout_ns / 1e9)
+        self._end(leg)
+
+    def _run_stop(self, leg: _Leg) -> None:
+        timeout_s = leg.arm.stop_timeout_ns / 1e9
+        give_up = time.monotonic() + timeout_s
+        run_programs(
+            [_words(leg.arm.stop, leg.directory)], timeout_s=timeout_s,
+            is_stopped=lambda: False, tick=lambda passed_s: None,
+            environment=self._environment(leg.arm, leg.directory),
+        )  # fmt: skip
+        while leg.program.is_running and time.monotonic() < give_up:
+            time.sleep(POLL_S)
+
+    def _start(self, name: str, number: int | None, document: TrialDocument) -> None:
+        arm = self._arms[name]
+        if _answer(arm.ready) is not None:
+            raise TargetError(
+                f'arm "{name}": {arm.ready} answers before the server is started',
+                "stop what serves there, or give the arms another port",
+            )
+        self._started += 1
+        directory, inode = self._make_directory(name, arm)
+        program = Program(
+            _words(arm.start, directory), environment=self._environment(arm, directory)
+        )
+        entry: LegEntry = {
+            "arm": name, "trial": document["id"], "block": document["block"],
+            "command": list(program.command), "data": None if directory is None else str(directory),
+            "started_unix_ns": program.started_unix_ns,
+        }  # fmt: skip
+        self._leg = leg = _Leg(name, number, arm, program, directory, inode, entry)
+        began, timeout_s = time.monotonic(), arm.ready_timeout_ns / 1e9
+        status: int | None = None
+        while not self._interrupt.is_asked:
+            if not program.is_running:
+                self._end(leg)
+                how = leg.entry["exit_code"]
+                ended = "could not be started" if how is None else f"ended with exit code {how}"
+                raise self._error(leg, f"the server {ended} before it was ready")
+            status = _answer(arm.ready)
+            waited_s = time.monotonic() - began
+            if status is not None and status < 500:
+                entry["ready_after_s"] = round(waited_s, 3)
+                return
+            if waited_s > timeout_s:
+                self.leave()
+                last = "nothing" if status is None else f"HTTP {status}"
+                limit = units.format_duration(arm.ready_timeout_ns)
+                raise self._error(leg, f"{arm.ready} answered {last} for {limit}")
+            time.sleep(POLL_S)
+
+    def _make_directory(self, name: str, arm: Arm) -> tuple[Path | None, int]:
+        """Make the leg's own directory, which must not be there; None where none is asked for."""
+        if not any(DATA in word for word in (*arm.start, *arm.stop)):
+            return None, 0
+        parent = self._folder / "arms" if arm.data is None else Path(arm.data)
+        path = parent.resolve() / f"loadstone-{self._run[:12]}-{self._started:04d}-{name}"
+        try:
+            if arm.data is None:
+                parent.mkdir(exist_ok=True)
+            path.mkdir(mode=0o700)
+            return path, path.lstat().st_ino
+        except OSError as error:
+            raise TargetError(
+                f'arm "{name}": make "{path}": {error.strerror}',
+                "data names a directory that exists and may be written to",
+            ) from error
+
+    def _end(self, leg: _Leg) -> None:
+        """Take leave of a server that has ended, and keep what became of it."""
+        self._leg = None
+        leg.program.kill_left()
+        ended = leg.program.finish()
+        leg.entry["state"] = ended.state
+        leg.entry["exit_code"] = ended.exit_code
+        leg.entry["said"] = secrets.hide(ended.said, secrets.values_in(leg.arm.env, os.environ))
+        leg.entry["ended_unix_ns"] = ended.ended_unix_ns
+        append_leg(self._folder, leg.entry)
+        if leg.directory is not None:
+            with contextlib.suppress(OSError):
+                # Only what was made here: another may have taken its name.
+                if leg.directory.lstat().st_ino == leg.inode:
+                    shutil.rmtree(leg.directory)
+                if leg.arm.data is None:
+                    leg.directory.parent.rmdir()
+
+    def _environment(self, arm: Arm, directory: Path | None) -> dict[str, str]:
+        variables = {
+            name: secrets.resolve(value, os.environ)
+            if isinstance(value, dict)
+            else _word(value, directory)
+            for name, value in arm.env.items()
+        }
+        return {**secrets.inherited(), **variables}
+
+    def _error(self, leg: _Leg, what: str) -> TargetError:
+        lines = [line.strip() for line in leg.entry.get("said", "").splitlines() if line.strip()]
+        printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
+        return TargetError(
+            f'arm "{leg.name}": {what}{printed}',
+            "try its command by hand; it must stay in the foreground",
+        )
+
+
+def _words(words: Sequence[str], directory: Path | None) -> tuple[str, ...]:
+    return tuple(_word(word, directory) for word in words)
+
+
+def _word(word: str, directory: Path | None) -> str:
+    return word if directory is None else word.replace(DATA, str(directory))
+
+
+def _answer(url: str) -> int | None:
+    """Return the status with which a URL answers; None where nothing does.
+
+    Whose certificate it shows does not matter here: the load checks that.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
+    try:
+        with opener.open(url, timeout=ANSWER_S) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (OSError, ValueError):
+        return None
+
+
+def state_of_session(session: int) -> ServerState | None:
+    """Return what the processes of a session have used together; None where none is left.
+
+    What a process leaves that has ended counts with its parent, if that has waited for it.
+    """
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    state: ServerState = {
+        "processes": 0, "cpu_ns": 0, "memory_bytes": 0, "memory_peak_bytes": 0, "read_bytes": 0,
+        "written_bytes": 0,
+    }  # fmt: skip
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        folder = Path("/proc", number)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) != session:
+                continue
+            state["processes"] += 1
+            state["cpu_ns"] += sum(map(int, fields[11:15])) * tick_ns
+            for line in (folder / "status").read_text().splitlines():
+                key, _, value = line.partition(":")
+                if key == "VmRSS":
+                    state["memory_bytes"] += int(value.split()[0]) * 1024
+                elif key == "VmHWM":
+                    state["memory_peak_bytes"] += int(value.split()[0]) * 1024
+            for line in (folder / "io").read_text().splitlines():
+                key, _, value = line.partition(":")
+                if key == "read_bytes":
+                    state["read_bytes"] += int(value)
+                elif key == "write_bytes":
+                    state["written_bytes"] += int(value)
+    return state if state["processes"] else None

@@ -1,0 +1,184 @@
+"""The answer of a gate: on one screen, as Markdown for a pull request, JUnit, or JSON."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from loadstone import units
+from loadstone.analysis.accounts.gate import POWER, GateAnswer, JudgedMetric, Rules
+from loadstone.analysis.judgements.standing import reason_words
+from loadstone.analysis.naming import metric_value, metric_words
+
+HEAD = ("", "base", "new", "change", "95 % CI", "")
+NUMBERS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFacts:
+    """What stands beside an answer: the arms' commands, what failed, and how long it took."""
+
+    folder: str
+    commands: Mapping[str, Sequence[str]]
+    failed: Mapping[str, int]
+    passed_ns: int
+    blocks: int
+
+    @property
+    def block_ns(self) -> int:
+        """How long a block took, its servers' starts included."""
+        return self.passed_ns // self.blocks if self.blocks else 0
+
+
+def answer(gate: GateAnswer, facts: GateFacts) -> str:
+    """Return the answer as one line: "no worse than 3 %: yes"."""
+    question = f"no worse than {_percent(gate.rules.margin)}"
+    match gate.outcome:
+        case "no worse":
+            return f"{question}: yes"
+        case "worse":
+            worse = [row for row in gate.rows if row.outcome == "worse"]
+            each = (f"{metric_words(row.metric)} {row.change:+.1%}" for row in worse)
+            return f"{question}: no ({', '.join(each)})"
+        case "void":
+            return f"{question}: cannot be told, for results are void"
+    more = gate.blocks_more
+    if more is None:
+        return f"{question}: not decided, and not within {gate.rules.looks[-1]} blocks"
+    minutes = units.format_duration(more * facts.block_ns)
+    return f"{question}: not yet ({more} more {'block' if more == 1 else 'blocks'}, {minutes})"
+
+
+def to_terminal(gate: GateAnswer, facts: GateFacts) -> str:
+    """Return it as one screen."""
+    rows = _cells(gate)
+    widths = [max(len(row[at]) for row in (HEAD, *rows)) for at in range(len(HEAD))]
+    lines = [answer(gate, facts), ""]
+    for row in (HEAD, *rows):
+        cells = [
+            cell.rjust(width) if at in NUMBERS else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines += ["", *_notes(gate, facts)]
+    return "\n".join(lines) + "\n"
+
+
+def to_markdown(gate: GateAnswer, facts: GateFacts) -> str:
+    """Return it as a comment on a pull request."""
+    rows = [f"| {' | '.join(map(_escaped, row))} |" for row in (HEAD, *_cells(gate))]
+    rule = f"|{'|'.join('---:' if at in NUMBERS else '---' for at in range(len(HEAD)))}|"
+    notes = "\n".join(f"- {_escaped(note)}" for note in _notes(gate, facts))
+    return (
+        f"**{_escaped(answer(gate, facts))}**\n\n{rows[0]}\n{rule}\n"
+        + "\n".join(rows[1:])
+        + (f"\n\n{notes}\n")
+    )
+
+
+def to_junit(gate: GateAnswer, facts: GateFacts) -> str:
+    """Return it as a suite of tests, one for each metric of each case."""
+    suite = ElementTree.Element(
+        "testsuite", name=f"{gate.new} against {gate.base}", tests=str(len(gate.rows)),
+        failures=str(sum(row.outcome == "worse" for row in gate.rows)),
+        errors=str(sum(row.outcome in ("void", "not decided") for row in gate.rows)),
+        time=f"{facts.passed_ns / 1e9:.3f}",
+    )  # fmt: skip
+    for row in gate.rows:
+        test = ElementTree.SubElement(
+            suite, "testcase", classname=row.case, name=metric_words(row.metric)
+        )
+        text = "; ".join(filter(None, _row_cells(row)[1:]))
+        if row.outcome == "worse":
+            ElementTree.SubElement(test, "failure", message=text)
+        elif row.outcome != "no worse":
+            ElementTree.SubElement(test, "error", type=row.outcome, message=text)
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def to_json(gate: GateAnswer, facts: GateFacts) -> str:
+    """Return it as a document."""
+    document = {
+        "format": 1,
+        "outcome": gate.outcome,
+        "answer": answer(gate, facts),
+        "base": gate.base,
+        "new": gate.new,
+        "margin": gate.rules.margin,
+        "alpha": gate.rules.alpha,
+        "power": POWER,
+        "spread_decided": gate.rules.spread,
+        "looks": list(gate.rules.looks),
+        "blocks": gate.blocks,
+        "blocks_more": gate.blocks_more if gate.outcome == "not decided" else 0,
+        "block_ns": facts.block_ns,
+        "run_folder": facts.folder,
+        "failed": dict(facts.failed),
+        "commands": {arm: list(words) for arm, words in facts.commands.items()},
+        "rows": [
+            {
+                "metric": row.metric, "case": row.case, "base": row.base, "new": row.new,
+                "change": row.change, "low": row.low, "high": row.high,
+                "outcome": row.outcome, "reasons": list(row.reasons),
+                "blocks_more": row.blocks_more,
+            }
+            for row in gate.rows
+        ],
+    }  # fmt: skip
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def error_rates(rules: Rules) -> str:
+    """Return in words how often a gate is wrong, however often it looked."""
+    alpha, margin = _percent(rules.alpha), _percent(rules.margin)
+    return f"at most {alpha} of builds that are {margin} worse pass, and {alpha} of others fail"
+
+
+def _cells(gate: GateAnswer) -> list[tuple[str, ...]]:
+    """Return the rows of the table: each case has a row that names it where there are several."""
+    cases = dict.fromkeys(row.case for row in gate.rows)
+    rows: list[tuple[str, ...]] = []
+    for case in cases:
+        if len(cases) > 1:
+            rows.append((case, *[""] * (len(HEAD) - 1)))
+        rows += [_row_cells(row) for row in gate.rows if row.case == case]
+    return rows
+
+
+def _row_cells(row: JudgedMetric) -> tuple[str, ...]:
+    interval = ""
+    if row.low is not None and row.high is not None:
+        interval = f"{row.low:+.1%} to {row.high:+.1%}"
+    return (
+        metric_words(row.metric),
+        metric_value(row.base, row.metric),
+        metric_value(row.new, row.metric),
+        f"{row.change:+.1%}",
+        interval,
+        row.outcome,
+    )
+
+
+def _notes(gate: GateAnswer, facts: GateFacts) -> list[str]:
+    cases = dict.fromkeys(row.case for row in gate.rows)
+    measured = f"{next(iter(cases))}: " if len(cases) == 1 else ""
+    passed = units.format_duration(facts.passed_ns)
+    void = dict.fromkeys(
+        reason_words(reason) for row in gate.rows if row.outcome == "void" for reason in row.reasons
+    )
+    notes = [f"void: {'; '.join(void)}"] if void else []
+    notes += [
+        f"{measured}{gate.blocks} of up to {gate.rules.looks[-1]} blocks, {passed}",
+        error_rates(gate.rules),
+    ]
+    return notes + [f"{arm}: {shlex.join(words)}" for arm, words in facts.commands.items()]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace(".0%", "%").replace("%", " %")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,134 @@
+"""`loadstone ab`: two servers in turns, one answer, and an exit code for a job."""
+
+import json
+import shlex
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.cli import exit_code
+from loadstone.results.leg_log import read_legs
+from loadstone.results.store import read_run
+from tests.system.command import loadstone
+
+KEYS = {
+    "LOADSTONE_ACCESS_KEY": "me",
+    "LOADSTONE_SECRET_KEY": "a-secret-of-tests",
+    "AWS_ACCESS_KEY_ID": "me",
+    "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
+}
+ANSWERS = (0, exit_code.WORSE, exit_code.VOID, exit_code.UNDECIDED)
+SMALL = ("-t", "2", "-n", "400", "-s", "4KiB")
+
+
+def test_two_builds_are_measured_in_turns_each_on_new_data(tmp_path: Path) -> None:
+    port = free_port()
+    code, answer = gate(tmp_path, port, server(port), server(port), "put,get")
+    assert code in ANSWERS
+    assert answer["blocks"] == 6
+    assert {row["metric"] for row in answer["rows"]} == {
+        "requests_per_s",
+        "response_ns_p99",
+        "server_cpu_ns_per_request",
+        "server_memory_bytes",
+    }
+    assert answer["failed"] == {"base": 0, "new": 0}
+    legs = read_legs(tmp_path / "run")
+    assert [leg["block"] for leg in legs] == [block for block in range(1, 7) for _ in range(2)]
+    assert {leg["arm"] for leg in legs} == {"base", "new"}
+    # Drawn by lot in each block: neither is always the first.
+    assert len({leg["arm"] for leg in legs[::2]}) == 2
+    assert all((leg["state"], leg["exit_code"]) == ("stopped", 0) for leg in legs)
+    assert all(leg["used"]["memory_peak_bytes"] > 1 << 20 for leg in legs)
+    assert len({leg["data"] for leg in legs}) == 12
+    assert not (tmp_path / "run" / "arms").exists()
+    for record in read_run(tmp_path / "run").records:
+        before, after = (record.target_state[when]["server"] for when in ("before", "after"))
+        assert after["cpu_ns"] >= before["cpu_ns"]
+
+
+def test_a_build_that_takes_twice_the_processor_time_is_worse(tmp_path: Path) -> None:
+    port = free_port()
+    slow = server(port, "--burn", "200000")
+    code, answer = gate(tmp_path, port, server(port), slow, "get", "--metrics", "cpu")
+    assert (code, answer["outcome"]) == (exit_code.WORSE, "worse")
+    assert answer["rows"][0]["low"] > answer["margin"]
+
+
+def test_a_server_that_does_not_start_ends_the_gate_with_its_words(tmp_path: Path) -> None:
+    port = free_port()
+    broken = f"{sys.executable} -c \"raise SystemExit('no licence')\""
+    ended = loadstone(
+        "ab", "--base", broken, "--new", broken, "-o", tmp_path / "run",
+        "bench", "get", f"http://127.0.0.1:{port}", *SMALL, environment=KEYS,
+    )  # fmt: skip
+    assert ended.code == exit_code.FAILED
+    assert "no licence" in ended.err
+
+
+def test_a_build_whose_requests_fail_is_told_at_the_first_look(tmp_path: Path) -> None:
+    port = free_port()
+    code, answer = gate(tmp_path, port, server(port), server(port), "get", "--set", "prepare=never")
+    assert code == exit_code.FAILED
+    assert min(answer["failed"].values()) > 0
+
+
+def test_commands_of_a_campaign_need_consent_and_typed_ones_do_not(tmp_path: Path) -> None:
+    port = free_port()
+    target = {"driver": "s3", "endpoint": f"http://127.0.0.1:{port}"}
+    arm = {"start": ["/bin/false"], "ready": f"http://127.0.0.1:{port}/"}
+    campaign = {
+        "name": "gate", "targets": {"a": target, "b": target}, "arms": {"a": arm, "b": arm},
+        "dataset": {"objects": 5, "size": "4KiB"}, "load": {"threads": 1}, "phases": ["put"],
+    }  # fmt: skip
+    (tmp_path / "gate.yaml").write_text(json.dumps(campaign))
+    words = ("ab", "-o", tmp_path / "run")
+    refused = loadstone(*words, tmp_path / "gate.yaml", environment=KEYS)
+    assert refused.code == exit_code.FAILED
+    assert not (tmp_path / "run").exists()
+    allowed = loadstone(*words, "--allow-commands", tmp_path / "gate.yaml", environment=KEYS)
+    assert allowed.code == exit_code.FAILED
+    assert (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "junit"])
+def test_the_answer_comes_in_the_form_that_was_asked_for(tmp_path: Path, form: str) -> None:
+    port = free_port()
+    ended = loadstone(
+        "ab", "--base", server(port), "--new", server(port), "-o", tmp_path / "run", "-q", "-f",
+        form, "--blocks-max", "6", "bench", "put", f"http://127.0.0.1:{port}", *SMALL,
+        environment=KEYS,
+    )  # fmt: skip
+    assert ended.code in ANSWERS, ended.err
+    head = {"terminal": "no worse than", "markdown": "**no worse than", "junit": "<?xml"}
+    assert ended.out.startswith(head[form])
+    assert ended.out.count("\n") > 4
+
+
+def gate(
+    folder: Path, port: int, base: str, new: str, operation: str, *options: str
+) -> tuple[int, Any]:
+    """Run a gate, and return its exit code and its answer."""
+    own = [word for word in options if word.startswith("--metrics") or word in ("cpu",)]
+    load = [word for word in options if word not in own]
+    ended = loadstone(
+        "ab", "--base", base, "--new", new, "-o", folder / "run", "-f", "json",
+        "--blocks-max", "6", *own, "bench", operation, f"http://127.0.0.1:{port}", *SMALL, *load,
+        environment=KEYS,
+    )  # fmt: skip
+    assert ended.out, ended.err
+    return ended.code, ended.json()
+
+
+def server(port: int, *options: str) -> str:
+    words = [sys.executable, "-m", "loadstone", "serve", "--port", str(port), "--threads", "1"]
+    return f"{shlex.join([*words, *options])} --data {{data}}"
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
