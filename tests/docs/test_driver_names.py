@@ -19,7 +19,7 @@ NOT_LOOKED_AT = ("importers", "published", "formats")
 
 # Words that mean something else there.
 OTHER_MEANINGS = {
-    "block": "one repetition of the plan's matrix, or a range of an object",
+    "block": "one repetition of the plan's matrix, a range of an object, or a flag of bench",
     "file": "a reference to a secret: {file: PATH}, or how users' files are called",
     "null": "the name of a type in JSON and YAML, of a version in S3, or an I/O engine of fio",
     "rados": "Ceph's program of that name",
@@ -38,12 +38,15 @@ MEANT_OTHERWISE = {
     "campaign/reading/source.py": {"null"},
     "campaign/schema/json_schema.py": {"file"},
     "campaign/schema/target.py": {"file"},
+    "cli/commands/load/bench.py": {"block"},
     "cli/screen/preview.py": {"block"},
+    "execution/programs/arms.py": {"block"},
     "execution/secrets.py": {"file"},
     "hosts/contact.py": {"block"},
     "hosts/secrets.py": {"file"},
     "probes/scraper.py": {"file"},
     "report/formats/document.py": {"block", "null"},
+    "report/formats/gate.py": {"block"},
     "report/pages/chart_data.py": {"block"},
     "report/tables/nodes.py": {"swift"},
     "report/tables/query_results.py": {"file"},

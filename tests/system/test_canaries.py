@@ -405,10 +405,21 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
 def test_a_clean_up_of_what_a_parrot_kept_tells_nothing(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
-    """What is left is listed and deleted through a target that sends everything back."""
+    """What is left is audited, listed and deleted through a target that sends everything back."""
     folder = tmp_path / "kept"
     with hostile(store_port, Parrot(cage, S3_SECRET)) as server:
-        loadstone(cage, "bench", "put,get", f"s3+{server.url}", *SMALL, "--keep-data", "-o", folder)
+        loadstone(
+            cage,
+            "bench",
+            "put,get",
+            f"s3+{server.url}",
+            *SMALL,
+            "--audit",
+            "--keep-data",
+            "-o",
+            folder,
+        )
+        loadstone(cage, "audit", folder)
         assert loadstone(cage, "clean", folder, "--dry-run").code == 0
         cleaned = loadstone(cage, "clean", folder, "--yes")
     assert "gone" in cleaned.out, cleaned.err

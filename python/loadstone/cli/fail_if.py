@@ -47,7 +47,9 @@ def check_thresholds(
 
     Which operations a script asks for is known when it has run.
     """
-    measured = [document for document in documents if document["measured"]]
+    if not thresholds:
+        return
+    measured = [document for document in documents if document.get("measured")]
     if any(document.get("script") for document in measured):
         return
     names: dict[str, None] = {}

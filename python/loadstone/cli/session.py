@@ -24,7 +24,7 @@ from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.messages import say, tell
 from loadstone.cli.object_lists import keep_lists, making_lists
 from loadstone.cli.reuse import note_deletes, reused_by
-from loadstone.cli.scripts import making_scripts
+from loadstone.cli.scripts import CampaignScripts, making_scripts
 from loadstone.cli.stores import store_sizes
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.analysis.judgements.thresholds import Threshold
     from loadstone.cli.gate import GateKeeper
+    from loadstone.execution.object_lists import ListMaker
 
 REMAINS_SHOWN = 8
 
@@ -133,15 +134,8 @@ def measure(
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan))
-            outputs = NodeOutputs()
-            manifest = _manifest(campaign, plan, text, command) | _described(campaign, outputs)
-            writer = RunWriter.create(folder, manifest)
-            stack.enter_context(writer)
-            outputs.write(folder)
-        scripts.keep_in(folder)
-        keep_lists(lists, folder, writer)
-        if scripts.origins:
-            writer.amend({"scripts": scripts.origins})
+            writer = stack.enter_context(_begin(campaign, plan, folder, text, command))
+        _keep_inputs(scripts, lists, folder, writer)
         if hosts.documents:
             writer.amend({"hosts": list(hosts.documents)})
         _export(metrics or LiveMetrics(), folder, stack)
@@ -369,6 +363,31 @@ def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | N
         "campaign_file": text,
         "changes": [*manifest.get("changes", ()), change],
     }
+
+
+def _begin(
+    campaign: Campaign, plan: Plan, folder: Path, text: str | None, command: str | None
+) -> RunWriter:
+    """Return the writer of a new run folder, with what its nodes say of themselves."""
+    outputs = NodeOutputs()
+    manifest = _manifest(campaign, plan, text, command) | _described(campaign, outputs)
+    writer = RunWriter.create(folder, manifest)
+    try:
+        outputs.write(folder)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _keep_inputs(
+    scripts: CampaignScripts, lists: "ListMaker", folder: Path, writer: RunWriter
+) -> None:
+    """Keep a run's scripts and lists of objects in its folder, and say where they came from."""
+    scripts.keep_in(folder)
+    keep_lists(lists, folder, writer)
+    if scripts.origins:
+        writer.amend({"scripts": scripts.origins})
 
 
 def _manifest(campaign: Campaign, plan: Plan, text: str | None, command: str | None) -> Manifest:

@@ -1,0 +1,74 @@
+"""Mistakes of what stands around the load: ceilings, hooks and probes."""
+
+from collections.abc import Iterable, Iterator
+
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_target, is_pool
+from loadstone.campaign.planning.query_plan import QUERY_PHASES
+from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.errors import shown
+
+
+def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
+    """Return the mistakes of everything that stands around the load."""
+    return [*_ceilings(campaign, drivers), *_hooks(campaign), *_probes(campaign)]
+
+
+def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    labels = [ceiling.label for ceiling in campaign.ceilings]
+    for index, ceiling in enumerate(campaign.ceilings):
+        place: Path = ("ceilings", index)
+        if ceiling.label in labels[:index]:
+            yield KeyMistake(
+                path=(*place, "name"),
+                found=f"a second ceiling named {shown(ceiling.label)}",
+                allowed="names that differ",
+                hint='give one of them a "name"',
+            )
+        unknown = list(_unknown(ceiling.targets, campaign.targets, (*place, "targets")))
+        yield from unknown
+        if unknown or not is_of_one_target(ceiling):
+            continue
+        names = ceiling_targets(ceiling, campaign)
+        others = [name for name in names if not is_pool(campaign.targets[name].driver)]
+        if others or not names:
+            pools = listed(name for name, driver in drivers.items() if driver.facts.is_ceph_pool)
+            yield KeyMistake(
+                path=(*place, "targets"),
+                found=f"no target with driver {pools}{f', but {listed(others)}' if others else ''}",
+                allowed=f"targets with driver {pools}, whose pool {ceiling.kind} uses",
+                hint="for any target, name the OSDs: osds: [0, 1]"
+                if ceiling.kind == "osd_bench"
+                else None,
+            )
+
+
+def _hooks(campaign: Campaign) -> Iterator[KeyMistake]:
+    workloads = [workload.name for workload in campaign.workloads] or [campaign.name]
+    sources = [campaign, *campaign.workloads]
+    phases = list(dict.fromkeys(phase.label for source in sources for phase in source.phases))
+    phases += QUERY_PHASES if campaign.queries is not None else ()
+    for index, hook in enumerate(campaign.hooks):
+        place: Path = ("hooks", index)
+        yield from _unknown(hook.targets, campaign.targets, (*place, "targets"))
+        yield from _unknown(hook.workloads, workloads, (*place, "workloads"))
+        yield from _unknown(hook.phases, phases, (*place, "phases"))
+
+
+def _probes(campaign: Campaign) -> Iterator[KeyMistake]:
+    for index, probe in enumerate(campaign.probes.ceph):
+        place: Path = ("probes", "ceph", index, "targets")
+        yield from _unknown(probe.targets, campaign.targets, place)
+
+
+def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterator[KeyMistake]:
+    known = list(known)
+    for index, name in enumerate(names):
+        if name not in known:
+            yield KeyMistake(
+                path=(*place, index),
+                found=shown(name),
+                allowed=listed(known) or "a name of this campaign",
+                hint=nearest(name, known),
+            )
