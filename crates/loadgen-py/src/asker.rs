@@ -78,7 +78,7 @@ fn wait<T: Send>(py: Python<'_>, receiver: Receiver<Result<T, Error>>) -> PyResu
     let receiver = std::sync::Mutex::new(receiver);
     loop {
         let received =
-            py.detach(|| receiver.lock().expect("nobody else has it").recv_timeout(LOOK_EVERY));
+            py.detach(|| receiver.lock().expect("never poisoned").recv_timeout(LOOK_EVERY));
         match received {
             Ok(result) => return result.map_err(raise),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,

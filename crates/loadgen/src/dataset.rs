@@ -323,7 +323,7 @@ pub(crate) struct ListedKeys<'a> {
 }
 
 impl ListedKeys<'_> {
-    /// Takes note of a key; one that no object of the dataset can have is somebody else's.
+    /// Records a key. A key that no object of the dataset can have belongs to another writer.
     pub(crate) fn add(&mut self, key: &str) {
         self.keys += 1;
         if let Some(index) = self.dataset.index_of(key)

@@ -18,7 +18,7 @@ use crate::settings::Setting;
 use crate::transport::raw::{RawAnswer, RawRequest};
 use crate::trial::Trial;
 
-/// Why a driver sends no request as it is told.
+/// Why a driver refuses to send a raw HTTP request.
 const NO_HTTP: &str = "this driver does not speak HTTP";
 
 /// What reaches one kind of target. One value serves a whole trial and is shared by its load threads.
@@ -147,7 +147,7 @@ pub(crate) trait Client: 'static {
     /// The bucket cannot be listed.
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error>;
 
-    /// Sends one HTTP request as it is told, outside of any load; its failure is in the answer.
+    /// Sends one HTTP request unchanged, outside of any load; a failure is part of the answer.
     ///
     /// # Errors
     /// The request cannot be sent, or the driver does not speak HTTP.

@@ -14,9 +14,9 @@
 //! | 32–35 | bytes of content |
 //! | 36–39 | CRC-32 of the other 36 and of the content |
 //!
-//! The last frame of a writer and page holds. Whoever keeps the frames puts a begin before those of each
-//! attempt, and an end behind those of a trial that finished: without it, what the frames do not say is
-//! unknown.
+//! The last frame of a writer and page is the valid one. The run folder's writer puts a begin frame before
+//! each attempt, and an end frame after a trial that finished. Without the end frame, entries that no frame
+//! holds are unknown.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -42,7 +42,7 @@ const LEAF_PAGES: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Entry {
-    /// Nothing that it was told of.
+    /// No request for the object was recorded.
     Untouched,
     /// A put was acknowledged, and no delete was asked for after it.
     Written,

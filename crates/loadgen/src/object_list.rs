@@ -81,7 +81,7 @@ impl Lister {
         if self.rows == BATCH_ROWS { self.hand_over() } else { !self.is_stopped() }
     }
 
-    /// Tells whether nobody waits for the rest.
+    /// Tells whether the listing was stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ impl ObjectList {
     /// Opens a list, which must be the one with this SHA-256 if one is given.
     ///
     /// # Errors
-    /// The file cannot be read, is another one, or is no list of objects.
+    /// The file cannot be read, has another digest, or is not a list of objects.
     pub fn open(path: &Path, sha256: Option<&str>) -> Result<Self, Error> {
         let wrong = |reason: String| {
             Error::Trial(vec![format!("list of objects \"{}\": {reason}", path.display())])

@@ -15,7 +15,7 @@ use crate::portion::Portion;
 
 /// Findings that are kept whole; what is beyond them is only counted.
 const FINDINGS_MAX: usize = 10_000;
-/// Keys in listings that nobody put: so many are looked at one by one.
+/// At most this many listed keys without a recorded put are read one by one.
 const UNEXPECTED_MAX: usize = 1000;
 
 /// What is wrong with an object, against what was acknowledged.

@@ -11,9 +11,9 @@ use crate::outcome::{Completion, Outcome};
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
-/// How often a request is sent again that no answer told anything of.
+/// Retries of a read or a listing that failed.
 const REPEATS_MAX: u32 = 3;
-/// How long a client sleeps that waits for others' listings.
+/// How long a client sleeps while other clients finish their listings.
 const LOOK_NS: u64 = 1_000_000;
 
 /// The requests of one load thread's share of an audit.
@@ -29,7 +29,7 @@ pub(crate) struct ReadBack {
     since_1970_ns: i128,
 }
 
-/// What a client is about.
+/// The listing or the read that a client has begun.
 #[derive(Debug, Default)]
 enum UnderWay {
     #[default]

@@ -84,7 +84,7 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     fn at(&mut self, place: &str, key: &str);
     /// Writes the head of a request for what this points at into `http().head`.
     fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U);
-    /// Writes the head of a request that is sent as it is told; a protocol says in its own way who asks.
+    /// Writes the head of a raw request; each protocol adds its own credentials.
     fn write_raw_head(&mut self, spec: &HeadSpec<'_>, request: &RawRequest) {
         self.write_head(spec, &request.body.as_slice());
     }

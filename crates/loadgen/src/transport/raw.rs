@@ -1,4 +1,4 @@
-//! One HTTP request as it is told, and all that came back: for those who ask a store what it honours.
+//! One raw HTTP request and its whole answer: for the questions of the semantics card.
 //!
 //! Nothing here is for load: answers are kept whole, whatever their status.
 

@@ -12,7 +12,7 @@ use crate::object_list::{ListedObject, Lister};
 
 impl FileTree {
     /// Lists the files of a directory and of those below it whose paths begin with a prefix. Links are
-    /// not followed, and what is no file is passed over, as is a name that is no text.
+    /// not followed. Anything but a regular file is skipped, and so is a name that is not valid UTF-8.
     ///
     /// # Errors
     /// A directory cannot be read, other than one that vanishes meanwhile.
