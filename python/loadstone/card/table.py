@@ -56,7 +56,7 @@ HANDSHAKE = "every request pays a handshake"
 OPEN_DOOR = "rates here do not include the check of signatures"
 PARTS = "uploads in parts behave in another way than clients expect"
 UNLOCKED = "backups on this store can be deleted before their time"
-KEPT = "what is locked here stays longer than it was told to"
+KEPT = "a locked object stays longer than its retention"
 HISTORY = "work on versions cannot be compared with other stores"
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = {
@@ -221,7 +221,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("an object that expires says when", swift.expires, protocols=SWIFT),
     ),
     "access": (
-        Question("refuses who does not sign", access.refuses_nobody, OPEN_DOOR, protocols=BOTH),
+        Question("refuses unsigned requests", access.refuses_nobody, OPEN_DOOR, protocols=BOTH),
         Question(
             "refuses a wrong signature or token", access.refuses_wrong, OPEN_DOOR, protocols=BOTH
         ),

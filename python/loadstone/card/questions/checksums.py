@@ -40,8 +40,8 @@ def keeps(name: str) -> Callable[[Store], Conclusion]:
             return no(reply.words)
         checksum = store.head("k", {"x-amz-checksum-mode": "ENABLED"}).headers.get(header)
         if checksum is None:
-            return no("not told")
-        return yes() if checksum == right else no("another one is told")
+            return no("not reported")
+        return yes() if checksum == right else no("a different one is reported")
 
     return ask
 

@@ -39,7 +39,7 @@ def delete_marks(store: Store) -> Conclusion:
     if store.get("k", query={"versionId": ids[0]}).body != b"first":
         return no("the versions are gone")
     is_told = reply.headers.get("x-amz-delete-marker") == "true"
-    return yes() if is_told else differs("the answer does not tell of the marker")
+    return yes() if is_told else differs("the response does not report the marker")
 
 
 def hides_deleted(store: Store) -> Conclusion:
