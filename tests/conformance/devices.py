@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,4 +57,16 @@ def loop_device(size_bytes: int = LOOP_BYTES) -> Iterator[Path]:
         try:
             yield Path(path)
         finally:
-            subprocess.run(["losetup", "--detach", path], check=True)
+            detach_loop(path)
+
+
+def detach_loop(device: str) -> None:
+    """Detach a loop device, and return when the kernel has let go of its file.
+
+    `losetup --detach` of a device that another process has open only marks it: the device shows
+    the file until that process closes it.
+    """
+    subprocess.run(["losetup", "--detach", device], check=True)
+    backing_file = Path("/sys/block", Path(device).name, "loop/backing_file")
+    while backing_file.exists():
+        time.sleep(0.05)

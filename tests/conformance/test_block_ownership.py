@@ -16,7 +16,7 @@ import pytest
 from loadstone import _loadgen
 from loadstone.errors import Kind
 from tests.conformance import trials
-from tests.conformance.devices import loop_device, mounted
+from tests.conformance.devices import detach_loop, loop_device, mounted
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -303,7 +303,7 @@ def test_an_image_that_a_loop_device_shows_is_refused(image: Path) -> None:
     try:
         assert loop.removeprefix("/dev/") in refused(image, data, kind="in-use")
     finally:
-        tool("losetup", "--detach", loop)
+        detach_loop(loop)
     trials.prepare(place_at(image), data)
 
 
