@@ -1,10 +1,14 @@
 """Reports kept as files that one can open: compared byte for byte, renewed with --renew-golden."""
 
+import difflib
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parent / "golden"
+CHANGES_MAX = 30
+LINE_CHARACTERS = 200
 
 
 def add_options(parser):
@@ -27,7 +31,16 @@ def golden(request):
             path.write_bytes(content)
             return
         assert path.exists(), f"{path} is missing; make golden writes it"
-        found, wanted = content.decode(), path.read_bytes().decode()
-        assert found == wanted, f"{path} differs; if that is meant, make golden renews it"
+        made, wanted = content.decode(), path.read_bytes().decode()
+        assert made == wanted, "\n".join(
+            (f"{path} differs; if that is meant, make golden renews it:", *changes(wanted, made))
+        )
 
     return check
+
+
+def changes(wanted, made):
+    """Return the first lines that one text has and the other has not."""
+    lines = difflib.unified_diff(wanted.splitlines(), made.splitlines(), n=0, lineterm="")
+    changed = (line[:LINE_CHARACTERS] for line in islice(lines, 2, None) if line[0] != "@")
+    return islice(changed, CHANGES_MAX)
