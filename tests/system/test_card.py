@@ -172,20 +172,66 @@ def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
     assert found[connection.does_not_redirect] == "refused"
 
 
-def test_a_bucket_of_others_keeps_what_is_theirs(url: str) -> None:
+@pytest.mark.parametrize("keeps_versions", [False, True])
+def test_a_bucket_of_others_keeps_what_is_theirs(url: str, keeps_versions: bool) -> None:
+    """A delete in a bucket that keeps versions adds a marker: that is a write, too."""
     client = store_under_test.s3(url)
     client.create_bucket(Bucket="theirs")
+    if keeps_versions:
+        rule = {"Status": "Enabled"}
+        client.put_bucket_versioning(Bucket="theirs", VersioningConfiguration=rule)
     client.put_object(Bucket="theirs", Key="loadstone-card", Body=b"theirs")
+
+    def versions() -> list[dict[str, Any]]:
+        listed = client.list_object_versions(Bucket="theirs")
+        return [*listed["Versions"], *listed.get("DeleteMarkers", [])]
+
+    before = versions()
     refused = card(url, "--bucket", "theirs")
     assert refused.code == exit_code.FAILED
     assert refused.kinds == ["not-ours"]
+    assert versions() == before
     said = card(url, "--bucket", "theirs", "--allow-foreign")
     assert said.code == 0, said.err
     assert answers(said)[listings.read_after_put] == "yes"
-    listed = client.list_objects_v2(Bucket="theirs")["Contents"]
-    assert [one["Key"] for one in listed] == ["loadstone-card"]
+    assert versions() == before
     assert client.list_multipart_uploads(Bucket="theirs").get("Uploads") is None
     assert buckets(url) == ["theirs"]
+
+
+def test_what_a_store_does_not_delete_in_a_bucket_of_others_is_told(url: str) -> None:
+    client = store_under_test.s3(url)
+    client.create_bucket(Bucket="theirs")
+
+    def keep(exchange: Exchange) -> bool:
+        request = exchange.request
+        if request.method == "POST" and "?delete" in request.path:
+            exchange.send_status("200 OK", body=b"<DeleteResult/>")
+            return True
+        if request.method == "DELETE" and request.path.startswith("/theirs/"):
+            exchange.send_status("204 No Content")
+            return True
+        return False
+
+    with hostile(port_of(url), keep) as server:
+        said = card(server.url, "--bucket", "theirs", "--allow-foreign")
+    assert said.code == exit_code.LEFT
+    assert [line for line in said.err.splitlines() if 'left behind: "theirs"' in line]
+    assert client.list_objects_v2(Bucket="theirs")["KeyCount"] > 50
+
+
+def test_a_bucket_that_could_not_be_made_ready_and_stays_is_told(url: str) -> None:
+    def spoil(exchange: Exchange) -> bool:
+        is_listing = exchange.request.method == "GET" and "list-type=2" in exchange.request.path
+        if is_listing:
+            exchange.send_status("200 OK", body=b"no listing")
+        return is_listing
+
+    with hostile(port_of(url), spoil) as server:
+        said = card(server.url)
+    assert said.code == exit_code.FAILED
+    (left,) = buckets(url)
+    assert [line for line in said.err.splitlines() if f'left behind: "{left}"' in line]
 
 
 def test_a_store_that_ignores_prefixes_loses_nothing_of_others(url: str) -> None:

@@ -4,7 +4,7 @@ import datetime
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,6 +18,7 @@ from loadstone.card.questions import retention, versions
 from loadstone.card.store import QUESTION_S, AskedTarget, Request, Store
 from loadstone.card.table import BOTH, IN_TURN, QUESTIONS, Question, Where
 from loadstone.documents.card import Card, CardRow
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import TargetError
 
@@ -32,6 +33,8 @@ FAILURES: Final = (
     _loadgen.TargetError, TargetError, DeniedError, UnansweredError, ValueError, OSError
 )  # fmt: skip
 """What keeps a place from being removed."""
+SWIFT_VERSIONS: Final = ("x-versions-enabled", "x-versions-location", "x-history-location")
+"""Headers of a container that keeps what is deleted in it."""
 UNDECIDED: Final = Conclusion("undecided", "there is no place to try it in")
 NUMBERED: Final = tuple(
     (group, question) for group, questions in QUESTIONS.items() for question in questions
@@ -41,14 +44,6 @@ NUMBERED: Final = tuple(
 def as_target_error(error: _loadgen.TargetError) -> TargetError:
     """Return the load generator's error as one of ours."""
     return TargetError(error.message, error.hint, kind=error.kind)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A card, and what could not be removed: a line each."""
-
-    card: Card
-    left: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +57,14 @@ class _Ground:
 def make_card(
     target: TargetDocument,
     *,
+    say_left: Callable[[str], None],
     bucket: str | None = None,
     allow_foreign: bool = False,
     with_retention: bool = False,
-) -> Made:
+) -> Card:
     """Ask a target all questions of its driver; raise where it cannot be asked at all.
+
+    `say_left` is told in a line each what could not be removed, also where it raises.
 
     `bucket` is a place that the user names; with `allow_foreign` it may be another's, and all is
     written below a prefix of the card's own. `with_retention` locks objects for a moment, in a
@@ -91,7 +89,7 @@ def make_card(
     asking = _Asking(objects, protocol)
     try:
         if bucket is not None:
-            asking.refuse_locks(objects)
+            asking.refuse_what_stays(objects)
         ground = asking.make(objects)
         # What needs no place is asked of one that may not be there.
         grounds: dict[Where, _Ground] = {"objects": ground, "anywhere": _Ground(objects)}
@@ -109,8 +107,9 @@ def make_card(
             grounds["locked"] = asking.make_locking(locking)
         rows = asking.rows(grounds)
     finally:
-        left = asking.remove()
-    card: Card = {
+        for line in asking.remove():
+            say_left(line)
+    return {
         "target": target["name"],
         "protocol": protocol,
         "server": asking.server,
@@ -121,7 +120,6 @@ def make_card(
         "loadstone": __version__,
         "rows": rows,
     }
-    return Made(card=card, left=left)
 
 
 class _Asking:
@@ -134,7 +132,8 @@ class _Asking:
         self._targets: list[AskedTarget] = []
         self._places: list[CardPlace] = []
         self._versioned: set[str] = set()
-        self._unmade: set[str] = set()
+        self._intended: set[str] = set()
+        self._unready: set[str] = set()
 
     @property
     def requests(self) -> int:
@@ -147,31 +146,52 @@ class _Asking:
         names = (target.server for target in self._targets)
         return next((_shown(name) for name in names if name), None)
 
-    def refuse_locks(self, place: CardPlace) -> None:
-        """Raise if a bucket locks what is written into it: it could not be removed."""
+    def refuse_what_stays(self, place: CardPlace) -> None:
+        """Raise if a place keeps what is written into it: it could not be removed."""
         store = self._store(place, "")
-        if store.is_swift:
-            return
-        request = Request(method="GET", query={"object-lock": None})
         try:
+            if store.is_swift:
+                reply = store.ask(Request(method="HEAD"), may_be_denied=True)
+                kept = (reply.headers.get(name, "false").lower() for name in SWIFT_VERSIONS)
+                if any(word != "false" for word in kept):
+                    raise _kept(place, "keeps versions of")
+                return
+            request = Request(method="GET", query={"object-lock": None})
             reply = store.ask(request, may_be_denied=True)
+            if reply.is_ok and b"<Rule>" in reply.body:
+                raise _kept(place, "locks")
+            reply = store.ask(Request(method="GET", query={"versioning": None}), may_be_denied=True)
+            if reply.is_ok and b"<Status>" in reply.body:
+                self._versioned.add(place.name)
         except UnansweredError as error:
             raise TargetError(f'bucket "{place.name}": {error}', kind="unreachable") from error
-        if reply.is_ok and b"<Rule>" in reply.body:
-            raise _locked(place)
 
     def make(self, place: CardPlace) -> _Ground:
         """Make a place ready; where that is denied, questions that need it are refused."""
         self._places.append(place)
+
+        def note(event: LoadEvent) -> None:
+            if event["kind"] == "intent":
+                self._intended.add(place.name)
+            elif event["kind"] == "unmade":
+                self._intended.difference_update(event["names"])
+
         try:
-            place.prepare()
+            place.prepare(note)
         except _loadgen.TargetError as error:
-            self._unmade.add(place.name)
+            self._unready.add(place.name)
+            # In what was refused nothing is ours; in another's that is allowed, a claim may be.
+            if not place.allow_foreign and place.name not in self._intended:
+                self._places.remove(place)
             if error.kind == "denied":
                 return _Ground(None, Conclusion("refused", _shown(error.message)))
             raise as_target_error(error) from error
-        if not self._store(place, "").is_swift and self._is_locked(place):
-            raise _locked(place)
+        if not self._store(place, "").is_swift:
+            headers = self._headers_of_first(place)
+            if "x-amz-version-id" in headers:
+                self._versioned.add(place.name)
+            if "x-amz-object-lock-mode" in headers:
+                raise _kept(place, "locks")
         return _Ground(place)
 
     def make_versioned(self, place: CardPlace) -> _Ground:
@@ -229,38 +249,40 @@ class _Asking:
             pool.shutdown(cancel_futures=True)
         return [_row(group, question, answers[number]) for number, group, question in asked]
 
-    def remove(self) -> tuple[str, ...]:
+    def remove(self) -> list[str]:
         """Remove what was made; return what is left, a line each."""
         left: list[str] = []
         for place in self._places:
             try:
-                self._empty(place)
-                left += self._remove(place)
+                stays = None if place.name in self._unready else self._empty(place)
+                rest = self._remove(place)
+                if stays is not None and not rest:
+                    rest = [f'"{place.name}": the store does not delete "{_shown(stays)}"']
+                left += rest
             except FAILURES as error:
-                # Of a place that could not be made nothing is known to be there.
-                if place.name not in self._unmade:
-                    left.append(f'"{place.name}": {_shown(str(error))}')
-        return tuple(left)
+                left.append(f'"{place.name}": {_shown(str(error))}')
+        return left
 
-    def _empty(self, place: CardPlace) -> None:
+    def _empty(self, place: CardPlace) -> str | None:
+        """Delete what the questions wrote; return the key of something that stays."""
         store = self._store(place, "", REMOVAL_S)
         uploads = {upload for target in self._targets for upload in target.uploads(place.name)}
         removing.abort_uploads(store, sorted(uploads))
         if place.name in self._versioned:
-            removing.remove_versions(store)
-        else:
-            keys = {key for target in self._targets for key in target.written(place.name)}
-            removing.remove_objects(store, sorted(keys | {place.first_key}))
+            return removing.remove_versions(store)
+        keys = {key for target in self._targets for key in target.written(place.name)}
+        return removing.remove_objects(store, sorted(keys | {place.first_key}))
 
     def _remove(self, place: CardPlace) -> list[str]:
         """Remove an empty place; return what is left of it."""
-        is_versioned = place.name in self._versioned
-        summary = place.remove(with_versions=is_versioned)
-        if summary["places_left"]:
+        name = place.name
+        with_versions, is_ours = name in self._versioned, name in self._intended
+        summary = place.remove(with_versions=with_versions, is_ours=is_ours)
+        if summary["places_left"] and name not in self._unready:
             # Stores over folders keep those of puts that they have refused.
             folders = [_folder(number) for number in range(len(NUMBERED))]
             removing.remove_folders(self._store(place, "", REMOVAL_S), folders)
-            summary = place.remove(with_versions=is_versioned)
+            summary = place.remove(with_versions=with_versions, is_ours=is_ours)
         return [f'"{rest["place"]}": {rest["reason"]}' for rest in summary["places_left"] or ()]
 
     def _ask(self, question: Question, number: int, ground: _Ground) -> Conclusion:
@@ -286,13 +308,12 @@ class _Asking:
             self._targets.append(target)
         return Store(target, place.name, f"{place.prefix}{below}", time.monotonic() + seconds)
 
-    def _is_locked(self, place: CardPlace) -> bool:
-        """Tell whether the object that made the place ready is locked."""
-        store = self._store(place, "")
+    def _headers_of_first(self, place: CardPlace) -> Mapping[str, str]:
+        """Return the headers of the object that made the place ready."""
         try:
-            return "x-amz-object-lock-mode" in store.head(FIRST, may_be_denied=True).headers
+            return self._store(place, "").head(FIRST, may_be_denied=True).headers
         except UnansweredError:
-            return False
+            return {}
 
 
 def _folder(number: int) -> str:
@@ -308,9 +329,9 @@ def _locking(target: TargetDocument) -> TargetDocument:
     return {**target, "settings": settings}
 
 
-def _locked(place: CardPlace) -> TargetError:
+def _kept(place: CardPlace, does: str) -> TargetError:
     return TargetError(
-        f'bucket "{place.name}" locks what is written into it: nothing there could be removed',
+        f'bucket "{place.name}" {does} what is written into it: nothing there could be removed',
         "name another bucket, or none: then the card makes one",
     )
 

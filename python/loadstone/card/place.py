@@ -1,11 +1,12 @@
 """A place of the card's own, made and removed by the load generator's rules of ownership."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from loadstone import _loadgen
+from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TargetDocument
 
@@ -30,14 +31,18 @@ class CardPlace:
         """The key of the object that `prepare` writes."""
         return self.prefix + FIRST
 
-    def prepare(self) -> None:
+    def prepare(self, on_event: Callable[[LoadEvent], object]) -> None:
         """Make and mark it, or claim the prefix in another's; raise as a trial does."""
-        _run(self.document("put"))
+        _run(self.document("put"), on_event)
 
-    def remove(self, *, with_versions: bool = False) -> Summary:
-        """Remove the mark and the place if it is ours and empty, or the claim."""
-        settings = {"delete_versions": True} if with_versions else {}
-        return _run(self.document("clean-up", settings))
+    def remove(self, *, with_versions: bool, is_ours: bool) -> Summary:
+        """Remove the mark and the place if it is ours and empty, or the claim.
+
+        `is_ours` says that it was made by this card, which may not have come to mark it.
+        """
+        document = self.document("clean-up", {"delete_versions": True} if with_versions else {})
+        document["ownership"] = {"adopt": [self.name] if is_ours else []}
+        return _run(document)
 
     def document(self, phase: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return a trial on one object in the place."""
@@ -66,6 +71,8 @@ class CardPlace:
         }
 
 
-def _run(document: Mapping[str, Any]) -> Summary:
-    summary: Summary = json.loads(_loadgen.run_trial(json.dumps(document)))
+def _run(
+    document: Mapping[str, Any], on_event: Callable[[LoadEvent], object] | None = None
+) -> Summary:
+    summary: Summary = json.loads(_loadgen.run_trial(json.dumps(document), on_event))
     return summary

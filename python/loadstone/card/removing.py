@@ -1,47 +1,59 @@
 """Removes what the questions wrote below the card's prefix; the place is ownership's to remove."""
 
-import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import md5
 from typing import Final
-from urllib.parse import unquote_plus
 from xml.sax.saxutils import escape
 
-from loadstone.card.store import Request, Store
+from loadstone.card.store import Request, Store, must, parse_listing
 
 AT_ONCE: Final = 16
 PAGES_MAX: Final = 20
-_VERSION = re.compile(
-    r"<(?:Version|DeleteMarker)>.*?<Key>(.*?)</Key>.*?<VersionId>(.*?)</VersionId>", re.DOTALL
-)
 
 
-def remove_objects(store: Store, keys: Sequence[str]) -> None:
-    """Delete these keys, whether they are listed or not, then what a listing shows."""
+def remove_objects(store: Store, keys: Sequence[str]) -> str | None:
+    """Delete these keys, whether they are listed or not, then what a listing shows.
+
+    Return a key that is listed all the same.
+    """
     _delete(store, keys)
+    return _remove_listed(store, _listed_objects)
+
+
+def remove_versions(store: Store) -> str | None:
+    """Delete all versions and markers that are listed; return the key of one that stays."""
+    return _remove_listed(store, _listed_versions)
+
+
+def _remove_listed(store: Store, listed: Callable[[Store], list[Request]]) -> str | None:
+    before: list[Request] = []
     for _ in range(PAGES_MAX):
         # A store may ignore the prefix that it was asked for.
-        keys = [key for key in store.page().keys if key.startswith(store.prefix)]
-        if not keys:
-            break
-        _ask_all(store, [Request(method="DELETE", key=key) for key in keys])
-
-
-def remove_versions(store: Store) -> None:
-    """Delete all versions and markers that a listing of versions shows."""
-    for _ in range(PAGES_MAX):
-        query = {"versions": None, "prefix": store.prefix, "encoding-type": "url"}
-        reply = store.ask(Request(method="GET", query=query))
-        versions = _VERSION.findall(reply.body.decode(errors="replace"))
-        requests = [
-            Request(method="DELETE", key=unquote_plus(key), query={"versionId": version})
-            for key, version in versions
-            if unquote_plus(key).startswith(store.prefix)
-        ]
-        if not requests:
+        requests = [request for request in listed(store) if request.key.startswith(store.prefix)]
+        if not requests or requests == before:
             break
         _ask_all(store, requests)
+        before = requests
+    return requests[0].key if requests else None
+
+
+def _listed_objects(store: Store) -> list[Request]:
+    return [Request(method="DELETE", key=key) for key in store.page().keys]
+
+
+def _listed_versions(store: Store) -> list[Request]:
+    query = {"versions": None, "prefix": store.prefix, "encoding-type": "url"}
+    root, plain = parse_listing(must(store.ask(Request(method="GET", query=query)), "list"))
+    return [
+        Request(
+            method="DELETE",
+            key=plain(entry.findtext("Key") or ""),
+            query={"versionId": entry.findtext("VersionId")},
+        )
+        for entry in root
+        if entry.tag in ("Version", "DeleteMarker")
+    ]
 
 
 def remove_folders(store: Store, folders: Sequence[str]) -> None:

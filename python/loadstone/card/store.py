@@ -4,7 +4,7 @@ import json
 import re
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -288,6 +288,19 @@ def _reply(answer: dict[str, Any], body: bytes) -> Reply:
 
 
 def _s3_page(reply: Reply) -> Page:
+    root, plain = parse_listing(reply)
+    is_truncated = root.findtext("IsTruncated") == "true"
+    return Page(
+        keys=[plain(entry.findtext("Key") or "") for entry in root.iter("Contents")],
+        prefixes=[plain(entry.findtext("Prefix") or "") for entry in root.iter("CommonPrefixes")],
+        next=root.findtext("NextContinuationToken") if is_truncated else None,
+        is_encoded=plain is not str,
+        text=reply.body.decode(errors="replace"),
+    )
+
+
+def parse_listing(reply: Reply) -> tuple[ET.Element, Callable[[str], str]]:
+    """Return a listing without namespaces, and what decodes its keys; ValueError if no XML."""
     from urllib.parse import unquote_plus
 
     try:
@@ -296,16 +309,7 @@ def _s3_page(reply: Reply) -> Page:
         raise ValueError("the listing is not XML") from error
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-    is_encoded = root.findtext("EncodingType") == "url"
-    plain = unquote_plus if is_encoded else str
-    is_truncated = root.findtext("IsTruncated") == "true"
-    return Page(
-        keys=[plain(entry.findtext("Key") or "") for entry in root.iter("Contents")],
-        prefixes=[plain(entry.findtext("Prefix") or "") for entry in root.iter("CommonPrefixes")],
-        next=root.findtext("NextContinuationToken") if is_truncated else None,
-        is_encoded=is_encoded,
-        text=reply.body.decode(errors="replace"),
-    )
+    return root, unquote_plus if root.findtext("EncodingType") == "url" else str
 
 
 def _swift_page(reply: Reply, keys_max: int) -> Page:

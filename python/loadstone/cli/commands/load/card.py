@@ -121,16 +121,17 @@ def _cards(
 
     cards, code = [], 0
     for document in documents:
+        left: list[str] = []
         try:
-            made = make_card(
-                document, bucket=bucket, allow_foreign=allow_foreign, with_retention=with_retention
-            )
+            card = make_card(
+                document, bucket=bucket, allow_foreign=allow_foreign,
+                with_retention=with_retention, say_left=left.append,
+            )  # fmt: skip
+            cards.append(card)
         except LoadstoneError as error:
             tell(error)
             code = exit_code.FAILED
-            continue
-        cards.append(made.card)
-        for line in made.left:
+        for line in left:
             code = code or exit_code.LEFT
             say(f"error: {document['name']}: left behind: {line}")
     return cards, code
