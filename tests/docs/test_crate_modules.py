@@ -16,7 +16,7 @@ CRATES = Path(__file__).resolve().parents[2] / "crates"
 
 SOURCE = CRATES / "loadgen" / "src"
 
-EACH = ("fuzz", "loadgen", "loadgen-py", "record", "store", "wire")
+EACH = ("fuzz", "history", "loadgen", "loadgen-py", "record", "store", "wire")
 
 SPLIT = ("drivers", "transport")
 """Folders whose files are modules by themselves; in other folders a file is part of its folder."""

@@ -1,0 +1,126 @@
+//! One call on a key: what was asked, what came back, and between which times.
+
+/// The value of a key at which nothing is.
+pub const ABSENT: u64 = 0;
+
+/// When a call ended of which no answer came: it may be carried out at any time after it was made, or never.
+pub const UNANSWERED: u64 = u64::MAX;
+
+/// How long a call is in a file.
+pub const CALL_BYTES: usize = 48;
+
+/// What a call did, by its answer. Values but [`ABSENT`] are written once in the history of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// A read, which saw this.
+    Read(u64),
+    /// A write of this; of [`ABSENT`] it is a delete.
+    Write(u64),
+    /// A write on the condition that something else was there.
+    Swap {
+        /// What had to be there.
+        expected: u64,
+        /// What is there since.
+        value: u64,
+    },
+}
+
+/// One call. A read without an answer says nothing, and a condition that did not hold changes nothing: neither is
+/// in a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Of which key: a number.
+    pub key: u64,
+    /// By which client, over all hosts.
+    pub client: u32,
+    /// What it did.
+    pub action: Action,
+    /// When it was made, by any clock that all calls share.
+    pub called_ns: u64,
+    /// When its answer was there, or [`UNANSWERED`].
+    pub answered_ns: u64,
+}
+
+impl Call {
+    /// Returns the value that was there when it was carried out, if its answer says so.
+    #[must_use]
+    pub fn expected(&self) -> Option<u64> {
+        match self.action {
+            Action::Read(value) | Action::Swap { expected: value, .. } => Some(value),
+            Action::Write(_) => None,
+        }
+    }
+
+    /// Returns what it wrote, if it is a write.
+    #[must_use]
+    pub fn written(&self) -> Option<u64> {
+        match self.action {
+            Action::Read(_) => None,
+            Action::Write(value) | Action::Swap { value, .. } => Some(value),
+        }
+    }
+
+    /// Returns the value that was there right after it.
+    #[must_use]
+    pub fn value_after(&self) -> u64 {
+        let (Action::Read(value) | Action::Write(value) | Action::Swap { value, .. }) = self.action;
+        value
+    }
+
+    /// Tells whether an answer came.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.answered_ns != UNANSWERED
+    }
+
+    /// Tells whether it ended before another one began.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.answered_ns < other.called_ns
+    }
+
+    /// Appends the call as bytes, numbers in little-endian: key, called, answered, value after, value expected,
+    /// client, kind (0 read, 1 write, 2 swap), three zeroes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, expected) = match self.action {
+            Action::Read(_) => (0_u32, 0),
+            Action::Write(_) => (1, 0),
+            Action::Swap { expected, .. } => (2, expected),
+        };
+        for number in [self.key, self.called_ns, self.answered_ns, self.value_after(), expected] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.client.to_le_bytes());
+        out.extend_from_slice(&kind.to_le_bytes());
+    }
+
+    /// Reads a call from bytes; `None` where they are none.
+    #[must_use]
+    pub fn decode(bytes: &[u8; CALL_BYTES]) -> Option<Self> {
+        let number = |at: usize| {
+            u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().expect("eight bytes"))
+        };
+        let (value, expected, last) = (number(3), number(4), number(5));
+        let action = match last >> 32 {
+            0 => Action::Read(value),
+            1 => Action::Write(value),
+            2 => Action::Swap { expected, value },
+            _ => return None,
+        };
+        let (called_ns, answered_ns) = (number(1), number(2));
+        let client = (last & u64::from(u32::MAX)) as u32;
+        (called_ns <= answered_ns).then_some(Self {
+            key: number(0),
+            client,
+            action,
+            called_ns,
+            answered_ns,
+        })
+    }
+}
+
+/// Takes out the calls of which this says so, by their places.
+pub(crate) fn take_out(calls: &mut Vec<Call>, is_out: &[bool]) {
+    let mut is_out = is_out.iter();
+    calls.retain(|_| is_out.next() == Some(&false));
+}

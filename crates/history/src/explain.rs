@@ -1,0 +1,368 @@
+//! Says which calls of a history cannot be, and proves each by two or three calls.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::call::{ABSENT, Action, Call, take_out};
+
+/// What is wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A write was acknowledged, and nothing was ever seen of it.
+    Lost,
+    /// A read saw less than another call before it.
+    Stale,
+    /// A delete was acknowledged, and a later read saw what had been deleted.
+    Resurrected,
+    /// A read saw what was never written, or not yet.
+    Phantom,
+    /// Two writes at once on the same condition were both carried out.
+    TwoWinners,
+    /// A write came over another one of which its condition says that it was not there.
+    LostUpdate,
+    /// A write was carried out although its condition did not hold.
+    ConditionIgnored,
+    /// No order of the calls explains the answers, though no three of them contradict each other.
+    Unordered,
+}
+
+impl Kind {
+    /// Returns the name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Stale => "stale",
+            Self::Resurrected => "resurrected",
+            Self::Phantom => "phantom",
+            Self::TwoWinners => "two_winners",
+            Self::LostUpdate => "lost_update",
+            Self::ConditionIgnored => "condition_ignored",
+            Self::Unordered => "unordered",
+        }
+    }
+}
+
+/// Something that the model does not allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anomaly {
+    /// What it is.
+    pub kind: Kind,
+    /// The calls that prove it, in the order in which they were made.
+    pub calls: Vec<Call>,
+    /// How many calls show the same.
+    pub times: u64,
+}
+
+impl Anomaly {
+    pub(crate) fn of_order(calls: Vec<Call>) -> Self {
+        Self { kind: Kind::Unordered, calls, times: 1 }
+    }
+}
+
+/// By how much a read was behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Staleness {
+    /// For so long at least, something newer had been there when it began, in nanoseconds.
+    pub behind_ns: u64,
+    /// So many newer writes at least had ended by then.
+    pub versions: u64,
+}
+
+/// The calls of a key that are known to have ended, while one goes through the others as they begin.
+#[derive(Debug)]
+struct Known<'a> {
+    calls: &'a [Call],
+    /// The calls as they ended, and how many have by now.
+    ended: Vec<u32>,
+    passed: usize,
+    /// The first that ended of those that show a value.
+    first_of: HashMap<u64, u32>,
+    /// The call that was made last of all, and that of those that show another value than it does.
+    latest: Option<u32>,
+    latest_other: Option<u32>,
+    /// The call that was made last of those that show that something was there.
+    latest_present: Option<u32>,
+    /// The first write that ended of those on the condition of a value.
+    swapped: HashMap<u64, u32>,
+    /// Deletes by when they were made, each with the latest end up to it.
+    deletes: Vec<(u64, u64)>,
+    writes_only: bool,
+}
+
+impl<'a> Known<'a> {
+    fn new(calls: &'a [Call], writes_only: bool) -> Self {
+        let mut ended: Vec<u32> =
+            (0..).zip(calls).filter(|(_, call)| call.is_answered()).map(|(at, _)| at).collect();
+        ended.sort_unstable_by_key(|at| calls[*at as usize].answered_ns);
+        let mut latest_ns = 0;
+        let deletes = calls.iter().filter(|call| call.written() == Some(ABSENT)).map(|call| {
+            latest_ns = latest_ns.max(call.answered_ns);
+            (call.called_ns, latest_ns)
+        });
+        Self {
+            calls,
+            ended,
+            passed: 0,
+            first_of: HashMap::new(),
+            latest: None,
+            latest_other: None,
+            latest_present: None,
+            swapped: HashMap::new(),
+            deletes: deletes.collect(),
+            writes_only,
+        }
+    }
+
+    fn call(&self, place: u32) -> &'a Call {
+        &self.calls[place as usize]
+    }
+
+    /// Takes up what has ended before a time, but for calls that are wrong themselves.
+    fn pass(&mut self, time_ns: u64, is_wrong: &[bool]) {
+        while let Some(place) = self.ended.get(self.passed).copied() {
+            let call = self.call(place);
+            if call.answered_ns >= time_ns {
+                return;
+            }
+            self.passed += 1;
+            let is_read = call.written().is_none();
+            if is_read && (self.writes_only || is_wrong[place as usize]) {
+                continue;
+            }
+            self.first_of.entry(call.value_after()).or_insert(place);
+            if let Action::Swap { expected, .. } = call.action
+                && !is_wrong[place as usize]
+            {
+                self.first_of.entry(expected).or_insert(place);
+                self.swapped.entry(expected).or_insert(place);
+            }
+            self.note_latest(place);
+        }
+    }
+
+    fn note_latest(&mut self, place: u32) {
+        let calls = self.calls;
+        let Call { called_ns, .. } = calls[place as usize];
+        let value = calls[place as usize].value_after();
+        let is_later =
+            |than: Option<u32>| than.is_none_or(|than| calls[than as usize].called_ns < called_ns);
+        if value != ABSENT && is_later(self.latest_present) {
+            self.latest_present = Some(place);
+        }
+        let is_same =
+            self.latest.is_some_and(|latest| calls[latest as usize].value_after() == value);
+        if is_later(self.latest) {
+            if !is_same {
+                self.latest_other = self.latest;
+            }
+            self.latest = Some(place);
+        } else if !is_same && is_later(self.latest_other) {
+            self.latest_other = Some(place);
+        }
+    }
+
+    /// Returns the calls that prove that a value was not there any more: one that shows it, and a later one,
+    /// which has ended, that shows another.
+    fn proof_of_older(&self, value: u64) -> Option<(u32, u32)> {
+        let first = *self.first_of.get(&value)?;
+        if let Some(swap) = self.swapped.get(&value) {
+            return Some((first, *swap));
+        }
+        let is_other = |place: &u32| self.call(*place).value_after() != value;
+        let newer = self.latest.filter(is_other).or(self.latest_other)?;
+        self.call(first).is_before(self.call(newer)).then_some((first, newer))
+    }
+
+    /// Returns a call that proves that something was there, and was not deleted before the end of another.
+    fn proof_of_presence(&self, call: &Call) -> Option<u32> {
+        let place = self.latest_present?;
+        let behind = self.deletes.partition_point(|(called_ns, _)| *called_ns <= call.answered_ns);
+        let latest_ns = behind.checked_sub(1).map(|last| self.deletes[last].1);
+        latest_ns.is_none_or(|latest_ns| latest_ns < self.call(place).called_ns).then_some(place)
+    }
+}
+
+/// Finds what no register could answer, and takes it out: reads altogether, and of other calls their condition.
+pub(crate) fn linear(calls: &mut Vec<Call>) -> (Vec<Anomaly>, Vec<Staleness>) {
+    let mut explained = Explained::of(calls, false);
+    explained.find_winners();
+    let Explained { mut is_wrong, anomalies, staleness, .. } = explained;
+    for (call, is_wrong) in calls.iter_mut().zip(&mut is_wrong) {
+        if let (true, Some(value)) = (*is_wrong, call.written()) {
+            call.action = Action::Write(value);
+            *is_wrong = false;
+        }
+    }
+    take_out(calls, &is_wrong);
+    (in_order(anomalies), staleness)
+}
+
+/// Finds reads that a write contradicts which had ended before they began.
+pub(crate) fn read_after_write(calls: &mut [Call]) -> (Vec<Anomaly>, Vec<Staleness>) {
+    // What a condition saw is not promised.
+    for call in calls.iter_mut() {
+        call.action = call.written().map_or(call.action, Action::Write);
+    }
+    let Explained { anomalies, staleness, .. } = Explained::of(calls, true);
+    (in_order(anomalies), staleness)
+}
+
+fn in_order(anomalies: HashMap<(Kind, u64, u64), Anomaly>) -> Vec<Anomaly> {
+    let mut anomalies: Vec<Anomaly> = anomalies.into_values().collect();
+    let last_ns = |anomaly: &Anomaly| anomaly.calls.last().map(|call| call.called_ns);
+    anomalies.sort_by_key(|anomaly| (last_ns(anomaly), anomaly.kind));
+    anomalies
+}
+
+/// Finds reads that differ although writing has ended, and what is gone although nothing was deleted.
+pub(crate) fn last_writer_wins(calls: &[Call]) -> (Vec<Anomaly>, Vec<Staleness>) {
+    let is_delete = |call: &Call| call.written() == Some(ABSENT);
+    let writes = || calls.iter().filter(|call| call.written().is_some());
+    let Some(written) =
+        writes().filter(|call| !is_delete(call)).min_by_key(|call| call.answered_ns)
+    else {
+        return (Vec::new(), Vec::new());
+    };
+    let mut anomalies = Vec::new();
+    let mut add = |kind, proof: [&Call; 2]| {
+        let calls: Vec<Call> = proof.into_iter().copied().collect();
+        anomalies.push(Anomaly { kind, calls, times: 1 });
+    };
+    let reads = || calls.iter().filter(|call| call.written().is_none());
+    // The first value is a write of nothing where there was none.
+    if !writes().any(|call| is_delete(call) && call.called_ns > 0) {
+        let mut lost =
+            reads().filter(|call| call.value_after() == ABSENT && written.is_before(call));
+        if let Some(read) = lost.next() {
+            add(Kind::Lost, [written, read]);
+        }
+    }
+    let ended_ns = writes().map(|call| call.answered_ns).max().unwrap_or_default();
+    let mut last = reads().filter(|call| call.called_ns > ended_ns);
+    if let Some(first) = last.next()
+        && let Some(other) = last.find(|call| call.value_after() != first.value_after())
+    {
+        add(Kind::Stale, [first, other]);
+    }
+    (anomalies, Vec::new())
+}
+
+/// What was found in the calls of a key, which are sorted by when they were made.
+struct Explained<'a> {
+    calls: &'a [Call],
+    /// Calls that saw what was not there.
+    is_wrong: Vec<bool>,
+    /// By what they are, what they saw and what shows that it was not there.
+    anomalies: HashMap<(Kind, u64, u64), Anomaly>,
+    staleness: Vec<Staleness>,
+    /// Writes by when they were made, each with the earliest end from it on; and their ends, sorted.
+    begins: Vec<(u64, u64)>,
+    ends: Vec<u64>,
+}
+
+impl<'a> Explained<'a> {
+    fn of(calls: &'a [Call], writes_only: bool) -> Self {
+        let writes = calls.iter().filter(|call| call.written().is_some());
+        let mut begins: Vec<(u64, u64)> =
+            writes.map(|call| (call.called_ns, call.answered_ns)).collect();
+        let mut ends: Vec<u64> = begins.iter().map(|(_, answered_ns)| *answered_ns).collect();
+        ends.sort_unstable();
+        let mut earliest_ns = u64::MAX;
+        for (_, answered_ns) in begins.iter_mut().rev() {
+            earliest_ns = earliest_ns.min(*answered_ns);
+            *answered_ns = earliest_ns;
+        }
+        let is_wrong = vec![false; calls.len()];
+        let (anomalies, staleness) = (HashMap::new(), Vec::new());
+        let mut explained = Self { calls, is_wrong, anomalies, staleness, begins, ends };
+        explained.find_reads(writes_only);
+        explained
+    }
+
+    fn find_reads(&mut self, writes_only: bool) {
+        let mut known = Known::new(self.calls, writes_only);
+        let mut wrong = Vec::new();
+        for (place, call) in (0..).zip(self.calls) {
+            let Some(value) = call.expected().filter(|_| call.is_answered()) else { continue };
+            known.pass(call.called_ns, &self.is_wrong);
+            let proof = if value == ABSENT {
+                known.proof_of_presence(call).map(|present| (None, present))
+            } else {
+                known.proof_of_older(value).map(|(first, newer)| (Some(first), newer))
+            };
+            if let Some((first, newer)) = proof {
+                self.is_wrong[place as usize] = true;
+                wrong.push((place, first, newer));
+            }
+        }
+        let seen: HashSet<u64> = self.calls.iter().filter_map(Call::expected).collect();
+        for (place, first, newer) in wrong {
+            let (call, newer) = (self.calls[place as usize], self.calls[newer as usize]);
+            let first = first.map(|first: u32| self.calls[first as usize]);
+            let is_swap = call.written().is_some();
+            let kind = match newer.action {
+                Action::Swap { expected, .. } if is_swap && call.expected() == Some(expected) => {
+                    Kind::LostUpdate
+                }
+                _ if is_swap => Kind::ConditionIgnored,
+                _ if newer.value_after() == ABSENT => Kind::Resurrected,
+                _ if newer.written().is_some() && !seen.contains(&newer.value_after()) => {
+                    Kind::Lost
+                }
+                _ => Kind::Stale,
+            };
+            if kind == Kind::Stale || kind == Kind::Lost {
+                let since_ns = first.map_or(newer.answered_ns, |first| first.answered_ns);
+                self.staleness.push(self.behind(&call, since_ns, &newer));
+            }
+            let calls = first.into_iter().chain([newer, call]).collect();
+            self.add(kind, call.expected().unwrap_or_default(), newer.value_after(), calls);
+        }
+    }
+
+    fn add(&mut self, kind: Kind, expected: u64, other: u64, mut calls: Vec<Call>) {
+        calls.sort_by_key(|call| (call.called_ns, call.answered_ns));
+        calls.dedup();
+        let anomaly = self.anomalies.entry((kind, expected, other));
+        anomaly.or_insert_with(|| Anomaly { kind, calls, times: 0 }).times += 1;
+    }
+
+    /// Returns by how much a read was behind that saw what had been there at a time.
+    fn behind(&self, read: &Call, since_ns: u64, newer: &Call) -> Staleness {
+        let begun_by = self.begins.partition_point(|(called_ns, _)| *called_ns <= since_ns);
+        let earliest_ns = self.begins.get(begun_by).map_or(u64::MAX, |(_, ended_ns)| *ended_ns);
+        let ended_by = self.ends.partition_point(|ended_ns| *ended_ns < read.called_ns);
+        Staleness {
+            behind_ns: read.called_ns.saturating_sub(earliest_ns.min(newer.answered_ns)),
+            versions: (ended_by.saturating_sub(begun_by) as u64).max(1),
+        }
+    }
+
+    /// Finds writes on the same condition that ran beside each other and were all carried out.
+    fn find_winners(&mut self) {
+        let mut swaps: Vec<(u64, u32)> = (0..)
+            .zip(self.calls)
+            .filter(|(place, call)| call.is_answered() && !self.is_wrong[*place as usize])
+            .filter_map(|(place, call)| match call.action {
+                Action::Swap { expected, .. } => Some((expected, place)),
+                Action::Read(_) | Action::Write(_) => None,
+            })
+            .collect();
+        swaps.sort_unstable();
+        let deletes = Known::new(self.calls, false).deletes;
+        for pair in swaps.windows(2) {
+            let [(expected, first), (other, second)] = pair else { continue };
+            let (a, b) = (self.calls[*first as usize], self.calls[*second as usize]);
+            let is_possible = *expected == ABSENT && {
+                let end_ns = a.answered_ns.max(b.answered_ns);
+                let behind = deletes.partition_point(|(called_ns, _)| *called_ns <= end_ns);
+                behind > 0 && deletes[behind - 1].1 >= a.called_ns
+            };
+            if expected == other && !is_possible {
+                self.is_wrong[*second as usize] = true;
+                let of_first = if *expected == ABSENT { a.value_after() } else { 0 };
+                self.add(Kind::TwoWinners, *expected, of_first, vec![a, b]);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Histories in files: the calls of all keys, in any order, judged key by key in bounded memory.
+//!
+//! The files are read as often as it takes to hold the calls of a part of the keys each time.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use crate::call::{CALL_BYTES, Call};
+use crate::explain::{Anomaly, Staleness};
+use crate::key::{Initial, Model, Standing, judge_key};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = CALL_BYTES << 14;
+
+/// A file of calls.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// By how much its host's clock may be wrong: each call is taken for so much longer on both sides.
+    pub clock_error_ns: u64,
+}
+
+/// What was there of each key before.
+#[derive(Debug, Clone)]
+pub struct Initials {
+    /// Of all keys but those below.
+    pub usual: Initial,
+    /// Keys of which nobody knows, as ranges: the first, and what is behind the last. They are in order.
+    pub unknown: Vec<(u64, u64)>,
+}
+
+impl Initials {
+    fn of(&self, key: u64) -> Initial {
+        let before = self.unknown.partition_point(|(first, _)| *first <= key);
+        let is_in = before > 0 && key < self.unknown[before - 1].1;
+        if is_in { Initial::Unknown } else { self.usual }
+    }
+}
+
+/// How a sample is distributed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quantiles {
+    /// Half are up to this.
+    pub p50: u64,
+    /// 99 of 100 are up to this.
+    pub p99: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Quantiles {
+    fn of(mut values: Vec<u64>) -> Self {
+        values.sort_unstable();
+        let at = |share: f64| {
+            let place = (values.len() as f64 * share).ceil() as usize;
+            values.get(place.saturating_sub(1)).copied().unwrap_or_default()
+        };
+        Self { p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// What came of a history.
+#[derive(Debug, Clone, Default)]
+pub struct Judgement {
+    /// How many calls it has.
+    pub calls: u64,
+    /// On how many keys.
+    pub keys: u64,
+    /// Keys that were not decided, the first of them by number.
+    pub undecided: Vec<u64>,
+    /// How many those are.
+    pub undecided_keys: u64,
+    /// What the model does not allow, by its kind: all of it.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// The same, explained, as far as it is kept.
+    pub anomalies: Vec<Anomaly>,
+    /// Reads that were behind.
+    pub stale_reads: u64,
+    /// For how long something newer had been there, in nanoseconds.
+    pub behind_ns: Quantiles,
+    /// How many newer writes had ended.
+    pub versions: Quantiles,
+}
+
+/// Judges the history in files: at most `calls_max` calls are held at once, unless one key has more.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn judge_files(
+    sources: &[Source],
+    initials: &Initials,
+    model: Model,
+    calls_max: usize,
+    anomalies_max: usize,
+) -> io::Result<Judgement> {
+    let mut bytes = 0;
+    for source in sources {
+        bytes += source.path.metadata()?.len();
+    }
+    let parts = (bytes / CALL_BYTES as u64).div_ceil(calls_max.max(1) as u64).max(1);
+    let mut judgement = Judgement::default();
+    let mut staleness = Vec::new();
+    for part in 0..parts {
+        let mut calls = Vec::new();
+        for source in sources {
+            read(source, |call| {
+                if part_of(call.key, parts) == part {
+                    calls.push(call);
+                }
+            })?;
+        }
+        calls.sort_unstable_by_key(|call: &Call| (call.key, call.called_ns));
+        judgement.calls += calls.len() as u64;
+        for of_key in calls.chunk_by(|a, b| a.key == b.key) {
+            judgement.add(of_key, initials, model, anomalies_max, &mut staleness);
+        }
+    }
+    judgement.stale_reads = staleness.len() as u64;
+    judgement.behind_ns = Quantiles::of(staleness.iter().map(|stale| stale.behind_ns).collect());
+    judgement.versions = Quantiles::of(staleness.iter().map(|stale| stale.versions).collect());
+    Ok(judgement)
+}
+
+impl Judgement {
+    fn add(
+        &mut self,
+        calls: &[Call],
+        initials: &Initials,
+        model: Model,
+        anomalies_max: usize,
+        staleness: &mut Vec<Staleness>,
+    ) {
+        let key = calls[0].key;
+        self.keys += 1;
+        let mut judged = judge_key(calls.to_vec(), initials.of(key), model);
+        if judged.standing == Standing::Undecided {
+            self.undecided_keys += 1;
+            if self.undecided.len() < anomalies_max {
+                self.undecided.push(key);
+            }
+        }
+        staleness.append(&mut judged.staleness);
+        for mut anomaly in judged.anomalies {
+            *self.counts.entry(anomaly.kind.name()).or_default() += 1;
+            if self.anomalies.len() < anomalies_max {
+                // What was there at first has no call of its own.
+                anomaly.calls.retain(|call| call.called_ns > 0);
+                self.anomalies.push(anomaly);
+            }
+        }
+    }
+}
+
+fn part_of(key: u64, parts: u64) -> u64 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % parts
+}
+
+/// Reads a file of calls. What is cut off at its end, or is no call, is passed over.
+fn read(source: &Source, mut take: impl FnMut(Call)) -> io::Result<()> {
+    let mut file = File::open(&source.path)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut held = 0;
+    loop {
+        let count = file.read(&mut piece[held..])?;
+        if count == 0 {
+            return Ok(());
+        }
+        held += count;
+        let (whole, rest) = piece[..held].as_chunks::<CALL_BYTES>();
+        let rest_bytes = rest.len();
+        for call in whole.iter().filter_map(Call::decode) {
+            let error_ns = source.clock_error_ns;
+            take(Call {
+                called_ns: call.called_ns.saturating_sub(error_ns),
+                answered_ns: call.answered_ns.saturating_add(error_ns),
+                ..call
+            });
+        }
+        piece.copy_within(held - rest_bytes..held, 0);
+        held = rest_bytes;
+    }
+}

@@ -1,0 +1,252 @@
+//! One key: its calls made ready, and decided.
+
+use crate::call::{ABSENT, Action, Call, take_out};
+use crate::explain::{self, Anomaly, Kind, Staleness};
+use crate::search::{Found, search};
+use crate::zones;
+
+/// What a store promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Model {
+    /// Each call takes effect at one moment between its begin and its end.
+    #[default]
+    Linear,
+    /// A read sees the last write that ended before it began, or one that ran beside it or that.
+    ReadAfterWrite,
+    /// A read sees something that was written, and once writing has ended all reads see the same.
+    LastWriterWins,
+}
+
+impl Model {
+    /// Every model, with the name that campaigns use.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("linear", Self::Linear),
+        ("read-after-write", Self::ReadAfterWrite),
+        ("last-writer-wins", Self::LastWriterWins),
+    ];
+
+    /// Returns the model of a name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, model)| *model)
+    }
+}
+
+/// What was there before the first call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initial {
+    /// This value, perhaps [`ABSENT`].
+    Value(u64),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a history of a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The model allows it.
+    Right,
+    /// It does not.
+    Wrong,
+    /// That could not be decided, though no call by itself is wrong.
+    Undecided,
+}
+
+/// What came of one key.
+#[derive(Debug, Clone)]
+pub struct KeyJudgement {
+    /// Whether the model allows its history.
+    pub standing: Standing,
+    /// What it does not allow, explained.
+    pub anomalies: Vec<Anomaly>,
+    /// By how much reads were behind, each that was.
+    pub staleness: Vec<Staleness>,
+}
+
+/// Judges the calls on one key.
+#[must_use]
+pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJudgement {
+    let mut right =
+        KeyJudgement { standing: Standing::Right, anomalies: Vec::new(), staleness: Vec::new() };
+    calls.sort_unstable_by_key(|call| (call.called_ns, call.answered_ns));
+    let first =
+        Call { client: 0, called_ns: 0, answered_ns: 0, key: 0, action: Action::Write(ABSENT) };
+    if let Initial::Value(value) = initial {
+        calls.insert(0, Call { action: Action::Write(value), ..first });
+    }
+    let mut anomalies = without_origin(&mut calls, initial);
+    bound_unanswered(&mut calls);
+    if model == Model::Linear {
+        match decide(&calls, initial) {
+            Decision::Right if anomalies.is_empty() => return right,
+            Decision::Right => {}
+            Decision::Wrong(_) => {
+                let (explained, staleness) = explain::linear(&mut calls);
+                anomalies.extend(explained);
+                right.staleness = staleness;
+                // What is left without the calls that were explained may still be wrong.
+                match decide(&calls, initial) {
+                    Decision::Wrong(proof) => anomalies.push(Anomaly::of_order(proof)),
+                    Decision::Undecided if anomalies.is_empty() => {
+                        right.standing = Standing::Undecided;
+                        return right;
+                    }
+                    Decision::Right | Decision::Undecided => {}
+                }
+            }
+            Decision::Undecided => {
+                let (explained, staleness) = explain::linear(&mut calls);
+                anomalies.extend(explained);
+                right.staleness = staleness;
+                right.standing = Standing::Undecided;
+            }
+        }
+    } else {
+        let (explained, staleness) = match model {
+            Model::ReadAfterWrite => explain::read_after_write(&mut calls),
+            Model::LastWriterWins | Model::Linear => explain::last_writer_wins(&calls),
+        };
+        anomalies.extend(explained);
+        right.staleness = staleness;
+    }
+    if !anomalies.is_empty() {
+        right.standing = Standing::Wrong;
+        right.anomalies = anomalies;
+    }
+    right
+}
+
+enum Decision {
+    Right,
+    /// With the calls that show it, as far as they are known.
+    Wrong(Vec<Call>),
+    Undecided,
+}
+
+/// Decides whether there is an order.
+fn decide(calls: &[Call], initial: Initial) -> Decision {
+    let is_plain = initial != Initial::Unknown
+        && calls[1..].iter().all(|call| {
+            matches!(call.action, Action::Read(_))
+                || call.expected().is_none() && call.value_after() != ABSENT
+        });
+    // Nothing but the first value makes that nothing is there.
+    let begins_absent = initial == Initial::Value(ABSENT);
+    if is_plain && (begins_absent || calls.iter().all(|call| call.value_after() != ABSENT)) {
+        return match zones::conflict(calls) {
+            None => Decision::Right,
+            Some(conflict) => {
+                let places = [conflict.a_first, conflict.b_last, conflict.b_first, conflict.a_last];
+                Decision::Wrong(chosen(calls, places))
+            }
+        };
+    }
+    let (behind_first, values) = match initial {
+        Initial::Value(value) => (&calls[1..], vec![value]),
+        Initial::Unknown => (calls, unwritten(calls)),
+    };
+    match search(behind_first, &values) {
+        Found::Order => Decision::Right,
+        Found::Nothing => Decision::Undecided,
+        Found::NoOrder(stuck_at) => {
+            let stuck = behind_first[stuck_at];
+            let around = (0..).zip(behind_first).filter(|(place, call)| {
+                *place == stuck_at
+                    || !call.is_before(&stuck) && !stuck.is_before(call) && call.written().is_some()
+                    || call.written().is_some() && call.written() == stuck.expected()
+            });
+            Decision::Wrong(chosen(behind_first, around.map(|(place, _)| place)))
+        }
+    }
+}
+
+/// Returns the calls at these places in their order, each once, and not too many.
+fn chosen(calls: &[Call], places: impl IntoIterator<Item = usize>) -> Vec<Call> {
+    let mut places: Vec<usize> = places.into_iter().collect();
+    places.sort_unstable();
+    places.dedup();
+    places.truncate(8);
+    places.into_iter().map(|place| calls[place]).collect()
+}
+
+/// Returns what may have been there first where nobody knows: nothing, or what was seen and never written.
+fn unwritten(calls: &[Call]) -> Vec<u64> {
+    let written = writes_by_value(calls);
+    let is_written = |value: u64| written.binary_search_by_key(&value, |(value, _)| *value).is_ok();
+    let seen = calls.iter().filter_map(Call::expected);
+    let mut values: Vec<u64> = seen.filter(|value| !is_written(*value)).collect();
+    values.push(ABSENT);
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// Returns values and the places of their writes, sorted; deletes are not among them.
+fn writes_by_value(calls: &[Call]) -> Vec<(u64, u32)> {
+    let mut written: Vec<(u64, u32)> = (0..)
+        .zip(calls)
+        .filter_map(|(place, call)| Some((call.written().filter(|value| *value != ABSENT)?, place)))
+        .collect();
+    written.sort_unstable();
+    written
+}
+
+/// Takes out reads of what was never written, or not yet, and returns them as anomalies. A write on such a
+/// condition stays as one on none.
+fn without_origin(calls: &mut Vec<Call>, initial: Initial) -> Vec<Anomaly> {
+    let written = writes_by_value(calls);
+    let mut anomalies = Vec::new();
+    let mut is_out = vec![false; calls.len()];
+    for place in 0..calls.len() {
+        let call = calls[place];
+        let Some(value) = call.expected().filter(|value| *value != ABSENT) else { continue };
+        let origin = written.binary_search_by_key(&value, |(value, _)| *value).ok();
+        let origin = origin.map(|at| calls[written[at].1 as usize]);
+        let is_wrong = match origin {
+            Some(write) => call.is_before(&write),
+            None => initial != Initial::Unknown,
+        };
+        if !is_wrong {
+            continue;
+        }
+        let proof = origin.into_iter().chain([call]).collect();
+        anomalies.push(Anomaly { kind: Kind::Phantom, calls: proof, times: 1 });
+        match call.action {
+            Action::Swap { value, .. } => calls[place].action = Action::Write(value),
+            Action::Read(_) | Action::Write(_) => is_out[place] = true,
+        }
+    }
+    take_out(calls, &is_out);
+    anomalies
+}
+
+/// Bounds the time of writes without an answer by what was seen of them, and takes out those of which nothing
+/// was seen and that could explain nothing: all but deletes, and writes where nothing was.
+fn bound_unanswered(calls: &mut Vec<Call>) {
+    if calls.iter().all(Call::is_answered) {
+        return;
+    }
+    // A write that was seen is a witness of what it was conditional on in turn.
+    loop {
+        let seers = calls.iter().filter(|call| call.is_answered());
+        let mut seen: Vec<(u64, u64)> =
+            seers.filter_map(|call| Some((call.expected()?, call.answered_ns))).collect();
+        seen.sort_unstable();
+        let mut is_bounded = false;
+        for call in calls.iter_mut() {
+            if call.is_answered() || call.value_after() == ABSENT {
+                continue;
+            }
+            let first = seen.partition_point(|(value, _)| *value < call.value_after());
+            let first = seen.get(first).filter(|(value, _)| *value == call.value_after());
+            if let Some((_, answered_ns)) = first {
+                call.answered_ns = *answered_ns;
+                is_bounded = true;
+            }
+        }
+        if !is_bounded {
+            break;
+        }
+    }
+    calls.retain(|call| call.is_answered() || call.value_after() == ABSENT);
+}

@@ -1,0 +1,232 @@
+//! Looks for an order of the calls on a key in which a register would have given these answers.
+//!
+//! Depth first: of the calls that may come next, those that change nothing are taken at once, and the others are
+//! tried in turn. What was tried is remembered. A value is not written over as long as some call still has to
+//! see it, for it is written once.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::call::{ABSENT, Call};
+
+/// Steps that a search may take: so many, and so many more for each call.
+const STEPS_MIN: usize = 100_000;
+const STEPS_PER_CALL: usize = 64;
+/// How far ahead of the first call that is not carried out others may be: the bits of a state.
+const AHEAD_MAX: usize = 128;
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// There is an order.
+    Order,
+    /// There is none: the call at this place is the one before whose answer the best try got stuck.
+    NoOrder(usize),
+    /// The search came to its bound.
+    Nothing,
+}
+
+/// A value that nobody has to see, whichever it is.
+const UNSEEN: u64 = u64::MAX;
+
+/// Which calls have been carried out, and what is there. The first `first` have; of those behind, bits say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct State {
+    first: u32,
+    done: u128,
+    value: u64,
+}
+
+impl State {
+    fn has_done(&self, place: usize) -> bool {
+        let first = self.first as usize;
+        place < first || (place - first < AHEAD_MAX && self.done >> (place - first) & 1 == 1)
+    }
+
+    fn mark(&mut self, place: usize) {
+        self.done |= 1 << (place - self.first as usize);
+        let ahead = self.done.trailing_ones();
+        self.first += ahead;
+        self.done = if ahead == AHEAD_MAX as u32 { 0 } else { self.done >> ahead };
+    }
+}
+
+/// States differ in their low bits alone: a general hash costs more than the search.
+#[derive(Debug, Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 29
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.write_u64(number as u64);
+        self.write_u64((number >> 64) as u64);
+    }
+}
+
+/// The calls of a key in the order in which they were made, and who has to see what.
+struct Search<'a> {
+    calls: &'a [Call],
+    /// Values and the answered calls that see them, sorted.
+    seers: Vec<(u64, u32)>,
+}
+
+/// Looks for an order of calls, which are sorted by when they were made. It begins with one of these values.
+pub(crate) fn search(calls: &[Call], initial: &[u64]) -> Found {
+    let mut seers: Vec<(u64, u32)> = (0..)
+        .zip(calls)
+        .filter(|(_, call)| call.is_answered())
+        .filter_map(|(place, call)| {
+            Some((call.expected().filter(|value| *value != ABSENT)?, place))
+        })
+        .collect();
+    seers.sort_unstable();
+    Search { calls, seers }.run(initial)
+}
+
+impl Search<'_> {
+    fn run(&self, initial: &[u64]) -> Found {
+        let mut tried: HashSet<State, BuildHasherDefault<Mix>> = HashSet::default();
+        let value_of = |value: &u64| State { first: 0, done: 0, value: self.canonical(*value) };
+        let mut waiting: Vec<State> = initial.iter().map(value_of).collect();
+        let mut steps_left = STEPS_MIN + STEPS_PER_CALL * self.calls.len();
+        let (mut stuck_at, mut stuck_ns) = (0, 0);
+        let mut is_bounded = false;
+        let mut next = Vec::new();
+        while let Some(mut state) = waiting.pop() {
+            if !tried.insert(state) {
+                continue;
+            }
+            let Some(step) = self.ready(&mut state, &mut next) else { return Found::Order };
+            is_bounded |= step.is_cut;
+            if steps_left < next.len() + 1 {
+                return Found::Nothing;
+            }
+            steps_left -= next.len() + 1;
+            if step.due_ns >= stuck_ns {
+                (stuck_at, stuck_ns) = (step.due, step.due_ns);
+            }
+            // What has to end first is tried first.
+            next.sort_unstable_by_key(|place| std::cmp::Reverse(self.calls[*place].answered_ns));
+            let children = next.iter().filter_map(|place| self.after(&state, *place, &next));
+            waiting.extend(children);
+        }
+        if is_bounded { Found::Nothing } else { Found::NoOrder(stuck_at) }
+    }
+
+    /// Carries out what changes nothing that matters, and finds which calls may change something next. `None`:
+    /// all that was answered has been carried out.
+    fn ready(&self, state: &mut State, next: &mut Vec<usize>) -> Option<Step> {
+        loop {
+            next.clear();
+            let mut step = Step { due: 0, due_ns: u64::MAX, is_cut: false };
+            let mut has_taken = false;
+            for place in state.first as usize..self.calls.len() {
+                let call = &self.calls[place];
+                if call.called_ns > step.due_ns {
+                    break;
+                }
+                if place - state.first as usize >= AHEAD_MAX {
+                    step.is_cut = true;
+                    break;
+                }
+                if state.has_done(place) {
+                    continue;
+                }
+                let is_free = match call.written() {
+                    None => call.value_after() == state.value,
+                    Some(_) => state.value == UNSEEN && self.is_unseen(call),
+                };
+                if is_free {
+                    // Its answer no longer bounds what may come next.
+                    state.mark(place);
+                    has_taken = true;
+                    break;
+                }
+                if call.answered_ns < step.due_ns {
+                    (step.due, step.due_ns) = (place, call.answered_ns);
+                }
+                if call.written().is_some() {
+                    next.push(place);
+                }
+            }
+            if has_taken {
+                continue;
+            }
+            return (step.due_ns != u64::MAX).then_some(step);
+        }
+    }
+
+    /// Returns the state after a call that changes something, if it may come now.
+    fn after(&self, state: &State, place: usize, next: &[usize]) -> Option<State> {
+        let call = &self.calls[place];
+        if call.expected().is_some_and(|expected| expected != state.value) {
+            return None;
+        }
+        if self.is_awaited(state, place) {
+            return None;
+        }
+        let mut after = *state;
+        after.mark(place);
+        if call.expected().is_none() {
+            // Just before it, others may write what nobody sees.
+            for other in next.iter().filter(|other| **other != place) {
+                if self.is_unseen(&self.calls[*other]) {
+                    after.mark(*other);
+                }
+            }
+        }
+        after.value = self.canonical(call.value_after());
+        Some(after)
+    }
+
+    /// Tells whether some other call has yet to see what is there.
+    fn is_awaited(&self, state: &State, by: usize) -> bool {
+        if state.value == ABSENT || state.value == UNSEEN {
+            return false;
+        }
+        self.seers_of(state.value).iter().any(|(_, seer)| {
+            let seer = *seer as usize;
+            seer != by && !state.has_done(seer)
+        })
+    }
+
+    fn seers_of(&self, value: u64) -> &[(u64, u32)] {
+        let begin = self.seers.partition_point(|(seen, _)| *seen < value);
+        let count = self.seers[begin..].partition_point(|(seen, _)| *seen == value);
+        &self.seers[begin..begin + count]
+    }
+
+    /// Tells whether a call writes, on no condition, what nobody sees.
+    fn is_unseen(&self, call: &Call) -> bool {
+        call.expected().is_none()
+            && call.written().is_some_and(|value| self.canonical(value) == UNSEEN)
+    }
+
+    fn canonical(&self, value: u64) -> u64 {
+        if value == ABSENT || !self.seers_of(value).is_empty() { value } else { UNSEEN }
+    }
+}
+
+/// The answered call that ends first of those that are left, and when.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    due: usize,
+    due_ns: u64,
+    /// Whether calls that may come next are too far ahead to be looked at.
+    is_cut: bool,
+}
