@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib
 import queue
 import re
 import time
@@ -13,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.analysis.rules.of_trials import RULES
-from loadstone.analysis.rules.rule import Rule
+from loadstone.analysis.judgements import host_findings
+from loadstone.analysis.judgements.labels import TRIAL_LABELS
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.hosts import SshName
@@ -442,6 +441,15 @@ def test_a_clock_that_is_set_moves_no_time_but_is_known(monkeypatch: pytest.Monk
     assert clock.monotonic_ns(clock.unix_ns()) <= time.monotonic_ns()
 
 
+HOST_FINDERS = (
+    host_findings.find_lost_hosts,
+    host_findings.find_started_apart,
+    host_findings.find_uncertain_clocks,
+    host_findings.find_set_clocks,
+    host_findings.find_unequal,
+)
+
+
 @pytest.mark.parametrize(
     ("host", "label", "said"),
     [
@@ -465,29 +473,15 @@ def test_what_hosts_did_wrong_is_found(
         trial=document,
         summary={"hosts": [{"name": "a", **ok}, {"name": "b", **ok, **host}]},  # type: ignore[typeddict-item]
     )
-    rules = {rule.id: rule for rule in load_host_rules()}
-    (finding,) = (
-        one
-        for check in rules[label].checks
-        for one in named(check)(SimpleNamespace(measured={"0001": record}))
-    )
+    seen: Any = SimpleNamespace(measured={"0001": record})
+    (finding,) = (finding for find in HOST_FINDERS for finding in find(seen))
     assert finding.rule == label
     for fact in said:
         assert re.search(rf"(?<!\w){re.escape(fact)}", finding.statement)
-    if rules[label].trial_check:
-        assert named(rules[label].trial_check)(record)
+    if bears := TRIAL_LABELS.get(label):
+        assert bears(record)
         well = Record(trial=document, summary={"hosts": [{"name": "a", **ok}]})  # type: ignore[typeddict-item]
-        assert not named(rules[label].trial_check)(well)
-
-
-def load_host_rules() -> list[Rule]:
-    return [rule for rule in RULES if any("host_findings:" in check for check in rule.checks)]
-
-
-def named(name: str) -> Any:
-    """Return a function by its name, "module:function"."""
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
+        assert not bears(well)
 
 
 def test_a_contact_that_is_stopped_accuses_no_host() -> None:

@@ -1,15 +1,18 @@
 """The one table of judgement: its rows are whole, its views follow, and a rule is one row."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from loadstone import analysis
 from loadstone.analysis import analyse, numbers, rules
+from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Finding, by_severity
-from loadstone.analysis.judgements.labels import LABELS, VOIDING
+from loadstone.analysis.judgements.labels import LABELS, RESULT_LABELS, TRIAL_LABELS, VOIDING
 from loadstone.analysis.judgements.seen import Seen
-from loadstone.analysis.rules import RULES, Rule, checks_of, find_check, find_rule, of_runs
+from loadstone.analysis.rules import RULES, Rule, find_rule, of_runs
 from loadstone.analysis.standards import linter, standard
 from loadstone.published import rules as published_rules
 from loadstone.report import REPORTS, Options
@@ -41,7 +44,6 @@ TOY = Rule(
     says="trials with an odd number",
     means="Half of the numbers are odd.",
     do="Count in twos.",
-    checks=(f"{__name__}:find_odd_trials",),
 )
 
 
@@ -49,6 +51,7 @@ def test_a_rule_is_one_function_and_one_row(run: Run, monkeypatch: pytest.Monkey
     assert "toy" not in {one.rule for one in analyse(run).findings}
     monkeypatch.setattr(rules, "RULES", (*RULES, TOY))
     monkeypatch.setitem(rules._BY_ID, TOY.id, TOY)
+    monkeypatch.setattr(trial_findings, "find_missing", find_odd_trials)
     findings = analyse(run)
     (found,) = [one for one in findings.findings if one.rule == "toy"]
     assert (found.severity, found.effect, found.do) == (TOY.severity, TOY.effect, TOY.do)
@@ -69,14 +72,28 @@ def test_every_row_says_what_it_says_means_and_asks_for() -> None:
         assert all("label" in find_rule(label).views for label in rule.covers), rule.id
 
 
-def test_every_function_of_the_table_exists() -> None:
+def test_each_row_is_asked_for() -> None:
+    """A label has a function or is recorded, a finding of a run is made, others have a check."""
     recorded = {"RUNNING", "ALTERED", "CONTRADICTORY", "IMPORTED", "INCOMPLETE"}
     recorded |= {"FAILURES_NOT_STATED", "AUDIT_FAILED"}
-    for rule in ALL_RULES:
-        named = [find_check(name) for name in (rule.trial_check, rule.result_check) if name]
-        assert all(callable(check) for check in [*named, *checks_of([rule])]), rule.id
-        assert bool(named) == ("label" in rule.views and rule.id not in recorded), rule.id
-        assert bool(rule.checks) == bool(set(rule.views) - {"label", "limit"}), rule.id
+    labels = set(TRIAL_LABELS) | set(RESULT_LABELS) | recorded
+    assert labels == {rule.id for rule in ALL_RULES if "label" in rule.views}
+    findings = {rule.id for rule in RULES if "finding" in rule.views}
+    # One finding speaks for each resource of the client that reached a limit, by the flag's name.
+    assert findings - made_in_source() == set(trial_findings.FLAGS) - made_in_source()
+    assert all(rule.checks for rule in ALL_RULES if rule not in RULES)
+
+
+def made_in_source() -> set[str]:
+    """Return the ids that stand in the code of judgement, apart from the table."""
+    package = Path(analysis.__file__).parent
+    return {
+        node.value
+        for path in package.rglob("*.py")
+        if path.parent.name != "rules"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:

@@ -3,16 +3,14 @@
 Made from what was measured alone, so that every command that judges a run comes to the same.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.accounts.run_account import account_of, ceilings_of_run
 from loadstone.analysis.cells.actions import ActionCell, ActionPart, summarise_actions
 from loadstone.analysis.cells.cell import Cell, in_order
-from loadstone.analysis.cells.little import has_too_many_in_flight
 from loadstone.analysis.cells.summary import (
     ALL_OPERATIONS,
     summarise,
@@ -20,116 +18,17 @@ from loadstone.analysis.cells.summary import (
     summarise_mixes,
 )
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.judgements.labels import (
-    LEFT_OUT,
-    OUTAGE_SHARE,
-    VOIDING,
-    label_trial,
-    outage_share,
-)
+from loadstone.analysis.judgements.labels import LEFT_OUT, VOIDING
+from loadstone.analysis.judgements.left_out import Reasons, spoiled_trials, without_spoiled
 from loadstone.analysis.judgements.result import Result, chosen_verdict, judged
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.judgements.trial_findings import judge
-from loadstone.analysis.judgements.validity import error_gate
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells, tried_by_sweep
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.measured.part import SECOND_NS, Part
+from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured
-from loadstone.analysis.rules import label_words
 from loadstone.results.record import Run
-
-AnyPart = TypeVar("AnyPart", bound=Part)
-
-Reasons = Mapping[str, tuple[str, ...]]
-"""The labels for which each trial could be left out, by the trial's id."""
-
-NAMED = 6
-
-
-# A reason that lies in the client or in the record leaves a trial out, while less than half of
-# the trials of a result have one. What may be the target's doing stays in, whatever else went
-# wrong: to leave it out would make the target look better than it is.
-def spoiled_trials(parts: Sequence[Part]) -> Reasons:
-    """Return the trials that went wrong by the client or the record alone, with the labels why."""
-    trials: dict[str, list[Part]] = {}
-    for part in parts:
-        trials.setdefault(part.record.id, []).append(part)
-    found = {name: _reasons(own) for name, own in trials.items()}
-    return {name: reasons for name, reasons in found.items() if reasons}
-
-
-def without_spoiled(parts: Sequence[AnyPart], reasons: Reasons) -> list[AnyPart]:
-    """Return the parts without spoiled trials, in results of which those are the minority.
-
-    Where half of a result's trials are spoiled the others are in doubt, too: all of them stay.
-    """
-    left_out = _left_out(parts, reasons)
-    if not left_out:
-        return list(parts)
-    kept = ((part, left_out.get(_result_of(part), ())) for part in parts)
-    return [replace(part, left_out=tuple(out)) for part, out in kept if part.record.id not in out]
-
-
-def find_left_out(seen: Seen) -> Iterator[Finding]:
-    """Report which trials are left out of their results, and why."""
-    reasons = spoiled_trials(seen.parts)
-    left_out = _left_out(seen.parts, reasons)
-    trials = sorted({trial for own in left_out.values() for trial in own})
-    if not trials:
-        return
-    words = [f"trial {one} ({', '.join(map(label_words, reasons[one]))})" for one in trials]
-    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
-    yield Finding(
-        rule="LEFT_OUT",
-        statement=f"{len(left_out)} results go without trials in which the client or the record"
-        f" was at fault: {'; '.join(words[:NAMED])}{more}",
-        cases=tuple(f"trial {one}" for one in trials),
-    )
-
-
-def _left_out(parts: Sequence[Part], reasons: Reasons) -> dict[tuple[object, ...], Collection[str]]:
-    """Return the trials that each result goes without, of those that go without any."""
-    trials: dict[tuple[object, ...], dict[str, None]] = {}
-    for part in parts:
-        trials.setdefault(_result_of(part), {})[part.record.id] = None
-    spoiled = {result: [one for one in own if one in reasons] for result, own in trials.items()}
-    return {
-        result: own for result, own in spoiled.items() if 0 < 2 * len(own) < len(trials[result])
-    }
-
-
-def _reasons(own: Sequence[Part]) -> tuple[str, ...]:
-    """Return the labels for which a trial could be left out; none where it shows the target."""
-    labels = label_trial(own[0].record)
-    if set(labels) & (VOIDING - LEFT_OUT) or _may_be_the_target(own):
-        return ()
-    operations: dict[str, list[Part]] = {}
-    for part in own:
-        operations.setdefault(part.operation, []).append(part)
-    # A label of results: here one trial is looked at, before it has a part in any.
-    is_little = any(has_too_many_in_flight(one) for one in operations.values())
-    return tuple(one for one in (*labels, *(["LITTLE"] if is_little else [])) if one in LEFT_OUT)
-
-
-def _may_be_the_target(own: Sequence[Part]) -> bool:
-    """Tell whether a trial's target failed, or was away: that is an answer of the target."""
-    summary = own[0].record.summary
-    failed, requests = summary.get("failed") or 0, summary.get("requests") or 0
-    is_failing = error_gate(requests=requests - failed, failed=failed).outcome == "fail"
-    return (
-        is_failing
-        or not any(part.good for part in own)
-        or any(
-            outage_share(part, part.mix.median_ns / SECOND_NS) > OUTAGE_SHARE
-            for part in own
-            if part.errors
-        )
-    )
-
-
-def _result_of(part: Part) -> tuple[object, ...]:
-    return *part.case, part.record.trial["round"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

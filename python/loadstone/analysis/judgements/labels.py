@@ -5,7 +5,7 @@ stand in the table of rules; here is how each is found.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -18,14 +18,25 @@ from loadstone.analysis.cells.little import (
     little_beyond_chance,
 )
 from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME, occupied_share
-from loadstone.analysis.instrument.headroom import HICCUP_SHARE
+from loadstone.analysis.instrument.headroom import (
+    HICCUP_SHARE,
+    has_lost_host,
+    has_set_clock,
+    is_unequal,
+    started_apart,
+)
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
+from loadstone.analysis.limits.target_state import (
+    has_failed_hook,
+    is_rebalancing,
+    is_unhealthy,
+)
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.measured.rows import Rows
-from loadstone.analysis.rules import Rule, find_check, find_rule, view
+from loadstone.analysis.rules import Rule, find_rule, view
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.operations import READS
 from loadstone.campaign.schema.hook import POINTS
@@ -39,10 +50,6 @@ if TYPE_CHECKING:
 CONTRADICTORY = "CONTRADICTORY"
 
 LABELS: Mapping[str, Rule] = view("label")
-
-TRIAL_CHECKS = {name: rule.trial_check for name, rule in LABELS.items() if rule.trial_check}
-RESULT_CHECKS = {name: rule.result_check for name, rule in LABELS.items() if rule.result_check}
-"""The functions that tell whether a trial or a result bears a label."""
 
 VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "invalid")
 """Labels under which a number must not be used as a result."""
@@ -85,7 +92,11 @@ def label_trial(record: Record) -> tuple[str, ...]:
     """
     labels = _LABELLED.get(record)
     if labels is None:
-        labels = tuple(dict.fromkeys([*record.labels, *_labels(TRIAL_CHECKS, record)]))
+        labels = tuple(
+            dict.fromkeys(
+                [*record.labels, *(label for label, bears in TRIAL_LABELS.items() if bears(record))]
+            )
+        )
         _LABELLED[record] = labels
     return labels
 
@@ -96,7 +107,11 @@ _LABELLED: WeakKeyDictionary[Record, tuple[str, ...]] = WeakKeyDictionary()
 def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the labels of a cell: those of its trials, and what its own numbers give rise to."""
     labels = [label for part in parts for label in label_trial(part.record)]
-    return tuple(dict.fromkeys([*labels, *_labels(RESULT_CHECKS, cell, parts)]))
+    return tuple(
+        dict.fromkeys(
+            [*labels, *(label for label, bears in RESULT_LABELS.items() if bears(cell, parts))]
+        )
+    )
 
 
 def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
@@ -105,10 +120,6 @@ def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
         cases = tuple(cell.name for cell in cells if label in cell.labels)
         text = f"{find_rule(label).says} ({len(cases)} of {len(cells)} results)"
         yield Finding(rule=label, statement=text, cases=cases)
-
-
-def _labels(checks: Mapping[str, str], *looked_at: object) -> Iterator[str]:
-    return (label for label, check in checks.items() if find_check(check)(*looked_at))
 
 
 def is_interrupted(record: Record) -> bool:
@@ -286,6 +297,44 @@ def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part])
     chance = CHANCE * math.sqrt(wanted) if is_poisson else len(parts)
     return max(due, wanted - chance) / window_s
 
+
+TRIAL_LABELS: Mapping[str, Callable[[Record], bool]] = {
+    "INTERRUPTED": is_interrupted,
+    "STOPPED": is_stopped,
+    "STOPPED_ON_LOSS": is_stopped_on_loss,
+    "CORRUPT": is_corrupt,
+    "STALLED": is_stalled,
+    "NOISY": is_stalled_shortly,
+    "UNSETTLED": is_unsettled,
+    "UNCHECKED": is_unchecked,
+    "LOG_INS": logs_in_often,
+    "HOST_LOST": has_lost_host,
+    "START_APART": started_apart,
+    "CLOCK_SET": has_set_clock,
+    "HOSTS_UNEQUAL": is_unequal,
+    "UNHEALTHY": is_unhealthy,
+    "REBALANCING": is_rebalancing,
+    "HOOK": has_failed_hook,
+}
+RESULT_LABELS: Mapping[str, Callable[["Cell", Sequence[Part]], bool]] = {
+    "NOISY": is_noisy,
+    "ERRORS": has_errors,
+    "NOTHING": has_nothing,
+    "EMPTY": has_empty_trial,
+    "FEW": has_few_requests,
+    "LEFT_OUT": has_left_out,
+    "OUTAGE": had_outage,
+    "n=1": is_single,
+    "SHORT": is_short,
+    "LITTLE": breaks_little,
+    "IDLE": is_idle,
+    "OVERLOAD": is_overloaded,
+    "LAG": has_lag,
+    "INSTRUMENT_LIMITED": is_at_ceiling,
+    "NEAR_CEILING": is_near_ceiling,
+}
+"""The functions that tell whether a trial or a result bears a label, in the order of the table of
+rules. A label in neither is recorded with its trial."""
 
 NO_FAILURE_WORDS = {
     UNWRITTEN: "asked for an object whose own put had failed; not a failure of its own",

@@ -7,21 +7,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from loadstone import units
 from loadstone.analysis import numbers
 from loadstone.analysis.audits import find_audited
+from loadstone.analysis.fills import find_missed
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
+from loadstone.analysis.judgements.host_findings import (
+    find_lost_hosts,
+    find_set_clocks,
+    find_started_apart,
+    find_uncertain_clocks,
+    find_unequal,
+)
 from loadstone.analysis.judgements.labels import find_labels
-from loadstone.analysis.judgements.object_counts import find_miscounted as miscounted_findings
+from loadstone.analysis.judgements.left_out import find_left_out
+from loadstone.analysis.judgements.object_counts import find_miscounted
+from loadstone.analysis.judgements.query_findings import find_not_cold, find_wrong_answers
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.seen import Seen
-from loadstone.analysis.limits.measured_ceilings import left_behind_findings
+from loadstone.analysis.limits.measured_ceilings import find_left_behind
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
-from loadstone.analysis.rules import checks_of, find_rule, limit_in_words, view
+from loadstone.analysis.node_probes import find_of_probes, find_unlike
+from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import advice_findings
 from loadstone.campaign.drivers import facts_of
@@ -35,14 +46,43 @@ FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS"
 
 def judge(seen: Seen) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
-    checks = checks_of(view("finding").values())
-    found = [
-        *(finding for check in checks for finding in check(seen)),
-        *numbers.found_by(numbers.RULES, seen.account),
-    ]
-    said = {finding.rule for finding in found}
-    labels = (finding for finding in find_labels(seen.rounds) if finding.rule not in said)
-    return by_severity([*labels, *found])
+    findings = [*_findings(seen), *numbers.found_by(numbers.RULES, seen.account)]
+    rules = {finding.rule for finding in findings}
+    labels = (finding for finding in find_labels(seen.rounds) if finding.rule not in rules)
+    return by_severity([*labels, *findings])
+
+
+def _findings(seen: Seen) -> Iterator[Finding]:
+    """Yield the findings of trials, results and the run, in the order in which reports say them."""
+    records = seen.run.records if seen.run is not None else ()
+    yield from find_audited(seen.audits)
+    yield from find_contradictions(seen.contradictory)
+    yield from find_stalls(seen.measured.values())
+    yield from find_lost_hosts(seen)
+    yield from find_started_apart(seen)
+    yield from find_uncertain_clocks(seen)
+    yield from find_set_clocks(seen)
+    yield from find_unequal(seen)
+    yield from find_states(records)
+    yield from find_left_out(seen)
+    yield from find_limited(seen)
+    yield from find_missing(seen)
+    yield from find_empty(seen)
+    yield from find_left_behind(seen.run.ceilings if seen.run is not None else ())
+    yield from find_miscounted(seen.miscounted)
+    yield from find_closed_connections(seen.measured.values())
+    yield from find_retries(records)
+    yield from find_unlike(seen)
+    yield from find_missed(seen)
+    yield from find_of_probes(seen)
+    yield from find_wrong_answers(seen)
+    yield from find_not_cold(seen)
+    yield from find_unsteady(seen)
+    yield from find_uncalibrated(seen.parts)
+    yield from find_refusals(seen.parts)
+    yield from find_verdicts(seen)
+    yield from search_findings(seen.searches)
+    yield from advice_findings(seen.advice)
 
 
 def find_missing(seen: Seen) -> Iterator[Finding]:
@@ -76,59 +116,6 @@ def find_empty(seen: Seen) -> Iterator[Finding]:
             ),
             cases=tuple(one.trial for one in seen.empty),
         )
-
-
-def find_left_behind(seen: Seen) -> Iterable[Finding]:
-    """Report what the clean-up of a ceiling left."""
-    return left_behind_findings(seen.run) if seen.run is not None else ()
-
-
-def find_contradictory(seen: Seen) -> Iterable[Finding]:
-    """Report records that contradict themselves."""
-    return find_contradictions(seen.contradictory)
-
-
-def find_miscounted(seen: Seen) -> Iterable[Finding]:
-    """Report clean-ups that met fewer or more objects than there must have been."""
-    return miscounted_findings(seen.miscounted)
-
-
-def find_audits(seen: Seen) -> Iterable[Finding]:
-    """Report what audits found, or what they exclude."""
-    return find_audited(seen.audits)
-
-
-def find_of_store(seen: Seen) -> Iterable[Finding]:
-    """Report how the store behaved beside its answers."""
-    if seen.run is not None:
-        yield from find_closed_connections(seen.measured.values())
-        yield from find_retries(seen.run.records)
-
-
-def find_stalled(seen: Seen) -> Iterable[Finding]:
-    """Report trials whose client stalled."""
-    return find_stalls(seen.measured.values())
-
-
-def find_surroundings(seen: Seen) -> Iterable[Finding]:
-    """Report the states of clusters, and hooks that failed."""
-    return find_states(seen.run.records) if seen.run is not None else ()
-
-
-def find_instrument(seen: Seen) -> Iterable[Finding]:
-    """Report what the run does not know of its own instrument."""
-    yield from find_uncalibrated(seen.parts)
-    yield from find_refusals(seen.parts)
-
-
-def find_capacities(seen: Seen) -> Iterable[Finding]:
-    """Report what searches ended with."""
-    return search_findings(seen.searches)
-
-
-def find_repetitions(seen: Seen) -> Iterable[Finding]:
-    """Report how well results are known."""
-    return advice_findings(seen.advice)
 
 
 def find_unsteady(seen: Seen) -> Iterator[Finding]:

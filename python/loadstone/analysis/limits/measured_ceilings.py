@@ -16,6 +16,7 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.campaign.operations import READS, WRITES
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, sustained_share
+from loadstone.results.ceiling_record import CeilingRecord
 from loadstone.results.record import Run
 
 Resource = Literal["network", "device", "server"]
@@ -68,9 +69,9 @@ class MeasuredCeiling:
     is_cleaned_up: bool = True
 
 
-def left_behind_findings(run: Run) -> Iterable[Finding]:
+def find_left_behind(ceilings: Iterable[CeilingRecord]) -> Iterable[Finding]:
     """Return a finding for each ceiling whose clean-up failed; what it measured stands."""
-    for record in run.ceilings:
+    for record in ceilings:
         if not record.left_behind:
             continue
         commands = "; ".join(shlex.join(one["command"]) for one in record.left_behind)

@@ -11,7 +11,6 @@ from loadstone.analysis import fills
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.numbers import ceilings, differences, order, queueing, repetition
-from loadstone.analysis.rules import checks_of
 from loadstone.analysis.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -32,6 +31,6 @@ def judge(account: Account) -> tuple[Finding, ...]:
 def found_by(rules: Sequence[Rule], account: Account) -> Iterator[Finding]:
     """Yield what rules find in an account, each finding with its rule."""
     by_id = {rule.id: rule for rule in rules}
-    for check in checks_of(rules):
+    for check in dict.fromkeys(check for rule in rules for check in rule.checks):
         for finding in check(account):
             yield replace(finding, row=by_id[finding.rule])

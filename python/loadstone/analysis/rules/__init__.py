@@ -3,20 +3,15 @@
 A rule is one row: its id, how grave it is, what it looks at, what it says, what that means for the
 number, and what to do. Labels, limits and findings of runs are views of this table; rules on
 numbers, common mistakes and the standard stand beside their functions, in `numbers/`, `standards/`
-and `published/rules/`. Reports and the reference of findings are made from all of them. A row
-names its function by module, which is imported when it is first asked.
+and `published/rules/`. Reports and the reference of findings are made from all of them.
 """
 
-import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 from loadstone.analysis.rules import of_results, of_runs, of_trials
 from loadstone.analysis.rules.rule import (
     SEVERITIES,
-    Check,
     Effect,
     Rule,
     Scope,
@@ -32,8 +27,6 @@ __all__ = [
     "Scope",
     "Severity",
     "View",
-    "checks_of",
-    "find_check",
     "find_rule",
     "label_words",
     "view",
@@ -73,20 +66,6 @@ def label_words(label: str) -> str:
     """Return what a label says of a number in a few words; one of another tool is its own."""
     rule = find_rule(label.partition("(")[0])
     return rule.short or (label if rule.says == UNKNOWN.says else rule.says)
-
-
-def checks_of(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Return the functions that yield findings or judge a report, each once."""
-    checks = dict.fromkeys(check for rule in rules for check in rule.checks)
-    return tuple(find_check(check) if isinstance(check, str) else check for check in checks)
-
-
-@cache
-def find_check(name: str) -> Callable[..., Any]:
-    """Return a function of a row, imported when it is first asked."""
-    module, _, function = name.partition(":")
-    rule: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return rule
 
 
 def limit_in_words(limit: str) -> str:

@@ -4,9 +4,6 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule
 
-LABELS = "loadstone.analysis.judgements.labels:"
-SEEN = "loadstone.analysis.judgements.trial_findings:"
-
 _result = partial(Rule, looks_at="result")
 _label = partial(_result, views=("label",))
 _void = partial(_label, severity="problem", effect="invalid")
@@ -17,7 +14,6 @@ _bound = partial(
     views=("limit", "finding"),
     severity="problem",
     effect="bound",
-    checks=(SEEN + "find_limited",),
 )
 
 RULES: tuple[Rule, ...] = (
@@ -27,7 +23,6 @@ RULES: tuple[Rule, ...] = (
         says="some requests failed; rates count the successful ones only",
         means="A failed request may be faster or slower than a successful one.",
         do="Read the errors; lower the load or repair the target.",
-        result_check=LABELS + "has_errors",
     ),
     _void(
         id="NOTHING",
@@ -35,7 +30,6 @@ RULES: tuple[Rule, ...] = (
         says="no request succeeded",
         means="There is no number.",
         do="Read the first error, and correct the target's address, credentials or dataset.",
-        result_check=LABELS + "has_nothing",
     ),
     _void(
         id="EMPTY",
@@ -43,7 +37,6 @@ RULES: tuple[Rule, ...] = (
         says="in at least one trial, no request succeeded",
         means="The rate is that of the other trials, which look better than the target was.",
         do="Read the errors. If there are none, measure longer than a request takes.",
-        result_check=LABELS + "has_empty_trial",
     ),
     _label(
         id="FEW",
@@ -54,7 +47,6 @@ RULES: tuple[Rule, ...] = (
         means="Requests that cross the ends of the measured time make up a tenth "
         "of the rate or more.",
         do="Measure for at least twenty times as long as a request takes.",
-        result_check=LABELS + "has_few_requests",
     ),
     _caution(
         id="LEFT_OUT",
@@ -64,8 +56,6 @@ RULES: tuple[Rule, ...] = (
         means="The number is that of the remaining trials, which are fewer than planned.",
         do="See which trials are affected, and correct the cause at the client "
         "or in the run folder.",
-        result_check=LABELS + "has_left_out",
-        checks=("loadstone.analysis.judgements.judgement:find_left_out",),
     ),
     _void(
         id="OUTAGE",
@@ -75,7 +65,6 @@ RULES: tuple[Rule, ...] = (
         "when it is available.",
         do="Find out why the target did not answer, and measure again. To "
         "measure an outage, cause it by a hook of the campaign.",
-        result_check=LABELS + "had_outage",
     ),
     _label(
         id="n=1",
@@ -85,7 +74,6 @@ RULES: tuple[Rule, ...] = (
         says="one trial: the spread is not known",
         means="There is no interval, and no comparison.",
         do="Repeat it in interleaved blocks: --blocks 6.",
-        result_check=LABELS + "is_single",
     ),
     _label(
         id="SHORT",
@@ -95,7 +83,6 @@ RULES: tuple[Rule, ...] = (
         says="measured for less than a minute, or fewer than 1000 requests",
         means="Caches, start-up and chance matter more than in a long trial.",
         do="Measure for at least a minute: -d 60s.",
-        result_check=LABELS + "is_short",
     ),
     _void(
         id="LITTLE",
@@ -103,7 +90,6 @@ RULES: tuple[Rule, ...] = (
         says="requests in flight differ from rate × time (Little's law)",
         means="The accounting is in doubt.",
         do="Look at the trial's record. If it was not edited, report this as a defect.",
-        result_check=LABELS + "breaks_little",
         is_left_out=True,
     ),
     _caution(
@@ -112,7 +98,6 @@ RULES: tuple[Rule, ...] = (
         says="clients spent more than 2 % of the time outside requests",
         means="Without this idle time the rate could be higher by the same share.",
         do="Use fewer threads per core, more cores, or a second client.",
-        result_check=LABELS + "is_idle",
     ),
     _caution(
         id="OVERLOAD",
@@ -120,7 +105,6 @@ RULES: tuple[Rule, ...] = (
         says="requests were answered at less than 99 % of the rate at which they were due",
         means="The target does not sustain this rate, and latency grows over time.",
         do="Lower the rate, or search for the capacity.",
-        result_check=LABELS + "is_overloaded",
     ),
     _void(
         id="LAG",
@@ -129,7 +113,6 @@ RULES: tuple[Rule, ...] = (
         "not keep its schedule",
         means="The load was not the requested one.",
         do="Lower the rate, or give the client more cores.",
-        result_check=LABELS + "has_lag",
     ),
     _result(
         id="INSTRUMENT_LIMITED",
@@ -140,7 +123,6 @@ RULES: tuple[Rule, ...] = (
         means="The target can do at least this.",
         do="Use a second client or more cores, and measure again.",
         short="load generator",
-        result_check=LABELS + "is_at_ceiling",
     ),
     _caution(
         id="NEAR_CEILING",
@@ -148,7 +130,6 @@ RULES: tuple[Rule, ...] = (
         says="the load generator used half or more of its own ceiling",
         means="Latency includes some of the client's own work.",
         do="Use a second client if latency matters.",
-        result_check=LABELS + "is_near_ceiling",
     ),
     _bound(
         id="INSTRUMENT_CPU",

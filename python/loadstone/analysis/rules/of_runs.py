@@ -4,10 +4,6 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule
 
-SEEN = "loadstone.analysis.judgements.trial_findings:"
-PROBES = "loadstone.analysis.node_probes:"
-QUERIES = "loadstone.analysis.judgements.query_findings:"
-
 _finding = partial(Rule, views=("finding",), looks_at="run")
 _caution = partial(_finding, severity="caution", effect="precision")
 _note = partial(_finding, severity="note", effect="none")
@@ -20,7 +16,6 @@ RULES: tuple[Rule, ...] = (
         says="planned trials without a record",
         means="The run is incomplete; the other results stand.",
         do="Continue it: loadstone run CAMPAIGN -o RUN --resume.",
-        checks=(SEEN + "find_missing",),
     ),
     _finding(
         id="NOTHING ENDED",
@@ -30,7 +25,6 @@ RULES: tuple[Rule, ...] = (
         says="trials in which no request ended in the measured time",
         means="There is no number: requests take longer than the measured time.",
         do="Measure for ten times as long as a request takes: -d 30s.",
-        checks=(SEEN + "find_empty",),
     ),
     _finding(
         id="LEFT BEHIND",
@@ -39,7 +33,6 @@ RULES: tuple[Rule, ...] = (
         says="objects, buckets or processes that the run left behind",
         means="The numbers stand; the target still holds data of the run.",
         do="Remove them: loadstone clean RUN.",
-        checks=(SEEN + "find_left_behind",),
     ),
     _finding(
         id="clean-up-miscounted",
@@ -52,7 +45,6 @@ RULES: tuple[Rule, ...] = (
         "lag behind.",
         do="Put and read back with verify: 1, look at the store's own log, and find out who else "
         "uses the bucket.",
-        checks=(SEEN + "find_miscounted",),
     ),
     _note(
         id="audited",
@@ -61,7 +53,6 @@ RULES: tuple[Rule, ...] = (
         "that excludes",
         means="What was read back was as it had been acknowledged, at the time of the audit.",
         do="Nothing. To look again later, keep the data: loadstone audit RUN.",
-        checks=(SEEN + "find_audits",),
     ),
     _caution(
         id="connections-closed",
@@ -71,7 +62,6 @@ RULES: tuple[Rule, ...] = (
         "rates are those of the store with this setting.",
         do="Turn keep-alive on in the store or in the proxy before it; where it must be off, say "
         "so beside the number.",
-        checks=(SEEN + "find_of_store",),
         is_of_store=True,
     ),
     _note(
@@ -80,7 +70,6 @@ RULES: tuple[Rule, ...] = (
         means="The store was overloaded while buckets were created, filled or "
         "cleaned up. No measured request was retried.",
         do="Nothing. If it happens again, let the store rest before the measurement.",
-        checks=(SEEN + "find_of_store",),
         is_of_store=True,
     ),
     _caution(
@@ -88,21 +77,18 @@ RULES: tuple[Rule, ...] = (
         says="nodes of one role that differ in hardware or versions",
         means="A cluster waits for its slowest node: that node may be the limit.",
         do="Make them equal, or state the differences in the report.",
-        checks=("loadstone.analysis.node_probes:find_unlike",),
     ),
     _note(
         id="node-not-described",
         says="nodes that could not be described",
         means="The hardware behind the number is not known.",
         do="Try it alone: loadstone nodes CAMPAIGN.",
-        checks=("loadstone.analysis.node_probes:find_unlike",),
     ),
     _caution(
         id="fill-missed",
         says="stores that were not as full as planned",
         means="Somebody else wrote or deleted meanwhile, or the store counts copies differently.",
         do="Look at target_state of those trials, and let nothing else use the store.",
-        checks=("loadstone.analysis.fills:find_missed",),
     ),
     _finding(
         id="mount-is-another",
@@ -111,28 +97,24 @@ RULES: tuple[Rule, ...] = (
         says="mounts of nodes that are not the stated file system",
         means="Another storage may have been measured, such as the local disk below.",
         do="Mount it, and measure again.",
-        checks=(PROBES + "find_of_probes",),
     ),
     _note(
         id="node-probe-failed",
         says="probes of nodes that failed",
         means="The ceiling of that device, mount or path is not known.",
         do="Try it alone: loadstone nodes CAMPAIGN.",
-        checks=(PROBES + "find_of_probes",),
     ),
     _caution(
         id="node-probe-cached",
         says="mounts of nodes whose files fit into the node's memory and were not read directly",
         means="The read rate may be that of memory.",
         do="Set direct: true, or make file_size larger than the memory.",
-        checks=(PROBES + "find_of_probes",),
     ),
     _caution(
         id="nodes-perform-unlike",
         says="a device, mount or network path of a node that is much slower than on other nodes",
         means="A cluster waits for its slowest node: that node may be the limit.",
         do="Repair the slow one, or name it in the report.",
-        checks=(PROBES + "find_of_probes",),
     ),
     _finding(
         id="wrong-answer",
@@ -142,7 +124,6 @@ RULES: tuple[Rule, ...] = (
         says="queries whose answer differs from that of the reference engine",
         means="A wrong answer has no time: those runs are left out.",
         do="Look at the answer in RUN/answers and at the engine's version.",
-        checks=(QUERIES + "find_wrong_answers",),
     ),
     _finding(
         id="query-failed",
@@ -151,7 +132,6 @@ RULES: tuple[Rule, ...] = (
         says="queries that ended in an error, a timeout or the engine's death",
         means="They have no time; totals over the other queries are not comparable.",
         do="Give the engine more memory or time, or leave the query out for every arm.",
-        checks=(QUERIES + "find_wrong_answers",),
     ),
     _caution(
         id="cold-not-proven",
@@ -160,14 +140,12 @@ RULES: tuple[Rule, ...] = (
         says="queries called cold that read no bytes from the storage",
         means="A cache answered: the time says nothing about the storage.",
         do="Use a scale larger than the memory, or drop the server's caches by a hook.",
-        checks=(QUERIES + "find_not_cold",),
     ),
     _note(
         id="answer-not-checked",
         says="queries whose answers were not checked",
         means="The answers may be wrong.",
         do="Name an engine under queries.answers.",
-        checks=(QUERIES + "find_wrong_answers",),
     ),
     _finding(
         id="not-steady",
@@ -177,7 +155,6 @@ RULES: tuple[Rule, ...] = (
         says="trials whose rate never settled (LS-1, MSER-5, change points)",
         means="The mean depends on when measuring began and ended.",
         do="Warm up longer, measure longer, or find out what changes at the target.",
-        checks=(SEEN + "find_unsteady",),
     ),
     _note(
         id="too-short-for-steadiness",
@@ -187,7 +164,6 @@ RULES: tuple[Rule, ...] = (
         means="A longer trial might show something else.",
         do="For a result to publish, measure for five minutes: -d 5m.",
         covers=("SHORT",),
-        checks=(SEEN + "find_unsteady",),
     ),
     _caution(
         id="cluster-state",
@@ -196,14 +172,12 @@ RULES: tuple[Rule, ...] = (
         means="The numbers are valid for a cluster in this state only.",
         do="Wait until the cluster is healthy and all placement groups are active+clean.",
         covers=("UNHEALTHY", "REBALANCING"),
-        checks=(SEEN + "find_surroundings",),
     ),
     _note(
         id="not-calibrated",
         says="results whose load generator has no known ceiling on this host",
         means="Whether the client was the limit is judged by its CPU only.",
         do="Calibrate before the next run: loadstone calibrate.",
-        checks=(SEEN + "find_instrument",),
     ),
     _caution(
         id="calibration-old",
@@ -211,28 +185,24 @@ RULES: tuple[Rule, ...] = (
         says="an outdated calibration",
         means="The client's ceiling may have changed since.",
         do="Calibrate again: loadstone calibrate.",
-        checks=(SEEN + "find_instrument",),
     ),
     _note(
         id="kernel-feature",
         says="a kernel feature that this host refused (io_uring), and its replacement",
         means="Requests cost the client more CPU time.",
         do="Allow the feature on the client if its CPU is the limit.",
-        checks=(SEEN + "find_instrument",),
     ),
     _note(
         id="verdict",
         says="what limited each result, and how well that is proven",
         means="A result that the client limited is a lower bound and takes part in no ratio.",
         do="Grade A needs an intervention: a second client, half the hosts, clients or size.",
-        checks=(SEEN + "find_verdicts",),
     ),
     _note(
         id="capacity",
         says="what a search for a capacity found, and whether fresh trials confirmed it",
         means="The capacity is the highest rate that held the objective.",
         do="Where it was not confirmed, allow the search more trials or more time.",
-        checks=(SEEN + "find_capacities",),
     ),
     _note(
         id="repetitions",
@@ -240,6 +210,5 @@ RULES: tuple[Rule, ...] = (
         says="how well each result is known, and how many blocks a given precision needs",
         means="The interval narrows with the root of the number of blocks.",
         do="Run as many blocks as it says.",
-        checks=(SEEN + "find_repetitions",),
     ),
 )

@@ -4,12 +4,6 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule, View
 
-LABELS = "loadstone.analysis.judgements.labels:"
-SEEN = "loadstone.analysis.judgements.trial_findings:"
-HOSTS = "loadstone.analysis.instrument.headroom:"
-OF_HOSTS = "loadstone.analysis.judgements.host_findings:"
-STATES = "loadstone.analysis.limits.target_state:"
-
 _label = partial(Rule, views=("label",), looks_at="trial")
 _void = partial(_label, severity="problem", effect="invalid")
 _caution = partial(_label, severity="caution", effect="precision")
@@ -23,7 +17,6 @@ RULES: tuple[Rule, ...] = (
         says="interrupted before its end by a signal or a person",
         means="The number covers only part of the trial and is not a result.",
         do="Run it to its end: loadstone run CAMPAIGN -o RUN --resume.",
-        trial_check=LABELS + "is_interrupted",
     ),
     _void(
         id="STOPPED",
@@ -31,7 +24,6 @@ RULES: tuple[Rule, ...] = (
         says="stopped by the campaign's rule on failed requests (on_error)",
         means="The target failed; the rate until then is not a result.",
         do="Read the errors, repair the target, and run again.",
-        trial_check=LABELS + "is_stopped",
     ),
     _void(
         id="STOPPED_ON_LOSS",
@@ -41,7 +33,6 @@ RULES: tuple[Rule, ...] = (
         "The target is not the cause.",
         do="Find the host and the reason in the table of hosts, start its agent "
         "again, and repeat the trial.",
-        trial_check=LABELS + "is_stopped_on_loss",
     ),
     _void(
         id="RUNNING",
@@ -58,7 +49,6 @@ RULES: tuple[Rule, ...] = (
         "written. The performance numbers are void.",
         do="Find out which objects differ before you measure anything else. For "
         "data of another program, set verify: 0.",
-        trial_check=LABELS + "is_corrupt",
     ),
     _void(
         id="AUDIT_FAILED",
@@ -67,7 +57,6 @@ RULES: tuple[Rule, ...] = (
         means="The store loses, damages or brings back data. The performance numbers are void.",
         do="Read the calls that prove it: loadstone report RUN -f json, key audit.",
         views=BOTH,
-        checks=(SEEN + "find_audits",),
     ),
     _void(
         id="ALTERED",
@@ -85,7 +74,6 @@ RULES: tuple[Rule, ...] = (
         do="Restore the run folder, or measure again.",
         is_left_out=True,
         views=BOTH,
-        checks=(SEEN + "find_contradictory",),
     ),
     _void(
         id="STALLED",
@@ -95,10 +83,8 @@ RULES: tuple[Rule, ...] = (
         do="Measure on a host, or at a time, without other work. On a virtual "
         "machine, check the steal time.",
         covers=("NOISY",),
-        trial_check=LABELS + "is_stalled",
         is_left_out=True,
         views=BOTH,
-        checks=(SEEN + "find_stalled",),
     ),
     _caution(
         id="NOISY",
@@ -107,10 +93,7 @@ RULES: tuple[Rule, ...] = (
         "late (p99.9) by over a tenth of the p99 shown",
         means="High percentiles include delays of the client.",
         do="Use a quieter client host, or judge by p50.",
-        trial_check=LABELS + "is_stalled_shortly",
-        result_check=LABELS + "is_noisy",
         views=BOTH,
-        checks=(SEEN + "find_stalled",),
     ),
     _caution(
         id="UNSETTLED",
@@ -119,7 +102,6 @@ RULES: tuple[Rule, ...] = (
         "closing connections, dirty pages, or requests at a target's disk (host_state)",
         means="What is left of earlier trials, or other work, may slow this one.",
         do="Rest longer between trials (pause_after), or end what else keeps it up.",
-        trial_check=LABELS + "is_unsettled",
     ),
     _caution(
         id="UNCHECKED",
@@ -127,7 +109,6 @@ RULES: tuple[Rule, ...] = (
         says="no read was checked (verify: 0): wrong bytes would count as successes",
         means="A target that returns wrong data would have the same rate.",
         do="Check some reads: --verify 0.01 or more costs little.",
-        trial_check=LABELS + "is_unchecked",
     ),
     _caution(
         id="LOG_INS",
@@ -135,7 +116,6 @@ RULES: tuple[Rule, ...] = (
         says="the client logged in again more than a few times, or for over 1 % of the time",
         means="The numbers include the identity service.",
         do="Use tokens with a longer life than a trial.",
-        trial_check=LABELS + "logs_in_often",
     ),
     _label(
         id="HOST_LOST",
@@ -147,10 +127,8 @@ RULES: tuple[Rule, ...] = (
         do="Find the host and the reason in the table of hosts, start its agent "
         "again, and repeat the trial. With on_lost: stop, a trial ends with "
         "its first lost host.",
-        trial_check=HOSTS + "has_lost_host",
         is_left_out=True,
         views=BOTH,
-        checks=(OF_HOSTS + "find_lost_hosts",),
     ),
     _caution(
         id="START_APART",
@@ -158,9 +136,7 @@ RULES: tuple[Rule, ...] = (
         says="client hosts began their load more than 5 ms from the common start",
         means="The first second has less load than the others.",
         do="Leave each host a core for its agent, and use trials of a minute or more.",
-        trial_check=HOSTS + "started_apart",
         views=BOTH,
-        checks=(OF_HOSTS + "find_started_apart",),
     ),
     Rule(
         id="clocks",
@@ -172,7 +148,6 @@ RULES: tuple[Rule, ...] = (
         means="Events on different hosts within this time cannot be ordered.",
         do="Synchronise the hosts with one clock (chrony, PTP), and put the "
         "controller close to them.",
-        checks=(OF_HOSTS + "find_uncertain_clocks",),
     ),
     _caution(
         id="CLOCK_SET",
@@ -181,9 +156,7 @@ RULES: tuple[Rule, ...] = (
         means="The numbers hold: load and probes use monotonic clocks. Logs of "
         "that host no longer match them.",
         do="Let the host's clock be corrected slowly (chrony does this), or before a run.",
-        trial_check=HOSTS + "has_set_clock",
         views=BOTH,
-        checks=(OF_HOSTS + "find_set_clocks",),
     ),
     _caution(
         id="HOSTS_UNEQUAL",
@@ -193,9 +166,7 @@ RULES: tuple[Rule, ...] = (
         "waited for it, or made the load of fewer hosts.",
         do="Check that host's CPU, network card and path (loadstone hosts check "
         "CAMPAIGN), or leave it out.",
-        trial_check=HOSTS + "is_unequal",
         views=BOTH,
-        checks=(OF_HOSTS + "find_unequal",),
     ),
     _caution(
         id="UNHEALTHY",
@@ -203,7 +174,6 @@ RULES: tuple[Rule, ...] = (
         says="the target's cluster was not HEALTH_OK before or after the load",
         means="The number is valid for a cluster in this state only.",
         do="Repair the cluster, and measure again.",
-        trial_check=STATES + "is_unhealthy",
     ),
     _caution(
         id="REBALANCING",
@@ -211,7 +181,6 @@ RULES: tuple[Rule, ...] = (
         says="the target's cluster moved or repaired data before or after the load",
         means="Recovery took a share of the target's resources.",
         do="Wait until all placement groups are active+clean.",
-        trial_check=STATES + "is_rebalancing",
     ),
     _caution(
         id="HOOK",
@@ -219,9 +188,7 @@ RULES: tuple[Rule, ...] = (
         says="a hook of the campaign failed, or was not reached",
         means="The target may not have been in the state that the campaign describes.",
         do="Read the hook's output in the run folder, correct it, and run again.",
-        trial_check=STATES + "has_failed_hook",
         views=BOTH,
-        checks=(SEEN + "find_surroundings",),
     ),
     _label(
         id="IMPORTED",

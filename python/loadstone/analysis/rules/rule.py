@@ -47,9 +47,9 @@ class Rule:
     bounds stands. `is_of_store` marks what the store itself does, which the first screen says in
     full.
 
-    `trial_check` and `result_check` tell whether a trial or a result bears the label; a label
-    without either is recorded with the trial. `checks` yield the findings, or judge the report.
-    Labels name their functions as "module:function", since what they look at needs their words.
+    `checks` yield the findings of a rule on numbers, or judge the report. What labels a trial or a
+    result stands in `judgements/labels.py`, and what finds the findings of a run in
+    `judgements/judgement.py`, each by the rule's id.
     """
 
     id: str
@@ -63,12 +63,10 @@ class Rule:
     short: str = ""
     asks: str = ""
     covers: tuple[str, ...] = ()
-    trial_check: str = ""
-    result_check: str = ""
     is_left_out: bool = False
     is_on_both_sides: bool = False
     is_of_store: bool = False
-    checks: tuple[Check | str, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 def listed(rules: list[Rule], **row: Any) -> Callable[[Checking], Checking]:

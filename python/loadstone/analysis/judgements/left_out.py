@@ -1,0 +1,117 @@
+"""Trials that results go without, since the client or the record was at fault in them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from loadstone.analysis.cells.little import has_too_many_in_flight
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.labels import (
+    LEFT_OUT,
+    OUTAGE_SHARE,
+    VOIDING,
+    label_trial,
+    outage_share,
+)
+from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.validity import error_gate
+from loadstone.analysis.measured.part import SECOND_NS, Part
+from loadstone.analysis.rules import label_words
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+Reasons = Mapping[str, tuple[str, ...]]
+"""The labels for which each trial could be left out, by the trial's id."""
+
+NAMED = 6
+
+
+# A reason that lies in the client or in the record leaves a trial out, while less than half of
+# the trials of a result have one. What may be the target's doing stays in, whatever else went
+# wrong: to leave it out would make the target look better than it is.
+def spoiled_trials(parts: Sequence[Part]) -> Reasons:
+    """Return the trials that went wrong by the client or the record alone, with the labels why."""
+    trials: dict[str, list[Part]] = {}
+    for part in parts:
+        trials.setdefault(part.record.id, []).append(part)
+    reasons = {name: _reasons(of_trial) for name, of_trial in trials.items()}
+    return {name: labels for name, labels in reasons.items() if labels}
+
+
+def without_spoiled(parts: Sequence[AnyPart], reasons: Reasons) -> list[AnyPart]:
+    """Return the parts without spoiled trials, in results of which those are the minority.
+
+    Where half of a result's trials are spoiled the others are in doubt, too: all of them stay.
+    """
+    left_out = _left_out(parts, reasons)
+    if not left_out:
+        return list(parts)
+    kept = ((part, left_out.get(_result_of(part), ())) for part in parts)
+    return [replace(part, left_out=tuple(out)) for part, out in kept if part.record.id not in out]
+
+
+def find_left_out(seen: Seen) -> Iterator[Finding]:
+    """Report which trials are left out of their results, and why."""
+    reasons = spoiled_trials(seen.parts)
+    left_out = _left_out(seen.parts, reasons)
+    trials = sorted({trial for excluded in left_out.values() for trial in excluded})
+    if not trials:
+        return
+    words = [f"trial {trial} ({', '.join(map(label_words, reasons[trial]))})" for trial in trials]
+    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    yield Finding(
+        rule="LEFT_OUT",
+        statement=f"{len(left_out)} results go without trials in which the client or the record"
+        f" was at fault: {'; '.join(words[:NAMED])}{more}",
+        cases=tuple(f"trial {trial}" for trial in trials),
+    )
+
+
+def _left_out(parts: Sequence[Part], reasons: Reasons) -> dict[tuple[object, ...], Collection[str]]:
+    """Return the trials that each result goes without, of those that go without any."""
+    trials: dict[tuple[object, ...], dict[str, None]] = {}
+    for part in parts:
+        trials.setdefault(_result_of(part), {})[part.record.id] = None
+    spoiled = {
+        result: [trial for trial in of_result if trial in reasons]
+        for result, of_result in trials.items()
+    }
+    return {
+        result: excluded
+        for result, excluded in spoiled.items()
+        if 0 < 2 * len(excluded) < len(trials[result])
+    }
+
+
+def _reasons(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the labels for which a trial could be left out; none where it shows the target."""
+    labels = label_trial(parts[0].record)
+    if set(labels) & (VOIDING - LEFT_OUT) or _may_be_the_target(parts):
+        return ()
+    operations: dict[str, list[Part]] = {}
+    for part in parts:
+        operations.setdefault(part.operation, []).append(part)
+    # A label of results: here one trial is looked at, before it has a part in any.
+    is_little = any(has_too_many_in_flight(of_one) for of_one in operations.values())
+    candidates = (*labels, *(["LITTLE"] if is_little else []))
+    return tuple(label for label in candidates if label in LEFT_OUT)
+
+
+def _may_be_the_target(parts: Sequence[Part]) -> bool:
+    """Tell whether a trial's target failed, or was away: that is an answer of the target."""
+    summary = parts[0].record.summary
+    failed, requests = summary.get("failed") or 0, summary.get("requests") or 0
+    is_failing = error_gate(requests=requests - failed, failed=failed).outcome == "fail"
+    return (
+        is_failing
+        or not any(part.good for part in parts)
+        or any(
+            outage_share(part, part.mix.median_ns / SECOND_NS) > OUTAGE_SHARE
+            for part in parts
+            if part.errors
+        )
+    )
+
+
+def _result_of(part: Part) -> tuple[object, ...]:
+    return *part.case, part.record.trial["round"]
