@@ -192,6 +192,7 @@ fuzz-readers: $(STAMPS)/packages ## the same for readers of campaigns, run folde
 reference: $(STAMPS)/packages ## make anew the schemas, the types of Python that follow them, and the references
 	$(call quietly,schemas,LOADSTONE_RENEW=1 PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) -p loadstone-loadgen --lib --quiet published)
 	@$(BIN)/python -m tests.docs.document_types
+	@$(BIN)/python -m tests.docs.report_schema
 	@$(BIN)/python -m loadstone.campaign.schema.json_schema docs/reference/campaign.schema.json
 	@$(BIN)/python -m tests.docs.driver_reference
 	@$(BIN)/python -m pytest -q --renew-golden tests/unit/test_rules.py -k reference

@@ -12,6 +12,7 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.store import RunWriter, read_run
+from tests.docs import report_schema
 from tests.docs.document_types import modules
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -88,3 +89,8 @@ def test_a_schema_refuses_what_is_not_of_its_types(folder: Path) -> None:
 def test_the_types_of_python_are_those_of_the_schema(path: Path) -> None:
     made = modules()[path]
     assert path.read_text(encoding="utf-8") == made, "make reference renews it"
+
+
+def test_the_schema_of_the_report_is_that_of_its_types() -> None:
+    """`make reference` writes it anew."""
+    assert report_schema.SCHEMA.read_text(encoding="utf-8") == report_schema.schema()

@@ -1,9 +1,10 @@
 """A finding: what a rule says about an account, and the numbers it says it from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_rule
+from loadstone.documents.report import ReportEvidence, ReportFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class Finding:
         """The rule itself."""
         return self.row or find_rule(self.rule)
 
-    def to_json(self) -> Mapping[str, object]:
+    def to_json(self) -> ReportFinding:
         """Return the finding as plain values for a JSON report."""
         return {
             "rule": self.rule,
@@ -94,7 +95,7 @@ class Finding:
         }
 
 
-def evidence_json(one: Evidence) -> dict[str, object]:
+def evidence_json(one: Evidence) -> ReportEvidence:
     """Return one number of evidence as plain values."""
     return {
         "metric": one.metric,

@@ -14,6 +14,7 @@ from loadstone.analysis.accounts.account import Account, Measurement, grouped
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
 from loadstone.analysis.rules.rule import Check, Rule, listed
+from loadstone.documents.report import ReportMistake
 
 RULES: list[Rule] = []
 _mistake = partial(
@@ -37,7 +38,7 @@ class MistakeResult:
     outcome: Outcome
     evidence: str
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> ReportMistake:
         """Return it as plain values."""
         return {
             "id": self.id,

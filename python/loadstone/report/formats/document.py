@@ -5,9 +5,9 @@
 An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final, cast
 
 from pydantic_core import to_json
 
@@ -16,7 +16,7 @@ from loadstone.analysis.answers.contention import Contention, contentions
 from loadstone.analysis.audits import Audited, upper_bound
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.fidelity import Fidelity
-from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
+from loadstone.analysis.cells.queries import Arm, QueryResults
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.judgements.finding import evidence_json
 from loadstone.analysis.judgements.result import Result
@@ -26,12 +26,36 @@ from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean
+from loadstone.documents.report import (
+    ReportAction,
+    ReportArm,
+    ReportAudit,
+    ReportAuditFinding,
+    ReportCeiling,
+    ReportContention,
+    ReportDocument,
+    ReportHook,
+    ReportInstrument,
+    ReportIntervention,
+    ReportLatency,
+    ReportOrigin,
+    ReportQueries,
+    ReportQueryLoad,
+    ReportQueryStreams,
+    ReportReplay,
+    ReportResult,
+    ReportSearch,
+    ReportSpread,
+    ReportTrial,
+    ReportVerdict,
+)
+from loadstone.documents.summary import AuditFinding
 from loadstone.report.formats.tabular import SPREAD_IS
 from loadstone.report.next_step import deciding_step
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
-FORMAT = 1
+FORMAT: Final = 1
 
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
@@ -40,7 +64,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     return to_json(document(run, findings), indent=2, inf_nan_mode="null") + b"\n"
 
 
-def document(run: Run, findings: Findings) -> dict[str, Any]:
+def document(run: Run, findings: Findings) -> ReportDocument:
     """Return the JSON report as plain values."""
     manifest = run.manifest
     return {
@@ -48,13 +72,13 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "run": {
             "id": manifest.get("run"),
             "name": run.name,
-            "state": run.state,
+            "state": cast("Any", run.state),
             "seed": manifest.get("seed"),
             "started": manifest.get("started"),
             "ended": manifest.get("ended"),
             "loadstone": manifest.get("loadstone"),
             "versions": manifest.get("versions") or {},
-            "host": manifest.get("host") or {},
+            "host": {**(manifest.get("host") or {})},
             "nodes": manifest.get("nodes") or {},
         },
         "results": [_result(run, one) for one in findings.results],
@@ -64,7 +88,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "trials": [_trial(trial) for trial in findings.trials],
         "contention": [_contention(one) for one in contentions(findings.results, findings.trials)],
         "ceilings": [_ceiling(one) for one in findings.ceilings],
-        "hooks": [dict(entry) for entry in findings.hooks],
+        "hooks": [cast("ReportHook", dict(entry)) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
         "queries": None if findings.queries is None else _queries(findings.queries),
         "actions": [_action(action) for action in findings.actions],
@@ -74,46 +98,43 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [one.to_json() for one in findings.mistakes],
-        "audit": _audit(findings.audits),
-        "audits": [_audit([one]) for one in findings.audits],
+        "audit": _audit(findings.audits) if findings.audits else None,
+        "audits": [_audit([audit]) for audit in findings.audits],
     }
 
 
-def _audit(audits: Sequence[Audited]) -> dict[str, Any] | None:
-    """Return what audits found together; None where there was none."""
-    if not audits:
-        return None
+def _audit(audits: Sequence[Audited]) -> ReportAudit:
+    """Return what audits found together."""
     read_back, wrong = (
-        sum(getattr(one, name) for one in audits) for name in ("read_back", "wrong")
+        sum(getattr(audit, name) for audit in audits) for name in ("read_back", "wrong")
     )
     return {
-        "trials": [one.trial for one in audits],
-        "acknowledged": sum(one.acknowledged for one in audits),
+        "trials": [audit.trial for audit in audits],
+        "acknowledged": sum(audit.acknowledged for audit in audits),
         "read_back": read_back,
-        "unknown": sum(one.unknown for one in audits),
-        "unanswered": sum(one.unanswered for one in audits),
-        "listings_failed": sum(one.listings_failed for one in audits),
+        "unknown": sum(audit.unknown for audit in audits),
+        "unanswered": sum(audit.unanswered for audit in audits),
+        "listings_failed": sum(audit.listings_failed for audit in audits),
         "wrong": wrong,
         "wrong_share_max": upper_bound(wrong, read_back) if read_back else None,
-        "is_whole": all(one.is_whole for one in audits),
+        "is_whole": all(audit.is_whole for audit in audits),
         "findings": [
-            {
-                "target": one.target,
-                "audit": one.trial,
-                **finding,
-                "calls": [{"trial": None, "version": None, **call} for call in finding["calls"]],
-            }
-            for one in audits
-            for finding in one.findings
+            _audit_finding(audit, finding) for audit in audits for finding in audit.findings
         ],
     }
 
 
-def _queries(results: QueryResults) -> dict[str, Any]:
+def _audit_finding(audit: Audited, finding: AuditFinding) -> ReportAuditFinding:
+    calls = [{"trial": None, "version": None, **call} for call in finding["calls"]]
+    place = {"target": audit.target, "audit": audit.trial}
+    return cast("ReportAuditFinding", {**place, **finding, "calls": calls})
+
+
+def _queries(results: QueryResults) -> ReportQueries:
     return {
         "arms": [
             {
-                **{name: dict(arm.arm).get(name) for name in ARM_NAMES},
+                **_arm(arm.arm),
                 "total_s": arm.total_s if arm.is_whole else None,
                 "geometric_mean_s": arm.geometric_mean_s if arm.is_whole else None,
                 "right": sum(bool(one.by_block) and not one.failures for one in arm.queries),
@@ -144,14 +165,24 @@ def _queries(results: QueryResults) -> dict[str, Any]:
             for arm in results.arms
         ],
         "streams": [_streams(one) for one in results.streams],
-        "loads": [asdict(one) for one in results.loads],
+        "loads": [cast("ReportQueryLoad", asdict(load)) for load in results.loads],
     }
 
 
-def _streams(runs: StreamRuns) -> dict[str, Any]:
+def _arm(arm: Arm) -> ReportArm:
+    names = dict(arm)
+    return {
+        "target": names["target"],
+        "engine": names["engine"],
+        "cache": names.get("cache"),
+        "threads": names.get("threads"),
+    }
+
+
+def _streams(runs: StreamRuns) -> ReportQueryStreams:
     rate = runs.rate
     return {
-        **{name: dict(runs.arm).get(name) for name in ARM_NAMES},
+        **_arm(runs.arm),
         "streams": runs.streams,
         "queries": runs.queries,
         "elapsed_s": [runs.elapsed_s[block] for block in sorted(runs.elapsed_s)],
@@ -173,7 +204,7 @@ def _streams(runs: StreamRuns) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _action(action: ActionCell) -> dict[str, Any]:
+def _action(action: ActionCell) -> ReportAction:
     cell = action.cell
     return {
         "target": cell.target,
@@ -209,7 +240,7 @@ def _action(action: ActionCell) -> dict[str, Any]:
     }
 
 
-def _replay(one: Fidelity) -> dict[str, Any]:
+def _replay(one: Fidelity) -> ReportReplay:
     return {
         "trial": one.trial,
         "target": one.target,
@@ -225,11 +256,11 @@ def _replay(one: Fidelity) -> dict[str, Any]:
         "recorded_s": one.recorded_s,
         "achieved_s": one.achieved_s,
         "lateness_ns": _latency(one.lateness),
-        "origin": one.origin,
+        "origin": cast("ReportOrigin | None", one.origin),
     }
 
 
-def _contention(one: Contention) -> dict[str, Any]:
+def _contention(one: Contention) -> ReportContention:
     result = one.result
     return {
         "target": result.target,
@@ -245,7 +276,7 @@ def _contention(one: Contention) -> dict[str, Any]:
     }
 
 
-def _result(run: Run, cell: Result) -> dict[str, Any]:
+def _result(run: Run, cell: Result) -> ReportResult:
     return {
         "target": cell.target,
         "workload": cell.workload,
@@ -314,7 +345,7 @@ def _load(cell: Result) -> dict[str, Any]:
     return {**cell.load, **absent}
 
 
-def _verdict(run: Run, verdict: Verdict) -> dict[str, Any]:
+def _verdict(run: Run, verdict: Verdict) -> ReportVerdict:
     return {
         "limit": verdict.limit,
         "grade": verdict.grade,
@@ -335,7 +366,7 @@ def _verdict(run: Run, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _instrument(cell: Result) -> dict[str, Any]:
+def _instrument(cell: Result) -> ReportInstrument:
     share = cell.instrument
     return {
         "share_of_ceiling": share.share if share is not None else None,
@@ -350,7 +381,7 @@ def _instrument(cell: Result) -> dict[str, Any]:
     }
 
 
-def _spread(mean: Mean | None) -> dict[str, Any] | None:
+def _spread(mean: Mean | None) -> ReportSpread | None:
     if mean is None or not mean.is_spread:
         return None
     return {
@@ -362,10 +393,10 @@ def _spread(mean: Mean | None) -> dict[str, Any] | None:
     }
 
 
-def _latency(latency: Latency | None) -> dict[str, Any] | None:
+def _latency(latency: Latency | None) -> ReportLatency | None:
     if latency is None:
         return None
-    return {
+    times = {
         "count": latency.count,
         **latency.quantiles,
         "max": latency.max_ns,
@@ -374,9 +405,10 @@ def _latency(latency: Latency | None) -> dict[str, Any] | None:
         "unresolved": dict(latency.unresolved),
         "at_least": dict(latency.at_least),
     }
+    return cast("ReportLatency", times)
 
 
-def _change(change: InterventionEffect) -> dict[str, Any]:
+def _change(change: InterventionEffect) -> ReportIntervention:
     return {
         "changed": change.kind,
         "case": change.base.name,
@@ -392,7 +424,7 @@ def _change(change: InterventionEffect) -> dict[str, Any]:
     }
 
 
-def _search(search: CapacitySearch) -> dict[str, Any]:
+def _search(search: CapacitySearch) -> ReportSearch:
     rate = search.rate
     return {
         "search": search.trial,
@@ -403,7 +435,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
         "parameters": dict(search.parameters),
         "round": search.round,
         "block": search.block,
-        "vary": search.vary,
+        "vary": cast("Any", search.vary),
         "objective": {
             "quantile": search.quantile,
             "latency_ns_max": search.goal.latency_ns_max,
@@ -424,7 +456,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
         "steps": [
             {
                 "trial": step.trial,
-                "stage": step.stage,
+                "stage": cast("Any", step.stage),
                 "load": step.load,
                 "duration_s": step.duration_s,
                 "requests_per_s": step.rate,
@@ -440,15 +472,15 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
     }
 
 
-def _ceiling(one: MeasuredCeiling) -> dict[str, Any]:
+def _ceiling(one: MeasuredCeiling) -> ReportCeiling:
     return {
         "ceiling": one.ceiling,
         "name": one.name,
-        "kind": one.kind,
+        "kind": cast("Any", one.kind),
         "targets": list(one.targets),
         "moment": one.moment,
         "measurement": one.measurement,
-        "bounds": one.bounds,
+        "bounds": cast("Any", one.bounds),
         "bytes_per_s": one.bytes_per_s,
         "bytes_per_s_min": one.low,
         "bytes_per_s_max": one.high,
@@ -464,7 +496,7 @@ def _ceiling(one: MeasuredCeiling) -> dict[str, Any]:
     }
 
 
-def _trial(trial: TrialFacts) -> Mapping[str, Any]:
+def _trial(trial: TrialFacts) -> ReportTrial:
     return {
         "trial": trial.trial,
         "state": trial.state,

@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
@@ -14,7 +15,10 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"
-SPREAD_IS = {True: "95 % interval", False: "least and most"}
+SPREAD_IS: Mapping[bool, Literal["95 % interval", "least and most"]] = {
+    True: "95 % interval",
+    False: "least and most",
+}
 LATENCIES = ("response", "service", "first_byte", "lag", "part")
 
 
