@@ -280,6 +280,12 @@ bench: $(STAMPS)/packages ## compare CPU per request with wrk, oha, warp, fio an
 bench-report: $(STAMPS)/packages ## measure CPU and memory of reports against the number of trials
 	@$(BIN)/python bench/report.py
 
+GATE_PROOF ?= --hours 8
+.PHONY: gate-proof
+gate-proof: $(STAMPS)/packages ## count how often `loadstone ab` is right on this machine (hours; goes on where it ended)
+	$(call quietly,store,cargo build --release --quiet -p loadstone-store)
+	@$(BIN)/python bench/gate_proof.py $(GATE_PROOF)
+
 .PHONY: docs
 docs: $(STAMPS)/packages ## build the documentation site into build/docs/site, and the crates' own; check both
 	$(call quietly,site,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)

@@ -1,18 +1,22 @@
 """`loadstone ab`: two servers in turns, one answer, and an exit code for a job."""
 
 import json
+import os
 import shlex
+import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loadstone.cli import exit_code
+from loadstone.results.layout import ANSWER
 from loadstone.results.leg_log import read_legs
 from loadstone.results.store import read_run
-from tests.system.command import loadstone
+from tests.system.command import loadstone, start
 
 KEYS = {
     "LOADSTONE_ACCESS_KEY": "me",
@@ -74,6 +78,26 @@ def test_a_build_whose_requests_fail_is_told_at_the_first_look(tmp_path: Path) -
     code, answer = gate(tmp_path, port, server(port), server(port), "get", "--set", "prepare=never")
     assert code == exit_code.FAILED
     assert min(answer["failed"].values()) > 0
+
+
+def test_ctrl_c_ends_a_gate_with_what_is_known(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(
+        "ab", "--base", server(port), "--new", server(port), "-f", "json", "-o", tmp_path / "run",
+        "bench", "put", f"http://127.0.0.1:{port}", "-t", "1", "-n", "100",
+        environment={**os.environ, **KEYS},
+    )  # fmt: skip
+    while process.poll() is None and len(read_legs(tmp_path / "run")) < 3:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == exit_code.INTERRUPTED, err
+    answer = json.loads(out)
+    assert answer["outcome"] == "not decided"
+    assert 1 <= answer["blocks"] < 6
+    assert answer["rows"]
+    # A gate that has ended keeps its answer for the next; this one has not.
+    assert not (tmp_path / "run" / ANSWER).exists()
 
 
 def test_commands_of_a_campaign_need_consent_and_typed_ones_do_not(tmp_path: Path) -> None:

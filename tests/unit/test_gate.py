@@ -1,5 +1,10 @@
 """Gates: what a look spends, what an answer is made of, and how often it is wrong."""
 
+import dataclasses
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -7,6 +12,10 @@ from loadstone.analysis.accounts.account import RATE, SERVER_CPU, Account, Measu
 from loadstone.analysis.accounts.gate import BLOCKS_MIN, POWER, GateAnswer, Rules, judge, rules_of
 from loadstone.analysis.statistics import sequential
 from loadstone.analysis.statistics.ratios import paired_ratio
+from loadstone.cli.gate import last_green
+from loadstone.errors import InputError
+from loadstone.report.formats.gate import GateFacts, to_junit
+from loadstone.results.layout import ANSWER, MANIFEST
 
 MARGIN, ALPHA = 0.03, 0.05
 
@@ -51,6 +60,53 @@ def test_between_two_looks_nothing_is_decided() -> None:
 
 def test_a_void_result_is_no_answer() -> None:
     assert gate_of(rate=1.0, cpu=1.0, standing="void").outcome == "void"
+
+
+def test_a_gate_in_junit_is_xml_whatever_its_names_hold() -> None:
+    gate = gate_of(rate=1.0, cpu=1.1)
+    worse = dataclasses.replace(gate, new="new\x1b[31m & <b>", base="base\x00")
+    facts = GateFacts(folder="run", commands={}, failed={}, passed_ns=1_500_000_000, blocks=6)
+    (suite,) = ElementTree.fromstring(to_junit(worse, facts))
+    assert [suite.get(key) for key in ("tests", "failures", "errors")] == ["2", "1", "0"]
+    assert suite.get("time") == "1.500"
+    assert "<b>" in suite.get("name", "")
+    (failure,) = suite.iter("failure")
+    assert failure.get("type") == "worse"
+
+
+def test_the_last_green_build_is_the_newest_that_passed(tmp_path: Path) -> None:
+    for name, started, outcome, failed in (
+        ("c", "2026-01-01", "no worse", 0),
+        ("b", "2026-01-02", "no worse", 0),
+        ("a", "2026-01-03", "no worse", 7),
+        ("d", "2026-01-04", "worse", 0),
+        ("e", "2026-01-05", "not decided", 0),
+    ):
+        keep_gate(tmp_path / name, started, outcome, failed)
+    keep_gate(tmp_path / "broken", "2026-01-06", "no worse", 0)
+    (tmp_path / "broken" / ANSWER).write_text("{")
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "a-file").write_text("")
+    assert last_green(tmp_path) == ("./b", "{data}")
+    for empty in (tmp_path / "no-run", tmp_path / "absent"):
+        with pytest.raises(InputError):
+            last_green(empty)
+
+
+def keep_gate(folder: Path, started: str, outcome: str, failed: int) -> None:
+    """Write of a run folder what a later gate reads."""
+    folder.mkdir()
+    arms = {
+        arm: {"start": [f"./{text}", "{data}"], "ready": "http://127.0.0.1:9000/"}
+        for arm, text in (("base", "old"), ("new", folder.name))
+    }
+    manifest = {
+        "format": 1, "run": "r", "name": "ab", "seed": 1, "state": "finished", "started": started,
+        "plan": [], "campaign": {"arms": arms},
+    }  # fmt: skip
+    answer = {"outcome": outcome, "new": "new", "failed": {"base": 0, "new": failed}}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / ANSWER).write_text(json.dumps(answer))
 
 
 def test_a_gate_is_wrong_no_more_often_than_it_says() -> None:

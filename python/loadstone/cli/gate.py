@@ -1,5 +1,7 @@
 """A gate beside its run: it looks after some blocks, says how it stands, and answers at the end."""
 
+import contextlib
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,9 +10,13 @@ from loadstone.analysis.accounts.gate import POWER, GateAnswer, Outcome, Rules, 
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say
+from loadstone.errors import InputError, LoadstoneError
 from loadstone.execution.runner import RunEnd
 from loadstone.report.formats import gate as reports
+from loadstone.results.files import durable
+from loadstone.results.layout import ANSWER, read_manifest
 from loadstone.results.leg_log import read_legs
+from loadstone.results.record import Run
 from loadstone.results.store import read_run
 
 FORMS: Mapping[str, Callable[[GateAnswer, reports.GateFacts], str]] = {
@@ -59,11 +65,17 @@ class GateKeeper:
         return gate.outcome in ("no worse", "worse") or any(facts.failed.values())
 
     def conclude(self, folder: Path, end: RunEnd) -> int:
-        """Print the answer and return its exit code."""
+        """Print the answer, keep it in the run folder, and return its exit code.
+
+        Of a run that was interrupted, it is what the whole blocks until then say.
+        """
         facts = self._facts(folder)
         gate = self._judge(folder, facts.blocks)
         print(FORMS[self._form](gate, facts), end="")
         sys.stdout.flush()
+        if end.state == "interrupted":
+            return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
+        durable.write_file(folder, ANSWER, reports.to_json(gate, facts).encode())
         if end.state == "failed" or any(facts.failed.values()):
             if any(facts.failed.values()):
                 each = ", ".join(f"{arm} {count:,}" for arm, count in facts.failed.items())
@@ -82,14 +94,45 @@ class GateKeeper:
                 failed[record.trial["target"]["name"]] += record.summary.get("failed", 0)
         legs = read_legs(folder)
         commands = {leg["arm"]: leg["command"] for leg in reversed(legs)}
-        times = [
-            (leg["started_unix_ns"], leg["ended_unix_ns"])
+        passed_ns = sum(
+            leg["ended_unix_ns"] - leg["started_unix_ns"]
             for leg in legs
             if "ended_unix_ns" in leg and "started_unix_ns" in leg
-        ]
-        passed_ns = max(end for _, end in times) - min(start for start, _ in times) if times else 0
-        blocks = len({leg["block"] for leg in legs})
+        )
         return reports.GateFacts(
             folder=str(folder), commands=commands, failed=failed, passed_ns=passed_ns,
-            blocks=blocks,
+            blocks=_whole_blocks(run),
         )  # fmt: skip
+
+
+def last_green(history: Path) -> tuple[str, ...]:
+    """Return the command of the newest build in a folder of runs that passed its gate.
+
+    Raises InputError where none did.
+    """
+    for folder in sorted(history.iterdir() if history.is_dir() else (), reverse=True, key=_began):
+        with contextlib.suppress(OSError, ValueError, KeyError, LoadstoneError):
+            answer = json.loads((folder / ANSWER).read_text())
+            if answer["outcome"] == "no worse" and not any(answer["failed"].values()):
+                campaign = read_manifest(folder)["campaign"] or {}
+                return tuple(campaign["arms"][answer["new"]]["start"])
+    raise InputError(
+        f'no run in "{history}" has a build that passed its gate',
+        "name the base with --base COMMAND the first time, and keep the run folders there",
+    )
+
+
+def _began(folder: Path) -> str:
+    with contextlib.suppress(LoadstoneError):
+        return read_manifest(folder).get("started") or ""
+    return ""
+
+
+def _whole_blocks(run: Run) -> int:
+    """Return how many blocks have ended, each with all of its measured trials."""
+    recorded = {record.id for record in run.records if record.is_whole}
+    planned: dict[int, set[str]] = {}
+    for document in run.manifest["plan"]:
+        if document["measured"]:
+            planned.setdefault(document["block"], set()).add(document["id"])
+    return sum(ids <= recorded for ids in planned.values())

@@ -161,7 +161,7 @@ def measure(
     for problem in end.problems:
         tell(problem)
     if end.state == "interrupted":
-        return _interrupted(end, folder, file, form, command)
+        return _interrupted(end, folder, file, form, command, gate)
     if is_gone:
         print(
             "no run folder is left: nothing was measured, or written to a target", file=sys.stderr
@@ -192,11 +192,18 @@ def _export(metrics: LiveMetrics, folder: Path, stack: contextlib.ExitStack) -> 
 
 
 def _interrupted(
-    end: runner.RunEnd, folder: Path, file: Path | None, form: str, command: str | None
+    end: runner.RunEnd,
+    folder: Path,
+    file: Path | None,
+    form: str,
+    command: str | None,
+    gate: "GateKeeper | None",
 ) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
     _print_left(folder, file, command)
     sys.stderr.flush()
+    if gate is not None:
+        return gate.conclude(folder, end)
     # What there is, marked as interrupted. The load has ended: this takes nothing from it.
     _print_report(folder, form)
     return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED

@@ -24,6 +24,7 @@ TRIALS = "trials"
 PROBES = "probes"
 OPERATIONS = "operations"
 ACTIONS = "actions"
+ANSWER = "gate.json"
 RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
 

@@ -246,7 +246,6 @@ def state_of_session(session: int) -> ServerState | None:
 
     What a process leaves that has ended counts with its parent, if that has waited for it.
     """
-    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     state: ServerState = {
         "processes": 0, "cpu_ns": 0, "memory_bytes": 0, "memory_peak_bytes": 0, "read_bytes": 0,
         "written_bytes": 0,
@@ -258,7 +257,7 @@ def state_of_session(session: int) -> ServerState | None:
             if int(fields[3]) != session:
                 continue
             state["processes"] += 1
-            state["cpu_ns"] += sum(map(int, fields[11:15])) * tick_ns
+            state["cpu_ns"] += _cpu_ns(int(number), fields)
             for line in (folder / "status").read_text().splitlines():
                 key, _, value = line.partition(":")
                 if key == "VmRSS":
@@ -272,3 +271,15 @@ def state_of_session(session: int) -> ServerState | None:
                 elif key == "write_bytes":
                     state["written_bytes"] += int(value)
     return state if state["processes"] else None
+
+
+def _cpu_ns(process: int, fields: Sequence[str]) -> int:
+    """Return the processor time of a process and of its children that it has waited for.
+
+    `fields` are those of its stat from the state on. They count ticks, mostly of 10 ms, which is
+    2 % of what a server takes in a short leg; the clock of a process counts nanoseconds.
+    """
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    # As clock_getcpuclockid makes it, which Python has for threads alone.
+    clock = (~process << 3) | 2
+    return time.clock_gettime_ns(clock) + sum(map(int, fields[13:15])) * tick_ns

@@ -4,12 +4,12 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree
 
 from loadstone import units
 from loadstone.analysis.accounts.gate import POWER, GateAnswer, JudgedMetric, Rules
 from loadstone.analysis.judgements.standing import reason_words
 from loadstone.analysis.naming import metric_value, metric_words
+from loadstone.report.formats import junit
 
 HEAD = ("", "base", "new", "change", "95 % CI", "")
 NUMBERS = (1, 2, 3)
@@ -43,6 +43,8 @@ def answer(gate: GateAnswer, facts: GateFacts) -> str:
             return f"{question}: no ({', '.join(each)})"
         case "void":
             return f"{question}: cannot be told, for results are void"
+    if not gate.rows:
+        return f"{question}: not known, for no block has ended"
     more = gate.blocks_more
     if more is None:
         return f"{question}: not decided, and not within {gate.rules.looks[-1]} blocks"
@@ -79,23 +81,23 @@ def to_markdown(gate: GateAnswer, facts: GateFacts) -> str:
 
 def to_junit(gate: GateAnswer, facts: GateFacts) -> str:
     """Return it as a suite of tests, one for each metric of each case."""
-    suite = ElementTree.Element(
-        "testsuite", name=f"{gate.new} against {gate.base}", tests=str(len(gate.rows)),
-        failures=str(sum(row.outcome == "worse" for row in gate.rows)),
-        errors=str(sum(row.outcome in ("void", "not decided") for row in gate.rows)),
-        time=f"{facts.passed_ns / 1e9:.3f}",
-    )  # fmt: skip
-    for row in gate.rows:
-        test = ElementTree.SubElement(
-            suite, "testcase", classname=row.case, name=metric_words(row.metric)
-        )
-        text = "; ".join(filter(None, _row_cells(row)[1:]))
-        if row.outcome == "worse":
-            ElementTree.SubElement(test, "failure", message=text)
-        elif row.outcome != "no worse":
-            ElementTree.SubElement(test, "error", type=row.outcome, message=text)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    name = f"{gate.new} against {gate.base}"
+    tests = [
+        junit.Test(group=row.case, name=metric_words(row.metric), problem=_problem(row))
+        for row in gate.rows
+    ]
+    suite = junit.Suite(name=name, tests=tests, time_s=facts.passed_ns / 1e9)
+    return junit.to_xml(name, [suite]).decode()
+
+
+def _problem(row: JudgedMetric) -> junit.Problem | None:
+    if row.outcome == "no worse":
+        return None
+    return junit.Problem(
+        tag="failure" if row.outcome == "worse" else "error",
+        kind=row.outcome,
+        message="; ".join(filter(None, _row_cells(row)[1:])),
+    )
 
 
 def to_json(gate: GateAnswer, facts: GateFacts) -> str:

@@ -5,6 +5,9 @@ known on which side of the margin the new one lies: by its rate, p99, processor 
 memory. What follows the options is what is measured: `bench` with its flags, or a campaign file
 with two arms.
 
+With --baseline last-green the base is the command of the newest build that passed its gate, by the
+run folders in --history.
+
 A command is split into words as a shell does, but no shell reads it. It has to stay in the
 foreground. {data} in it stands for a new, empty directory of the leg.
 
@@ -15,12 +18,13 @@ requests failed, or a server did not start; 130, Ctrl-C.
 Examples:
   loadstone ab --base "./minio-old server {data}" --new "./minio-new server {data}"
       bench get http://127.0.0.1:9000 -t 16 -d 5s
-  loadstone ab campaign.yaml --margin 5%
+  loadstone ab --baseline last-green --new builds/1.9/server bench put http://127.0.0.1:9000
+  loadstone ab --margin 5% campaign.yaml
 """
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 BASE, NEW = "base", "new"
+LAST_GREEN = "last-green"
 REFUSED = (
     "reuse", "keep_data", "audit", "existing", "list_file", "blocks", "conditions", "dry_run",
 )  # fmt: skip
@@ -54,6 +59,13 @@ def command(
     new: Annotated[
         str | None, typer.Option(help="Command that serves the new build.", metavar="COMMAND")
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="In the place of --base: last-green.", metavar="last-green"),
+    ] = None,
+    history: Annotated[
+        Path, typer.Option(help="Folder of earlier runs, for --baseline.", metavar="DIR")
+    ] = Path("runs"),
     ready: Annotated[
         str | None,
         typer.Option(
@@ -85,7 +97,7 @@ def command(
 ) -> int:
     from loadstone import units
     from loadstone.analysis.accounts.gate import METRICS, rules_of
-    from loadstone.cli.gate import FORMS, GateKeeper
+    from loadstone.cli.gate import FORMS, GateKeeper, last_green
 
     if form not in FORMS:
         raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
@@ -100,14 +112,17 @@ def command(
     rules = rules_of(shares[0], shares[1], blocks_max, names)
     is_typed = words[0] == "bench"
     if is_typed:
-        if base is None or new is None:
+        if new is None or (base is None) == (baseline is None):
             raise InputError(
-                "two servers are compared, and one of them has no command",
-                "pass --base COMMAND and --new COMMAND",
+                "two servers are compared, each by one command",
+                "pass --new COMMAND, and --base COMMAND or --baseline last-green",
             )
-        campaign = _of_commands(context, words[1:], {BASE: base, NEW: new}, ready, stop, blocks_max)
+        if baseline not in (None, LAST_GREEN):
+            raise InputError.of_value(baseline or "", LAST_GREEN)
+        commands = {BASE: last_green(history) if base is None else _split(base), NEW: _split(new)}
+        campaign = _of_commands(context, words[1:], commands, ready, stop, blocks_max)
     else:
-        if (base, new, ready, stop) != (None,) * 4:
+        if (base, new, baseline, ready, stop) != (None,) * 5:
             raise InputError(
                 "a campaign file has its commands in arms", "leave out --base and --new"
             )
@@ -131,7 +146,7 @@ def command(
 def _of_commands(
     context: typer.Context,
     words: Sequence[str],
-    commands: dict[str, str],
+    commands: Mapping[str, Sequence[str]],
     ready: str | None,
     stop: str | None,
     blocks: int,
@@ -145,16 +160,7 @@ def _of_commands(
     group = typer.main.get_command(app)
     bench_command = group.get_command(context, "bench")  # type: ignore[attr-defined]
     flags = bench_command.make_context("bench", list(words), parent=context).params
-    for name in (
-        "reuse",
-        "keep_data",
-        "audit",
-        "existing",
-        "list_file",
-        "blocks",
-        "conditions",
-        "dry_run",
-    ):
+    for name in REFUSED:
         if flags[name]:
             raise InputError(f"bench cannot have --{name.replace('_', '-')} here", "leave it out")
     document = bench.campaign_of(flags).document()
@@ -164,10 +170,10 @@ def _of_commands(
     environment = {name: {"env": name} for name in sorted(KEPT_FROM_PROGRAMS & os.environ.keys())}
     arms = {
         name: {
-            "start": _split(text), "ready": url, "env": environment,
+            "start": list(command_words), "ready": url, "env": environment,
             **({"stop": _split(stop)} if stop else {}),
         }
-        for name, text in commands.items()
+        for name, command_words in commands.items()
     }  # fmt: skip
     changes = {"targets": dict.fromkeys(commands, target), "arms": arms, "blocks": blocks}
     return campaign_of(Document("", {**document, **changes}))

@@ -1,0 +1,180 @@
+"""How often is `loadstone ab` right? Gates of the embedded store whose answer is known.
+
+Gates of two kinds take turns, beside whatever else the machine does: `equal`, the store against
+itself, and `slower`, against itself with a burn of 5 % more processor time on each request. The
+burn is calibrated first, by a gate against one that costs about as much as a request. Requests are
+puts of 256 KiB, most of which is hashing: what other programs do to the caches changes a request of
+4 KiB by more than 5 %. Each gate is a line of build/gate-proof/gates.jsonl; the same command goes
+on where it ended, and `--summary` only counts.
+
+    python bench/gate_proof.py [--gates 100] [--hours 1] [--margin 2.5%] [--blocks-max 30]
+"""
+
+import argparse
+import json
+import math
+import os
+import shlex
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from loadstone.analysis.accounts.gate import BLOCKS_MIN
+from loadstone.analysis.statistics import student
+from loadstone.analysis.statistics.ratios import t_quantile
+
+ROOT = Path(__file__).resolve().parents[1]
+STORE = ROOT / "target" / "release" / "loadstone-store"
+FOLDER = ROOT / "build" / "gate-proof"
+KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests"}
+SHARE = 0.05
+CALIBRATING_ROUNDS = 500_000
+LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "250")
+KINDS = ("equal", "slower")
+CONFIDENCE = 0.95
+POWER = 0.95
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    log = FOLDER / "gates.jsonl"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    gates = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    if not options.summary:
+        _measure(options, gates, log)
+    print(summary(gates))
+
+
+def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path) -> None:
+    end = time.monotonic() + options.hours * 3600
+    if gates:
+        rounds = max(gate["burn_rounds"] for gate in gates)
+    else:
+        gate = _gate(CALIBRATING_ROUNDS, options.margin, BLOCKS_MIN)
+        rounds = round(CALIBRATING_ROUNDS * SHARE / gate["change"])
+        print(f"{rounds:,} rounds take {SHARE:.0%} more of processor time", flush=True)
+    while len(gates) < options.gates * len(KINDS) and time.monotonic() < end:
+        kind = KINDS[len(gates) % len(KINDS)]
+        gate = _gate(rounds if kind == "slower" else 0, options.margin, options.blocks_max)
+        gates.append({"kind": kind, **gate})
+        with log.open("a") as stream:
+            stream.write(json.dumps(gates[-1]) + "\n")
+
+
+def _gate(rounds: int, margin: str, blocks_max: int) -> dict[str, Any]:
+    """Run one gate of the store against itself with so many rounds of burn."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    run = FOLDER / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    words = [sys.executable, "-m", "loadstone", "ab", "-q", "-f", "json", "-o", str(run)]
+    for arm, burn in (("base", 0), ("new", rounds)):
+        words += [f"--{arm}", shlex.join([str(STORE), "serve", str(_store(arm, port, burn))])]
+    words += ["--metrics", "cpu", "--margin", margin, "--blocks-max", str(blocks_max)]
+    words += [word.format(url=f"http://127.0.0.1:{port}") for word in LOAD]
+    began, load_before = time.monotonic(), os.getloadavg()[0]
+    ended = subprocess.run(words, env={**os.environ, **KEYS}, capture_output=True, text=True)
+    if not ended.stdout:
+        sys.exit(f"error: the gate ended with {ended.returncode}: {ended.stderr}")
+    answer = json.loads(ended.stdout)
+    (row,) = answer["rows"]
+    return {
+        "burn_rounds": rounds, "outcome": answer["outcome"], "blocks": answer["blocks"],
+        "blocks_max": blocks_max, "margin": answer["margin"], "alpha": answer["alpha"],
+        "change": row["change"], "low": row["low"], "high": row["high"],
+        "cpu_ns": row["base"], "seconds": time.monotonic() - began, "began": time.time(),
+        "load": (load_before + os.getloadavg()[0]) / 2,
+    }  # fmt: skip
+
+
+def _store(arm: str, port: int, burn: int) -> Path:
+    path = FOLDER / f"{arm}.json"
+    keys = dict(zip(("access_key", "secret_key"), KEYS.values(), strict=True))
+    config = {"port": port, "threads": 1, "faults": {"burn_rounds": burn}, **keys}
+    path.write_text(json.dumps(config))
+    return path
+
+
+def summary(gates: Sequence[dict[str, Any]]) -> str:
+    """Return in text how often each answer came, and what the noise asks for."""
+    lines = []
+    for kind in KINDS:
+        chosen = [gate for gate in gates if gate["kind"] == kind]
+        if not chosen:
+            continue
+        lines.append(f"{kind}: {len(chosen)} gates, {_sum(chosen, 'seconds') / 60:.0f} min")
+        for outcome in ("worse", "no worse", "not decided", "void"):
+            count = sum(gate["outcome"] == outcome for gate in chosen)
+            low, high = share_interval(count, len(chosen))
+            lines.append(f"  {outcome}: {count / len(chosen):.1%} ({low:.1%} to {high:.1%})")
+        changes = [math.log1p(gate["change"]) for gate in chosen]
+        blocks = statistics.median(gate["blocks"] for gate in chosen)
+        error = (
+            statistics.stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.nan
+        )
+        lines.append(
+            f"  change: {math.expm1(statistics.mean(changes)):+.2%} ± {1.96 * error:.2%}"
+            f" over all; blocks: {blocks:g} (median); load of the machine:"
+            f" {statistics.median(gate['load'] for gate in chosen):.1f}"
+        )
+    spreads = [spread(gate) for gate in gates]
+    if spreads:
+        each = statistics.median(spreads)
+        seconds = _sum(gates, "seconds") / _sum(gates, "blocks")
+        lines.append(f"spread of a block's log ratio: {each:.1%} (median); {seconds:.1f} s a block")
+        lines += [
+            f"blocks for a power of {POWER:.0%} ({kind}): {needed(gates[0], each, kind)}"
+            for kind in KINDS
+        ]
+    return "\n".join(lines)
+
+
+def needed(gate: dict[str, Any], each: float, kind: str) -> int:
+    """Return after how many blocks a look with all of the level decides, with POWER."""
+    bound = math.log1p(gate["margin"])
+    distance = bound if kind == "equal" else math.log1p(SHARE) - bound
+    blocks = BLOCKS_MIN
+    while True:
+        freedom = blocks - 1
+        errors = student.quantile(1 - gate["alpha"], freedom) + student.quantile(POWER, freedom)
+        if distance * math.sqrt(blocks) >= errors * each:
+            return blocks
+        blocks += 1
+
+
+def spread(gate: dict[str, Any]) -> float:
+    """Return the standard deviation of a block's log ratio, from the gate's 95 % interval."""
+    width = math.log1p(gate["high"]) - math.log1p(gate["low"])
+    return width / 2 / t_quantile(CONFIDENCE, gate["blocks"] - 1) * math.sqrt(gate["blocks"])
+
+
+def share_interval(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share (J. Am. Stat. Assoc. 22, 1927)."""
+    share, slack = count / of, z * z / of
+    centre = (share + slack / 2) / (1 + slack)
+    width = z / (1 + slack) * math.sqrt(share * (1 - share) / of + slack / of / 4)
+    return max(0.0, centre - width), min(1.0, centre + width)
+
+
+def _sum(gates: Sequence[dict[str, Any]], key: str) -> float:
+    return float(sum(gate[key] for gate in gates))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--gates", type=int, default=100, help="gates of each kind")
+    parser.add_argument("--hours", type=float, default=1.0, help="begin no gate after so long")
+    parser.add_argument("--margin", default="2.5%")
+    parser.add_argument("--blocks-max", type=int, default=30)
+    parser.add_argument("--summary", action="store_true", help="only count what was measured")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
