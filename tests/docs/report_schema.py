@@ -1,4 +1,4 @@
-"""The schema of the JSON report, made from its types in `documents/report.py`.
+"""The schema of the JSON report, made from its types: `documents/report.py` and what it imports.
 
 Run it (`python -m tests.docs.report_schema`) to write `docs/reference/report.schema.json` anew.
 """
@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from loadstone.documents import report
+from loadstone.documents import report, result, workloads
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "reference" / "report.schema.json"
 
 
 def schema() -> str:
     """Return the schema as it is published: every key named, and no other allowed."""
-    for value in vars(report).values():
+    for value in {**vars(report), **vars(result), **vars(workloads)}.values():
         if isinstance(value, type) and hasattr(value, "__required_keys__"):
             config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
             value.__pydantic_config__ = config

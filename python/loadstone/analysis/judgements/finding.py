@@ -4,7 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_rule
-from loadstone.documents.report import ReportEvidence, ReportFinding
+from loadstone.documents.report import (
+    ReportFinding,
+)
+from loadstone.documents.result import (
+    ReportEvidence,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ from loadstone.analysis.accounts.account import Account, Measurement, grouped
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
 from loadstone.analysis.rules.rule import Check, Rule, listed
-from loadstone.documents.report import ReportMistake
+from loadstone.documents.report import (
+    ReportMistake,
+)
 
 RULES: list[Rule] = []
 _mistake = partial(

@@ -27,29 +27,33 @@ from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.documents.report import (
-    ReportAction,
-    ReportArm,
     ReportAudit,
     ReportAuditFinding,
     ReportCeiling,
     ReportContention,
     ReportDocument,
     ReportHook,
-    ReportInstrument,
     ReportIntervention,
+    ReportSearch,
+    ReportTrial,
+)
+from loadstone.documents.result import (
+    ReportInstrument,
     ReportLatency,
+    ReportResult,
+    ReportSpread,
+    ReportVerdict,
+)
+from loadstone.documents.summary import AuditFinding
+from loadstone.documents.workloads import (
+    ReportAction,
+    ReportArm,
     ReportOrigin,
     ReportQueries,
     ReportQueryLoad,
     ReportQueryStreams,
     ReportReplay,
-    ReportResult,
-    ReportSearch,
-    ReportSpread,
-    ReportTrial,
-    ReportVerdict,
 )
-from loadstone.documents.summary import AuditFinding
 from loadstone.report.formats.tabular import SPREAD_IS
 from loadstone.report.next_step import deciding_step
 from loadstone.report.options import Options

@@ -1,0 +1,268 @@
+"""Queries and scripts in the JSON report."""
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.result import (
+    Amount,
+    Count,
+    Positive,
+    PositiveFloat,
+    ReportLatency,
+    ReportSpread,
+)
+
+
+class ReportQuery(TypedDict):
+    query: str
+    seconds: list[float]
+    """Each right run, in the order of the blocks."""
+    mean_s: float | None
+    """The geometric mean of the right runs."""
+    standing: Literal["valid", "bound", "void"]
+    seconds_spread: ReportSpread | None
+    """Spread of the runs; null with fewer than two."""
+    cpu_s: float | None
+    read_bytes: int | None
+    """Bytes from the storage: of devices and over TCP, the median."""
+    rows: int | None
+    compared: bool
+    failures: dict[str, Any]
+    messages: list[str]
+    memory_stalled: float | None
+    """Share of its time in which some work stood still for memory, as the kernel counts it (PSI):
+    of the engine's control group, or else of the host."""
+    memory_peak_bytes: int | None
+    """Most memory that the engine's processes held in it."""
+    major_faults: int | None
+    """Pages that the engine's processes had to read from a device."""
+    spilled_bytes: int | None
+    """What the engine wrote to devices; null for an engine that also writes what it has memory for
+    (Spark)."""
+    reread_bytes: int | None
+    """Of the bytes read from devices, those that the kernel had dropped not long before, as it
+    counts them (workingset_refault of the host)."""
+    limit: str | None
+    limit_evidence: str | None
+    """From what that follows: processors busy, memory, bytes per second and latency of what the
+    path does by itself."""
+
+
+class ReportArm(TypedDict):
+    """One target, engine and state of the cache."""
+
+    target: str
+    engine: str
+    cache: str | None
+    threads: str | None
+
+
+class ReportQueryArm(ReportArm):
+    """The queries of one arm, one after the other."""
+
+    total_s: float | None
+    """The sum of the medians; null unless every query was answered."""
+    geometric_mean_s: float | None
+    right: int
+    queries: list[ReportQuery]
+
+
+class ReportQueryFailure(TypedDict):
+    query: str
+    outcome: str
+    count: int
+    message: str
+
+
+class ReportQueryStreams(ReportArm):
+    """So many streams beside each other on one arm."""
+
+    streams: int
+    """How many ran beside each other."""
+    queries: int
+    """Of all streams of one run."""
+    elapsed_s: list[float]
+    """Each run in which every answer was right, in the order of the blocks."""
+    queries_per_hour: float | None
+    """The geometric mean of the runs, all queries by wall time; null unless a run was right."""
+    queries_per_hour_spread: ReportSpread | None
+    """Spread of the runs; null with fewer than two."""
+    queries_per_hour_by_run: list[float]
+    cpu_s: float | None
+    """Of a run, the median."""
+    read_bytes: int | None
+    """Of a run, the median."""
+    right: int
+    asked: int
+    compared: bool
+    failures: list[ReportQueryFailure]
+    stream_s: dict[str, float]
+    """When each stream ended, the median of the runs."""
+    query_mean_s: dict[str, float]
+    """The geometric mean of each query over streams and runs, with the others beside it."""
+
+
+class ReportQueryLoad(TypedDict):
+    """The tables on one target; seconds are null where they were there."""
+
+    target: str
+    seconds: float | None
+    filesystem: str | None
+    """The type of the mount that really holds them."""
+    benchmark: str
+    scale: float
+    format: str
+    partitions: int
+    files: int
+    bytes: int
+    sha256: str
+    was_there: bool
+    files_kept: int
+    """Files that this run had written before it was cut off."""
+    bytes_kept: int
+    """Their bytes, which are in bytes; seconds are those of the rest."""
+
+
+class ReportQueries(TypedDict):
+    arms: list[ReportQueryArm]
+    streams: list[ReportQueryStreams]
+    loads: list[ReportQueryLoad]
+
+
+class ReportAction(TypedDict):
+    """One action of scripts in one case and round, over all its trials."""
+
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
+    action: str
+    """The action, as the script names it; ALL is what users did, in action_groups those of one
+    type, CREATE_USER and AUDIT apart."""
+    space: str | None
+    """The kind of space, private or inbox, that these actions alone are of; null where that tells
+    none apart."""
+    user_type: str | None
+    """The type, by the script, of the users who alone did these; null where that tells none apart.
+    """
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
+    round: Count | None
+    """Round, from 1; null where several are added up."""
+    trials: list[str]
+    """Trials in here."""
+    actions: Count
+    """All actions of the measured part."""
+    good_actions: Count
+    """Those all of whose requests did what they were for."""
+    failed_actions: Count
+    """Those of which a request failed."""
+    unwritten_actions: Count
+    """Those that met what an earlier failed request had left in doubt."""
+    errors: dict[str, Positive]
+    """Other actions by the kind of their first request that failed."""
+    requests: Count
+    """Requests that good actions were made of."""
+    bytes: Count
+    """Payload that good actions moved."""
+    duration_s: PositiveFloat
+    """Measured time, of all trials together."""
+    completed_per_s: float | None
+    """Good actions of all clients together, by wall time; of actions that run before or after all
+    others, from the begin of the first to the end of the last, and null where the record does not
+    say it."""
+    busy_per_s: float | None
+    """Good actions by the sum of their own times: what a client does that does nothing else."""
+    crypto_share: Amount | None
+    """The client's cryptography as a share of the time of good actions; null where the record does
+    not say it."""
+    completed_per_s_spread: ReportSpread | None
+    """Spread of completed_per_s over the trials; null with fewer than two."""
+    standing: Literal["valid", "bound", "void"]
+    """What the rate may be taken for: what the target does; the least that it can do; nothing."""
+    reasons: list[str]
+    """The rules that the standing follows from, by their ids; empty where it is valid."""
+    response_ns: ReportLatency | None
+    """From the intended start to the end."""
+    service_ns: ReportLatency | None
+    """From when the client began the action to the end of its last request."""
+    lag_ns: ReportLatency | None
+    """From the intended to the actual start; open load only."""
+    encryption_ns: ReportLatency | None
+    """What good actions spent on encrypting and decrypting, of those that spent any."""
+    wrapping_ns: ReportLatency | None
+    """What good actions spent on making, wrapping and unwrapping keys, of those that spent any."""
+    hashing_ns: ReportLatency | None
+    """What good actions spent on digests of bodies, of those that spent any."""
+    paths_ns: ReportLatency | None
+    """What good actions spent on sealing and opening encrypted paths, of those that spent any."""
+
+
+class ReportOrigin(TypedDict):
+    """The trace that a script came from, and what of it is in the script."""
+
+    format: str
+    """The trace's format, as loadstone script convert names it."""
+    files: list[str]
+    """The trace's files, without their folders."""
+    rows_read: Count
+    """Requests that were read of the trace, those that are left out or malformed too."""
+    actions: Count
+    """Those of them that became actions."""
+    span_ns: Count
+    """From the first action's time to the last one's."""
+    left_out: dict[str, Positive]
+    """Requests that have no place in a script, by reason."""
+    malformed: Count
+    """Lines that could not be read and were skipped, as the user said."""
+    malformed_examples: list[str]
+    """Where the first of them stand, and why."""
+    sessions_by: Literal["key", "client"]
+    """What a session keeps in order."""
+    sessions: Positive
+    """Sessions that keys were dealt to."""
+    size_bytes: int | None
+    """The size given to objects of which the trace has none."""
+    is_anonymous: bool
+    """Whether keys were hashed."""
+    has_times: bool
+    """Whether the times of the trace were kept."""
+
+
+class ReportReplay(TypedDict):
+    """How faithful one trial's replay of a trace was."""
+
+    trial: str
+    """The trial."""
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
+    round: Count
+    """Round, from 1."""
+    script: str
+    """SHA-256 of the script's requests."""
+    speed: float | None
+    """How many times as fast as in the trace its times passed; null where only the order was kept.
+    """
+    actions_planned: Count
+    """Actions of the script."""
+    actions_done: Count
+    """Those that ended, well or not."""
+    actions_good: Count
+    """Those that ended well."""
+    recorded_s: float | None
+    """When the last request was due."""
+    achieved_s: float
+    """When the last one was done."""
+    lateness_ns: ReportLatency | None
+    """How long after its time each good action began."""
+    origin: ReportOrigin | None
+    """The trace; null where the script does not say that it came from one."""
