@@ -39,7 +39,6 @@ NOT_CLEAN_YET = frozenset(
         "engines/process",
         "execution",
         "execution/host",
-        "execution/programs",
         "execution/queries",
         "formats",
         "hosts",
@@ -58,9 +57,21 @@ NOT_CLEAN_YET = frozenset(
 
 
 def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and the name of each variable and parameter that is bound."""
+    """Yield the line and the name of each variable and parameter that is bound.
+
+    Fields of classes are left out: those of documents are keys that are published.
+    """
+    fields = {
+        id(field.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    }
     for node in ast.walk(tree):
         match node:
+            case ast.Name() if id(node) in fields:
+                continue
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield node.lineno, name
 

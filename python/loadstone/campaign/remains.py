@@ -143,7 +143,7 @@ def began(summary: Summary | None) -> float:
 
 
 def _clean_up(document: TrialDocument, plan: Iterable[TrialDocument], number: int) -> TrialDocument:
-    same = [one for one in plan if place_of(one) == place_of(document)]
+    same = [trial for trial in plan if place_of(trial) == place_of(document)]
     written = [found for one in same if (found := beyond.written_beyond(one)) is not None]
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN

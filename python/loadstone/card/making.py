@@ -152,8 +152,8 @@ class _Asking:
         try:
             if store.is_swift:
                 reply = store.ask(Request(method="HEAD"), may_be_denied=True)
-                kept = (reply.headers.get(name, "false").lower() for name in SWIFT_VERSIONS)
-                if any(word != "false" for word in kept):
+                settings = (reply.headers.get(name, "false").lower() for name in SWIFT_VERSIONS)
+                if any(word != "false" for word in settings):
                     raise _kept(place, "keeps versions of")
                 return
             request = Request(method="GET", query={"object-lock": None})

@@ -79,7 +79,7 @@ def _summary_format(name: str) -> str | None:
 def _read(names: Sequence[str]) -> list[Shown]:
     files = {name: _summary_format(name) for name in names}
     found = [_published(one) for one in published.find_all([n for n in names if not files[n]])]
-    for form in dict.fromkeys(one for one in files.values() if one):
+    for form in dict.fromkeys(file for file in files.values() if file):
         own = [name.partition(":")[2] for name, one in files.items() if one == form]
         found.append(_of_files(form, own))
     return found
@@ -103,7 +103,7 @@ def _of_files(form: str, files: Sequence[str]) -> Shown:
     from loadstone.formats.imported import Hints
     from loadstone.published.tables.accounts import account_table, is_markdown
 
-    account = importers.find(form).read([Path(one) for one in files], Hints())
+    account = importers.find(form).read([Path(file) for file in files], Hints())
     assert isinstance(account, Account), "a summary becomes an account"
     return Shown(
         name=form,
@@ -120,11 +120,11 @@ def _of_files(form: str, files: Sequence[str]) -> Shown:
 
 def _text(found: Sequence[Shown], form: str) -> str:
     if form == "json":
-        accounts = [account_json(one.account) for one in found]
+        accounts = [account_json(shown.account) for shown in found]
         shown = accounts[0] if len(accounts) == 1 else accounts
         return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
     # Tables are printed as they are, to the byte: no line of ours goes in between.
-    return "\n".join(one.source.tables for one in found)
+    return "\n".join(shown.source.tables for shown in found)
 
 
 def _page(one: Shown, form: str) -> bytes:
@@ -148,14 +148,14 @@ def _write_charts(
             f'report "{form}" is several files, and cannot be printed',
             hint=f"name a folder for them: -f {form} -o DIR",
         )
-    for one in found:
-        drawn = draw(account_data(one.account, judge(one.account)))
+    for shown in found:
+        drawn = draw(account_data(shown.account, judge(shown.account)))
         if not drawn:
             raise InputError(
-                f"{one.name} has nothing to draw: no rates along a load, and no repeated times",
+                f"{shown.name} has nothing to draw: no rates along a load, and no repeated times",
                 "without -f, its tables are printed",
             )
-        begin = "" if len(found) == 1 else f"{one.name}-"
+        begin = "" if len(found) == 1 else f"{shown.name}-"
         charts = (svg_files if form == "svg" else png_files)(drawn).items()
         contents = {output / (begin + name): content for name, content in charts}
         write_files(contents, may_overwrite=may_overwrite)

@@ -56,8 +56,11 @@ def _without_file_name(account: Account, file: Path, form: str) -> Account:
     """Return an account whose workload is not called as its file: two files have two names."""
     stem = file.name.partition(".")[0]
     measurements = tuple(
-        replace(one, workload=form if one.workload in (stem, file.stem) else one.workload)
-        for one in account.measurements
+        replace(
+            measurement,
+            workload=form if measurement.workload in (stem, file.stem) else measurement.workload,
+        )
+        for measurement in account.measurements
     )
     comparable = {
         target: {

@@ -80,7 +80,7 @@ def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") ->
             (True, "failed", exit_code.WORSE),
             (None, "error", exit_code.FAILED),
         ):
-            found = [one for one in outcomes if one.is_crossed is is_crossed]
+            found = [outcome for outcome in outcomes if outcome.is_crossed is is_crossed]
             for one in found[:CASES_SHOWN]:
                 cannot = "" if is_crossed else "cannot be decided: "
                 _say(f'{word}: --fail-if "{threshold.text}": {cannot}{one.case}: {one.what}')
@@ -105,18 +105,20 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     from loadstone.analysis.judgements.standing import reason_words
 
     contradictions = [
-        one for one in findings.findings if one.rule in CONTRADICTIONS and one.evidence
+        finding
+        for finding in findings.findings
+        if finding.rule in CONTRADICTIONS and finding.evidence
     ]
     for finding in contradictions:
         _say(f"error: {finding.statement}")
     if contradictions:
         return exit_code.FAILED
     others = findings.queries or findings.searches or findings.actions
-    results = [one for one in findings.results if one.requests]
-    if not results and not others and any(one.is_measured for one in findings.trials):
+    results = [result for result in findings.results if result.requests]
+    if not results and not others and any(trial.is_measured for trial in findings.trials):
         _say(f"error: {no_result(findings)}")
         return exit_code.FAILED
-    void = [one for one in results if one.is_void]
+    void = [result for result in results if result.is_void]
     if are_failures_expected:
         void = [one for one in void if not FAILURES.issuperset(one.reasons)]
     for one in void[:CASES_SHOWN]:

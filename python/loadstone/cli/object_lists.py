@@ -51,10 +51,10 @@ def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
 
 def warn_of_cuts(lists: ListMaker) -> None:
     """Say where a store holds more objects than are read."""
-    for one in lists.documents:
-        if one["is_cut"]:
+    for document in lists.documents:
+        if document["is_cut"]:
             say(
-                f'warning: "{one["bucket"]}/{one["prefix"]}" holds more than the '
-                f"{one['objects']:,} objects that are read\nhint: raise "
+                f'warning: "{document["bucket"]}/{document["prefix"]}" holds more than the '
+                f"{document['objects']:,} objects that are read\nhint: raise "
                 "dataset.existing.objects_max, or name a prefix"
             )

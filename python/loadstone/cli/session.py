@@ -292,11 +292,13 @@ def _exit_code(
 ) -> int:
     """Return the gravest of what went wrong: what is left takes nothing from what was measured."""
     code = fail_if.judge_all(thresholds, findings) if thresholds else 0
-    left = [one for one in end.problems if isinstance(one, LeftBehindError)]
+    left = [problem for problem in end.problems if isinstance(problem, LeftBehindError)]
     if len(left) < len(end.problems):
         return exit_code.FAILED
     # A threshold of failures says how many are too many; without one, any is.
-    is_judged = campaign.expect.failures or any(one.metric == "failures" for one in thresholds)
+    is_judged = campaign.expect.failures or any(
+        threshold.metric == "failures" for threshold in thresholds
+    )
     if not code and end.failed_requests and not is_judged:
         return exit_code.FAILED
     if findings is not None:
@@ -324,7 +326,7 @@ def _finished(
     )
     for problem in end.problems:
         tell(problem)
-    is_left = _is_left(folder, campaign) or any(one.left_behind for one in run.ceilings)
+    is_left = _is_left(folder, campaign) or any(ceiling.left_behind for ceiling in run.ceilings)
     return _exit_code(end, campaign, thresholds, findings, is_left=is_left)
 
 
@@ -464,7 +466,7 @@ def _take_up(
         amended = _amended(campaign, writer.manifest, folder, text)
         planned, ceilings = writer.manifest["plan"], writer.manifest.get("ceilings", [])
         _refuse_others(folder, "trial", planned, plan.documents())
-        _refuse_others(folder, "ceiling", ceilings, [one.document for one in plan.ceilings])
+        _refuse_others(folder, "ceiling", ceilings, [ceiling.document for ceiling in plan.ceilings])
         check_programs(plan.ceilings, plan.hooks)
         # What a search had to find out, it never asks again.
         searched = writer.manifest.get("searches", {}).keys()

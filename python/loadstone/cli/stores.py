@@ -31,4 +31,4 @@ def store_sizes(campaign: Campaign) -> dict[str, StoreSize]:
 def _names_no_fill(campaign: Campaign) -> bool:
     """Tell whether no workload is about levels: cases are many, and made once more for this."""
     workloads = (campaign, *campaign.workloads)
-    return not any(one.fill is not None or "fill" in one.sweep for one in workloads)
+    return not any(workload.fill is not None or "fill" in workload.sweep for workload in workloads)

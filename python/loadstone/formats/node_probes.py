@@ -69,8 +69,8 @@ def read_iperf3(text: str) -> Bandwidth:
     again = sent.find("retransmits")
     intervals = document.find("intervals")
     rates = [
-        one.at("sum", "bits_per_second").number()
-        for one in (intervals.items() if intervals is not None else ())
+        item.at("sum", "bits_per_second").number()
+        for item in (intervals.items() if intervals is not None else ())
     ]
     sustained = sustained_share(rates)
     arrived = end.at("sum_received", "bits_per_second").number()

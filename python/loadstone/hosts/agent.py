@@ -311,7 +311,7 @@ class _Work:
         document: TrialDocument = json.loads(self._trial)
         files = named_in(document)
         for file in files:
-            needed = [one["sha256"] for one in files]
+            needed = [file["sha256"] for file in files]
             path = self._agent.files.take(file["sha256"], needed, self._ask_for_piece)
             file["path"] = str(path)
         return json.dumps(document) if files else self._trial

@@ -242,7 +242,7 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     done = [_work(place, row, operation, "", time_ms)]
     done += [_work(place, row, "read", READS, time_ms)] if is_mix else []
     works = [one for one in done if one is not None]
-    time_ms = next((one.exact_ms for one in works if one.exact_ms is not None), time_ms)
+    time_ms = next((work.exact_ms for work in works if work.exact_ms is not None), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
     # Requests in flight are those of all hosts, threads and queues: none of them is guessed.
     counts = [round(_optional(place, row, name)) for name in ("threads", "hosts", "IO depth")]
@@ -253,20 +253,20 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     return ImportedTrial(
         target=hints.target or row.get("path type", "elbencho"),
         workload=row.get("label") or workload,
-        stated={one.operation: one.stated for one in works if one.stated is not None},
+        stated={work.operation: work.stated for work in works if work.stated is not None},
         phase=phase.lower() if is_mix else operation,
         parameters=load_parameters(threads, size),
         clients=threads,
         rows=tuple(
             Row(
-                operation=one.operation,
+                operation=work.operation,
                 outcome="ok",
                 second=length_ns // SECOND_NS,
-                requests=one.requests,
-                objects=one.entries,
-                bytes=one.bytes,
+                requests=work.requests,
+                objects=work.entries,
+                bytes=work.bytes,
             )
-            for one in works
+            for work in works
         ),
         window_ns=(0, length_ns),
         started_unix_ns=begun_ns,
@@ -274,7 +274,7 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
         is_measured=phase not in UNMEASURED,
         size_bytes=size or None,
         source={key: value for key, value in row.items() if value and key != "command"},
-        **_pace(command or "", [one.operation for one in works], counts[0] * counts[1], size),
+        **_pace(command or "", [work.operation for work in works], counts[0] * counts[1], size),
     )
 
 

@@ -46,7 +46,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             document = read_document(path)
             rows = list(_json_rows(document))
             facts = [document.find(name) for name in ("Version", "Command line")]
-            version, command = (str(one.value) if one is not None else None for one in facts)
+            version, command = (str(fact.value) if fact is not None else None for fact in facts)
         else:
             rows = list(_text_rows(path, text))
             found = _VERSION.search(text), _COMMAND.search(text)

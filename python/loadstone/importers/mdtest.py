@@ -43,7 +43,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         trials = list(_trials(path, text, hints, notes))
         if not trials:
             FileLine(path).refuse("has no summary of rates", reading.TRUNCATED)
-        files.append([replace(one, workload=f"{workload} {one.workload}") for one in trials])
+        files.append([replace(trial, workload=f"{workload} {trial.workload}") for trial in trials])
     return Imported(
         tool="mdtest",
         name=workloads[0].rpartition("/")[2],

@@ -147,9 +147,9 @@ def _pair(tables: Sequence[Path], consoles: Sequence[Console]) -> list[Console |
         for console in consoles:
             of_key.setdefault(key(console.path), []).append(console)
         keys = [key(path) for path in tables]
-        are_alone = all(len(of_key.get(one, ())) == 1 for one in keys)
+        are_alone = all(len(of_key.get(key, ())) == 1 for key in keys)
         if are_alone and len(set(keys)) == len(keys) == len(consoles):
-            return [of_key[one][0] for one in keys]
+            return [of_key[key][0] for key in keys]
     if len(consoles) == len(tables):
         return list(consoles)
     raise InputError(

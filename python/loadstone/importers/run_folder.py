@@ -35,7 +35,9 @@ def write_run(imported: Imported, folder: Path) -> None:
     imported = replace(imported, trials=tuple(map(_from_its_begin, imported.trials)))
     run = _identity(imported)
     plan = [_document(imported, trial, run, n) for n, trial in enumerate(imported.trials, start=1)]
-    starts = [one.started_unix_ns for one in imported.trials if one.started_unix_ns is not None]
+    starts = [
+        trial.started_unix_ns for trial in imported.trials if trial.started_unix_ns is not None
+    ]
     first = min(starts, default=None)
     manifest: Manifest = {
         "name": imported.name,

@@ -75,7 +75,7 @@ def _whole_rows(
     rows: Sequence[tuple[FileLine, Mapping[str, str]]],
 ) -> Sequence[tuple[FileLine, Mapping[str, str]]]:
     """Return the row of all sizes; where there is none, those of each class of sizes."""
-    return [one for one in rows if one[1]["size_bucket"] == "ALL"] or rows
+    return [row for row in rows if row[1]["size_bucket"] == "ALL"] or rows
 
 
 def _length_s(place: FileLine, row: Mapping[str, str]) -> tuple[float, float]:

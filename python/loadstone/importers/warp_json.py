@@ -46,7 +46,7 @@ def read(path: Path, text: str, hints: Hints) -> Imported:
         else:
             stretches.append([one])
     asked = words[1] if len(words) > 1 else None
-    known = {one.operation for one in totals}
+    known = {total.operation for total in totals}
     version = document.find("warp_version")
     return Imported(
         tool="warp",
@@ -117,20 +117,20 @@ def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
         for stretch in (client.items() if client.value is not None else ())
         if (one := stretch.find("single_sized_requests")) is not None and not _is_skipped(one)
     ]
-    counts = [one.at("requests").whole() for one in stretches]
+    counts = [stretch.at("requests").whole() for stretch in stretches]
     if not stretches or sum(counts) != requests:
         return None
 
     def ns(one: JsonNode, name: str) -> float:
         return one.at(name).number() * MILLISECOND_NS
 
-    means = [ns(one, "dur_avg_millis") for one in stretches]
+    means = [ns(stretch, "dur_avg_millis") for stretch in stretches]
     shares = QUANTILES.items() if len(stretches) == 1 else ()
     return Stated(
         count=requests,
         mean_ns=sum(n * mean for n, mean in zip(counts, means, strict=True)) / requests,
-        min_ns=round(min(ns(one, "fastest_millis") for one in stretches)),
-        max_ns=round(max(ns(one, "slowest_millis") for one in stretches)),
+        min_ns=round(min(ns(stretch, "fastest_millis") for stretch in stretches)),
+        max_ns=round(max(ns(stretch, "slowest_millis") for stretch in stretches)),
         quantiles_ns={share: round(ns(stretches[0], name)) for share, name in shares},
     )
 

@@ -21,10 +21,10 @@ def actions_below(
 ) -> Iterable[RichTable | Text]:
     """Return a row for each action, in what lines are left below the lead."""
     above = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in lead)
-    replays = [Text(replay_words(one), style="dim") for one in findings.replays[:1]]
+    replays = [Text(replay_words(replay), style="dim") for replay in findings.replays[:1]]
     room = lines - above - bool(lead) - len(replays)
     # The first actions of the first of several cases would say nothing of the others.
-    is_part = len({str(one.cell.parameters) for one in findings.actions}) > 1
+    is_part = len({str(action.cell.parameters) for action in findings.actions}) > 1
     is_part = is_part and len(findings.actions) + 2 > room
     if lead and (is_part or room < LINES_MIN):
         yield from replays
@@ -83,13 +83,13 @@ def _side_by_side(actions: Sequence[ActionCell]) -> Columns | None:
 
     None where there is one target, or anything else than the target tells cases apart.
     """
-    targets = list(dict.fromkeys(one.cell.target for one in actions))
-    found = {(one.action, one.cell.target): one for one in actions}
+    targets = list(dict.fromkeys(action.cell.target for action in actions))
+    found = {(action.action, action.cell.target): action for action in actions}
     if len(targets) < 2 or len(found) != len(actions):
         return None
     heads = ["Action", *targets, *(f"{target} p99" for target in targets), "Failed"]
     columns = Columns(heads, 1)
-    for action in dict.fromkeys(one.action for one in actions):
+    for action in dict.fromkeys(action.action for action in actions):
         own = [found.get((action, target)) for target in targets]
         failed = [
             f"{target} {one.cell.requests - one.cell.good:,}"

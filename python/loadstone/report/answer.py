@@ -112,8 +112,8 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     """Return what was measured in one line: what differs stands in the table."""
     words = [run.name]
     for same in (
-        {one.target for one in answer.results},
-        {one.operation for one in answer.results},
+        {result.target for result in answer.results},
+        {result.operation for result in answer.results},
     ):
         words += same if len(same) == 1 else ()
     cells = answer.results
@@ -128,9 +128,9 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     loads = {_load(cell.load) for cell in cells}
     if len(loads) == 1 and not {"threads", "clients"} & names.keys():
         words += loads
-    trials = [one for one in findings.trials if one.is_measured and one.state != "not run"]
+    trials = [trial for trial in findings.trials if trial.is_measured and trial.state != "not run"]
     words.append(units.counted(len(trials), "trial"))
-    seconds = sum(one.duration_s or 0 for one in trials)
+    seconds = sum(trial.duration_s or 0 for trial in trials)
     # Tenths of a second are enough, but for what took less than one.
     shown = round(seconds, 1) or seconds
     words.append(f"{units.format_duration(shown * 1e9)} under load")
@@ -152,8 +152,8 @@ def _load(load: LoadDocument) -> str:
 
 
 def _capacities(findings: Findings) -> Iterable[Text]:
-    for one in findings.searches:
-        yield Text(f"Capacity of {one.name}: {describe_answer(one)}.")
+    for search in findings.searches:
+        yield Text(f"Capacity of {search.name}: {describe_answer(search)}.")
 
 
 def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTable | Text]:
@@ -198,17 +198,19 @@ def _notes(results: Sequence[Result]) -> Iterable[Text]:
 
 def _names(results: Sequence[Result]) -> list[str]:
     # The targets say which system it is.
-    names = dict.fromkeys(name for one in results for name in one.parameters if name != SYSTEM)
+    names = dict.fromkeys(
+        name for result in results for name in result.parameters if name != SYSTEM
+    )
     return sorted(names, key=lambda name: name != "size")
 
 
 def _differs(name: str, results: Sequence[Result]) -> bool:
-    return len({str(one.parameters.get(name)) for one in results}) > 1
+    return len({str(result.parameters.get(name)) for result in results}) > 1
 
 
 def _is_large(results: Sequence[Result]) -> bool:
     # What users get done is counted in actions, however much data they move.
-    sized = [one for one in results if one.bytes and one.operation != ACTION]
+    sized = [result for result in results if result.bytes and result.operation != ACTION]
     sizes = [cell.bytes / cell.good for cell in sized if cell.good]
     return bool(sizes) and min(sizes) >= LARGE_BYTES
 
@@ -217,14 +219,14 @@ def _rows(
     results: Sequence[Result], names: Sequence[str], width: int, points: Sequence[str] = ()
 ) -> RichTable:
     is_large = _is_large(results)
-    has_targets = len({one.target for one in results}) > 1
-    operations = {operation_words(one) for one in results}
+    has_targets = len({result.target for result in results}) > 1
+    operations = {operation_words(result) for result in results}
     has_operations = operations != {ACTION} and (has_targets or len(operations) > 1)
     heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
     parameters = [_head(name) for name in names]
     rate = "Actions" if operations == {ACTION} else "Rate"
-    is_repeated = any(one.rate.is_spread for one in results)
-    spread = [spread_head(one.rate for one in results)] * is_repeated
+    is_repeated = any(result.rate.is_spread for result in results)
+    spread = [spread_head(result.rate for result in results)] * is_repeated
     point = ["Point"] if points else []
     times = ("p50", "p99")
     columns = Columns(
@@ -294,7 +296,7 @@ def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[Ri
     used = 1 + bool(key)
     for number, matrix in enumerate(matrices):
         pieces = [*_matrix(matrix, width)]
-        height = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in pieces)
+        height = sum(piece.row_count + 1 if isinstance(piece, RichTable) else 1 for piece in pieces)
         left = len(matrices) - number - 1
         if number and used + height + left > lines:
             # What there is no room for is named with its best: each operation has its number.
@@ -322,7 +324,7 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     first, is_large = results[0], _is_large(results)
     # Rates of sizes far apart have no unit in common but data.
     is_large = is_large or (
-        "size" in (matrix.down, matrix.across) and any(one.bytes for one in results)
+        "size" in (matrix.down, matrix.across) and any(result.bytes for result in results)
     )
     unit = "MiB/s" if is_large else "requests/s"
     rows = []
@@ -333,11 +335,11 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
             cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
         rows.append(cells)
     heads = [f"{first.target} {first.operation}, {unit}"]
-    heads += [_row_name(matrix.across, one) for one in matrix.columns]
+    heads += [_row_name(matrix.across, column) for column in matrix.columns]
     if least_width([[f"{head} " for head in heads], *rows]) > width:
         # Cut off, the last column would be numbers that are wrong.
         yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
-        heads = ["", *(_value(matrix.across, one) for one in matrix.columns)]
+        heads = ["", *(_value(matrix.across, column) for column in matrix.columns)]
     for at in _fitting_columns([heads, *rows], width):
         # The mark of the best stands behind its number, where the others have a blank.
         columns = Columns([heads[0], *(f"{heads[place]} " for place in at)], 1, ends_in_words=False)
@@ -420,13 +422,13 @@ def _cautions(answer: Answer, width: int) -> Iterable[Text]:
 
 def _unwritten(answer: Answer) -> Iterable[Text]:
     """Return what neither a rate nor the failures count."""
-    count = sum(one.unwritten for one in answer.results)
+    count = sum(result.unwritten for result in answer.results)
     if count:
         asked = units.counted(count, "request")
         yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")
-    lost = sum(one.lost_races for one in answer.results)
+    lost = sum(result.lost_races for result in answer.results)
     if lost:
-        total = units.counted(sum(one.requests for one in answer.results), "request")
+        total = units.counted(sum(result.requests for result in answer.results), "request")
         yield Text(f" · races    {units.format_count(lost)} of {total} lost the race")
 
 
@@ -452,10 +454,12 @@ def _audits(run: Run, findings: Findings, width: int) -> Iterable[Text]:
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
     """Return which of the run's own ceilings its results touch; the whole sentences are below."""
     touched = [
-        one
-        for one in findings.findings
-        if one.rule == "bottleneck"
-        and any(CEILING_TOUCHED <= float(share.value) <= CEILING_PASSED for share in one.evidence)
+        finding
+        for finding in findings.findings
+        if finding.rule == "bottleneck"
+        and any(
+            CEILING_TOUCHED <= float(share.value) <= CEILING_PASSED for share in finding.evidence
+        )
     ]
     for number, one in enumerate(touched[:BOTTLENECKS_SHOWN], start=1):
         # The sentence begins with the ceiling and what it holds for.

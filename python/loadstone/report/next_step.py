@@ -20,10 +20,10 @@ def next_step(
     folder = folders_of(run)
     words = shlex.split(typed)
     kind = words[1] if len(words) > 1 else ""
-    missing = any(one.state in ("not run", "interrupted") for one in findings.trials)
+    missing = any(trial.state in ("not run", "interrupted") for trial in findings.trials)
     if missing and kind == "run":
         return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
-    if any(one.is_void for one in answer.results):
+    if any(result.is_void for result in answer.results):
         return "see what went wrong", f"loadstone report {folder} --full"
     if kind == "demo":
         return "measure a store of your own", (
@@ -32,14 +32,16 @@ def next_step(
     deciding = _deciding(run, findings) if kind in ("bench", "run") else None
     if deciding is not None:
         return deciding
-    if any(one.rate.n < 2 for one in answer.results) and kind in ("bench", "run"):
+    if any(result.rate.n < 2 for result in answer.results) and kind in ("bench", "run"):
         blocks = "queries.loops" if findings.queries is not None else "blocks"
         more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
         return "repeat it, for an interval", f"{_without_output(words)} {more}"
-    calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
+    calibration = next(
+        (finding.todo for finding in findings.findings if finding.rule == "not-calibrated"), ""
+    )
     if calibration:
         return "learn the client's own ceiling", calibration
-    if len({one.target for one in answer.results}) > 1:
+    if len({result.target for result in answer.results}) > 1:
         return "compare the targets", f"loadstone compare {folder}"
     if is_on_page:
         return None
@@ -49,8 +51,8 @@ def next_step(
 def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
     """Return the measurement that would decide what limits the results, where no limit is known."""
     verdicts = [one.verdict for one in findings.rounds if one.verdict is not None]
-    step = next((one.next for one in verdicts if one.next), ())
-    if not step or any(one.limit != UNDETERMINED for one in verdicts):
+    step = next((verdict.next for verdict in verdicts if verdict.next), ())
+    if not step or any(verdict.limit != UNDETERMINED for verdict in verdicts):
         return None
     return f"{step[0]}, to learn the limit", _command_of(run, step[1])
 

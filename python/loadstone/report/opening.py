@@ -54,16 +54,16 @@ def sentences_of(run: Run, findings: Findings) -> tuple[str, ...]:
 
 def _cautions(answer: Answer) -> Iterable[str]:
     total = len(answer.results)
-    for one in answer.cautions:
-        some = f" ({one.results} of {total})" if 0 < one.results < total else ""
-        yield f"{one.weight.capitalize()}{some}: {'; '.join(one.reasons)}."
+    for caution in answer.cautions:
+        some = f" ({caution.results} of {total})" if 0 < caution.results < total else ""
+        yield f"{caution.weight.capitalize()}{some}: {'; '.join(caution.reasons)}."
 
 
 def _what(run: Run, findings: Findings) -> str:
     measured = [trial for trial in run.plan if trial["measured"]]
     operations = _unique(
         operation for trial in measured for operation in operations_of(trial)
-    ) or _unique(one.operation for one in findings.results)
+    ) or _unique(result.operation for result in findings.results)
     sizes = _unique(_size(one["size"]) for trial in measured if (one := trial.get("dataset")))
     targets = _unique(
         f"{trial['case']['target']} ({trial['target']['driver']})" for trial in measured
@@ -75,7 +75,7 @@ def _what(run: Run, findings: Findings) -> str:
     given = [trial for trial in measured if "search" not in trial]
     varied = _varied(given)
     words = [loads[0]] if len(loads) == 1 else []
-    words += [f"a search for the capacity: {one.objective}" for one in findings.searches[:1]]
+    words += [f"a search for the capacity: {search.objective}" for search in findings.searches[:1]]
     words += [f"{name}: {values}" for name, values in varied.items()]
     words += [_of_list(one) for one in run.manifest.get("lists", ())]
     rounds = len({trial["round"] for trial in measured})

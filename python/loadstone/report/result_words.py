@@ -54,7 +54,7 @@ def data_ends_words(one: Result) -> str:
 
 def spread_head(means: Iterable[Mean]) -> str:
     """Return what a column of spreads holds."""
-    kinds = {one.is_interval for one in means if one.is_spread}
+    kinds = {mean.is_interval for mean in means if mean.is_spread}
     if len(kinds) > 1:
         return "Spread"
     return "95 % interval" if kinds == {True} else "Least–most"
@@ -62,7 +62,7 @@ def spread_head(means: Iterable[Mean]) -> str:
 
 def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
     """Return what numbers are means of, and what their spreads are; empty for single trials."""
-    repeated = [one for one in means if one.is_spread]
+    repeated = [mean for mean in means if mean.is_spread]
     if not repeated:
         return ""
     counts, days = sorted({one.n for one in repeated}), max(one.days for one in repeated)
@@ -88,14 +88,14 @@ def marks_note(standings: Iterable[Standing]) -> str:
 
 def notes_below(results: Sequence[Result]) -> Iterable[str]:
     """Yield what a reader must know below a table of results."""
-    marks = marks_note(one.standing for one in results if one.good)
-    yield from filter(None, (spread_note([one.rate for one in results]), marks))
+    marks = marks_note(result.standing for result in results if result.good)
+    yield from filter(None, (spread_note([result.rate for result in results]), marks))
 
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:
     """Say which results are void or bounds, for a layout that has no room for a mark."""
     for standing, words in (("void", "Must not be used"), ("bound", "Lower limits")):
-        own = [one for one in results if one.standing == standing]
+        own = [result for result in results if result.standing == standing]
         if own:
             reasons = dict.fromkeys(reason_words(name) for one in own for name in one.reasons)
             yield f"{words} ({', '.join(reasons)}): {'; '.join(one.name for one in own)}."
@@ -134,14 +134,14 @@ def errors_words(results: Iterable[Result]) -> tuple[str, str]:
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     failed = requests = 0
-    for one in results:
-        failed, requests = failed + one.failed, requests + one.requests
-        for kind, count in one.errors.items():
+    for result in results:
+        failed, requests = failed + result.failed, requests + result.requests
+        for kind, count in result.errors.items():
             if kind in NO_FAILURES:
                 continue
             counts[kind] = counts.get(kind, 0) + count
-        if one.example:
-            examples.setdefault(one.most_frequent_error, one.example)
+        if result.example:
+            examples.setdefault(result.most_frequent_error, result.example)
     if not failed:
         return "", ""
     kind = max(counts, key=lambda name: counts[name])

@@ -75,20 +75,24 @@ class Answer:
 
 def answer_of(findings: Findings) -> Answer:
     """Return the answer of a run: its results in which anything was asked for."""
-    results = tuple(one for one in findings.results if one.requests)
+    results = tuple(result for result in findings.results if result.requests)
     return arranged(results, tuple(_cautions(findings)))
 
 
 def store_statements(findings: Findings) -> tuple[str, ...]:
     """Return what the store itself does beside answering: closes connections, asks for rest."""
-    return tuple(one.statement for one in findings.findings if one.definition.is_of_store)
+    return tuple(
+        finding.statement for finding in findings.findings if finding.definition.is_of_store
+    )
 
 
 def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
     """Return results in the form that suits what differs between them."""
     groups: dict[tuple[str, ...], list[Result]] = {}
-    for one in results:
-        groups.setdefault((one.target, one.workload, one.phase, one.operation), []).append(one)
+    for result in results:
+        groups.setdefault(
+            (result.target, result.workload, result.phase, result.operation), []
+        ).append(result)
     varied = _varied(results)
     curves: list[Curve] = []
     matrices: list[Matrix] = []
@@ -106,9 +110,9 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
         matrices = [_matrix(own, varied) for own in groups.values()]
     return Answer(
         results=results,
-        curves=tuple(one for one in curves if len(one.results) >= CURVE_POINTS_MIN),
+        curves=tuple(curve for curve in curves if len(curve.results) >= CURVE_POINTS_MIN),
         matrices=tuple(matrices),
-        knees=tuple(one for one in knees if len(one.results) >= KNEE_LOADS_MIN),
+        knees=tuple(knee for knee in knees if len(knee.results) >= KNEE_LOADS_MIN),
         cautions=cautions,
     )
 
@@ -116,8 +120,8 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
 def _varied(results: Iterable[Result]) -> list[str]:
     """Return the parameters that differ between results, a load last."""
     values: dict[str, set[object]] = {}
-    for one in results:
-        for name, value in one.parameters.items():
+    for result in results:
+        for name, value in result.parameters.items():
             values.setdefault(name, set()).add(str(value))
     names = [name for name, found in values.items() if len(found) > 1]
     return sorted(names, key=lambda name: (name in LOADS, name != "size"))
@@ -145,7 +149,7 @@ def _median_ns(one: Result) -> float | None:
 
 def _matrix(own: Sequence[Result], names: Sequence[str]) -> Matrix:
     down, across = names
-    found = {(one.parameters.get(down), one.parameters.get(across)): one for one in own}
+    found = {(result.parameters.get(down), result.parameters.get(across)): result for result in own}
     rows = sorted({row for row, _ in found}, key=lambda value: (_number(value), str(value)))
     columns = sorted({column for _, column in found}, key=lambda v: (_number(v), str(v)))
     usable = [place for place, one in found.items() if not one.is_void and one.good]
@@ -166,7 +170,7 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
     said: set[str] = set()
     results = findings.results
     for weight in ("void", "bound"):
-        own = [one for one in results if one.standing == weight]
+        own = [result for result in results if result.standing == weight]
         counts = Counter(name for one in own for name in one.reasons)
         if own:
             names = [name for name, _ in counts.most_common()]
@@ -191,7 +195,7 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
     covered = {other for rule in left.values() for other in rule.covers}
     left = {name: rule for name, rule in left.items() if name not in covered}
     if left:
-        own = [one for one in results if set(left) & set(one.remarks)]
+        own = [result for result in results if set(left) & set(result.remarks)]
         reasons = dict.fromkeys(rule.short or rule.says for rule in left.values())
         yield Caution(weight="caution", results=len(own), reasons=tuple(reasons))
 
@@ -211,20 +215,22 @@ def _is_remark(finding: Finding, results: Sequence[Result]) -> bool:
     """
     rule = finding.definition
     if rule.id in LABELS:
-        return any(rule.id in one.remarks for one in results) and _is_narrowing(rule.id, results)
-    is_repeated = all(one.rate.n > 1 for one in results)
+        return any(rule.id in result.remarks for result in results) and _is_narrowing(
+            rule.id, results
+        )
+    is_repeated = all(result.rate.n > 1 for result in results)
     return "limit" not in rule.views and not (is_repeated and "n=1" in rule.covers)
 
 
 def _is_narrowing(label: str, results: Sequence[Result]) -> bool:
     """Tell whether a label says that a number is less certain, or holds more narrowly."""
-    is_single = any(one.rate.n < 2 for one in results)
+    is_single = any(result.rate.n < 2 for result in results)
     return find_rule(label).effect == "precision" and (label != "n=1" or is_single)
 
 
 def no_result(findings: Findings) -> str:
     """Say why a run has no result."""
-    own = [one.statement for one in findings.findings if one.rule == "NOTHING ENDED"]
+    own = [finding.statement for finding in findings.findings if finding.rule == "NOTHING ENDED"]
     why = own[0] if own else "no measured trial left a good request"
     return f"There is no result: {why}."
 
@@ -255,15 +261,19 @@ def answer_of_scripts(findings: Findings, answer: Answer) -> ScriptAnswer | None
     `answer` is that in requests, with what is doubtful about the run.
     """
     phases = {_phase(one) for one in findings.rounds}
-    if not findings.actions or phases != {_phase(one.cell) for one in findings.actions}:
+    if not findings.actions or phases != {_phase(action.cell) for action in findings.actions}:
         return None
     are_named = len({phase for *_, phase in phases}) > 1
 
     def of(actions: Sequence[ActionCell]) -> Answer:
-        results = tuple(_named(one, is_phase_named=are_named) for one in actions)
-        return arranged(tuple(one for one in results if one.requests), answer.cautions)
+        results = tuple(_named(action, is_phase_named=are_named) for action in actions)
+        return arranged(tuple(result for result in results if result.requests), answer.cautions)
 
-    in_line = [one for one in findings.action_cases if one.action not in OUT_OF_LINE]
+    in_line = [
+        action_case
+        for action_case in findings.action_cases
+        if action_case.action not in OUT_OF_LINE
+    ]
     return ScriptAnswer(whole=of(findings.action_totals), each=of(in_line))
 
 

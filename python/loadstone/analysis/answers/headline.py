@@ -93,17 +93,17 @@ class Headline:
 def headline_of(findings: Findings, answer: Answer) -> Headline:
     """Return the first screen of a run."""
     failed = tuple(_failed_targets(findings, answer))
-    usable = [one for one in answer.results if not one.is_void and one.good]
+    usable = [result for result in answer.results if not result.is_void and result.good]
     operation = _main_operation(usable, answer.results)
     own = [one for one in usable if one.operation == operation]
     is_data = _is_data(own)
     best = max(own, key=lambda one: _speed(one, is_data=is_data), default=None)
     ratio = _ratio(findings, own)
-    curve = next((one for one in answer.knees if best is not None and best in one.results), None)
+    curve = next((knee for knee in answer.knees if best is not None and best in knee.results), None)
     confidence = _confidence(answer, own)
     sentences = [
         *(_failed_sentence(one) for one in failed),
-        *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
+        *(f"{search.name}: {describe_answer(search)}." for search in findings.searches),
         *_main_sentence(findings, best, ratio, answer),
         *_knee_sentence(answer),
         *_limit_sentence(best, ratio),
@@ -123,7 +123,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
 
 def _is_data(own: Sequence[Result]) -> bool:
     """Tell whether results differ in size: then data says which is the best, and not requests."""
-    return len({one.size_bytes for one in own}) > 1 and all(one.bytes for one in own)
+    return len({result.size_bytes for result in own}) > 1 and all(result.bytes for result in own)
 
 
 def _speed(one: Result, *, is_data: bool) -> float:
@@ -135,7 +135,7 @@ def _load_words(curve: Curve, one: Result) -> str:
 
 
 def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
-    good = {one.target for one in answer.results if one.good and not one.is_void}
+    good = {result.target for result in answer.results if result.good and not result.is_void}
     # What a search met on its way is no failure: the search says what it came to.
     good |= {search.target for search in findings.searches}
     asked: dict[str, str] = {}
@@ -159,9 +159,9 @@ def _failed_sentence(one: FailedTarget) -> str:
 
 
 def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
-    names = [one.operation for one in usable]
+    names = [result.operation for result in usable]
     if not set(names) & {*OPERATIONS_FIRST} and any(
-        one.operation in OPERATIONS_FIRST for one in results if one.good
+        result.operation in OPERATIONS_FIRST for result in results if result.good
     ):
         # What goes beside reads and writes says nothing of a store whose own are void.
         return ""
@@ -172,7 +172,7 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
     """Say which operations have no result, where others have one."""
     if best is None:
         return
-    good = [one for one in answer.results if one.good]
+    good = [result for result in answer.results if result.good]
     valid = {one.operation for one in good if not one.is_void}
     void = dict.fromkeys(one.operation for one in good if one.operation not in valid)
     if void:
@@ -186,9 +186,9 @@ def _ratio(findings: Findings, own: Sequence[Result]) -> TargetRatio | None:
     """
     twins = {second for _, second in findings.account.identical}
     best: dict[str, dict[tuple[str, str, str], Result]] = {}
-    for one in own:
-        if one.system not in twins:
-            best.setdefault(one.system, {}).setdefault(_case(one), one)
+    for result in own:
+        if result.system not in twins:
+            best.setdefault(result.system, {}).setdefault(_case(result), result)
     if len(best) < 2:
         return None
     ranked = sorted(best.values(), key=lambda cases: -max(c.requests_per_s for c in cases.values()))
@@ -218,7 +218,10 @@ def _ratio(findings: Findings, own: Sequence[Result]) -> TargetRatio | None:
         if measurement.place in trials
         and over.operation in (ACTION, measurement.operation.partition(" ")[0])
     }
-    of = next((one for one in found.comparisons if tuple(one.case.items()) in cases), None)
+    of = next(
+        (comparison for comparison in found.comparisons if tuple(comparison.case.items()) in cases),
+        None,
+    )
     return None if of is None else TargetRatio(over=over, under=under, comparison=found, of=of)
 
 
@@ -229,7 +232,7 @@ def _case(one: Result) -> tuple[str, str, str]:
 def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> Standing:
     if best is None:
         return "void"
-    if any(one.is_bound for one in own):
+    if any(result.is_bound for result in own):
         return "bound"
     return "first look" if confidence < 2 else "good"
 
@@ -237,11 +240,11 @@ def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> St
 def _confidence(answer: Answer, own: Sequence[Result]) -> int:
     if not own:
         return 0
-    trials = min(one.rate.n for one in own)
-    labels = {label for one in own for label in one.labels}
+    trials = min(result.rate.n for result in own)
+    labels = {label for result in own for label in result.labels}
     if trials < 2 or "SHORT" in labels:
         return 1
-    is_clear = trials >= INTERVAL_TRIALS_MIN and not any(one.is_bound for one in own)
+    is_clear = trials >= INTERVAL_TRIALS_MIN and not any(result.is_bound for result in own)
     return 3 if is_clear and not answer.cautions else 2
 
 
@@ -269,7 +272,7 @@ def _main_sentence(
     if best is None and findings.searches and not answer.results:
         return
     if best is None:
-        has_numbers = any(one.good for one in answer.results)
+        has_numbers = any(result.good for result in answer.results)
         yield "No result may be used; the cautions say why." if has_numbers else no_result(findings)
         return
     operation = best.operation
@@ -281,7 +284,7 @@ def _main_sentence(
         return
     p99 = _time(best, "p99")
     late = f", 99 % of them within {p99}" if p99 else ""
-    is_data = _is_data([one for one in answer.results if one.operation == operation])
+    is_data = _is_data([result for result in answer.results if result.operation == operation])
     shown = (
         units.format_byte_rate(best.bytes_per_s) if is_data else _per_s(best, best.requests_per_s)
     )
@@ -294,8 +297,8 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
     """Say from where on more load brings no more, for each operation, target and size."""
     if not answer.knees:
         return
-    are_sized = _is_data([one for one in answer.results if one.bytes])
-    several = len({one.target for one in answer.results}) > 1
+    are_sized = _is_data([result for result in answer.results if result.bytes])
+    several = len({result.target for result in answer.results}) > 1
     words = []
     for curve in answer.knees:
         knee = dict(curve.points)["knee"]
@@ -309,7 +312,7 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
 
 
 def _varies(name: str, answer: Answer) -> bool:
-    return len({str(one.parameters.get(name)) for one in answer.results}) > 1
+    return len({str(result.parameters.get(name)) for result in answer.results}) > 1
 
 
 def _ratio_sentence(ratio: TargetRatio) -> str:
@@ -426,19 +429,19 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
 
 
 def _failures(answer: Answer) -> Tile:
-    failed = sum(one.failed for one in answer.results)
-    requests = sum(one.requests for one in answer.results)
-    are_actions = any(one.operation == ACTION for one in answer.results)
+    failed = sum(result.failed for result in answer.results)
+    requests = sum(result.requests for result in answer.results)
+    are_actions = any(result.operation == ACTION for result in answer.results)
     name = f"Failed {'actions' if are_actions else 'requests'}"
-    if any(one.failed_if_stated is None for one in answer.results) and not failed:
+    if any(result.failed_if_stated is None for result in answer.results) and not failed:
         return Tile(key="failed", name=name, value="not stated", note="")
     if not failed:
         count = units.format_count(requests)
         note = f"of {count}" if requests else ""
         return Tile(key="failed", name=name, value="0", note=note)
     kinds: dict[str, int] = {}
-    for one in answer.results:
-        for kind, count_of_kind in one.errors.items():
+    for result in answer.results:
+        for kind, count_of_kind in result.errors.items():
             kinds[kind] = kinds.get(kind, 0) + count_of_kind
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
@@ -458,7 +461,7 @@ def _confidence_tile(
     dots = "●" * confidence + "○" * (3 - confidence)
     notes = []
     if best is not None:
-        counts = sorted({one.rate.n for one in own})
+        counts = sorted({result.rate.n for result in own})
         many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         notes.append(f"{many} trial{'' if counts == [1] else 's'} per number")
         notes += ["each short"] if "SHORT" in best.labels else []

@@ -308,16 +308,24 @@ def _times(
 def _memory(query_summaries: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
     """Return what was seen of memory; records of earlier builds tell nothing of it."""
     stalled = [
-        stall_ns / max(1, one["time_ns"])
-        for one in query_summaries
-        if (stall_ns := one.get("memory_stall_ns")) is not None
+        stall_ns / max(1, query_summary["time_ns"])
+        for query_summary in query_summaries
+        if (stall_ns := query_summary.get("memory_stall_ns")) is not None
     ]
     return QueryMemory(
         stalled=statistics.median(stalled) if stalled else None,
-        major_faults=_middle([one.get("major_faults") for one in query_summaries]),
-        peak_bytes=_middle([one.get("memory_peak_bytes") for one in query_summaries]),
-        spilled_bytes=_middle([one.get("spilled_bytes") for one in query_summaries]),
-        reread_bytes=_middle([one.get("reread_bytes") for one in query_summaries]),
+        major_faults=_middle(
+            [query_summary.get("major_faults") for query_summary in query_summaries]
+        ),
+        peak_bytes=_middle(
+            [query_summary.get("memory_peak_bytes") for query_summary in query_summaries]
+        ),
+        spilled_bytes=_middle(
+            [query_summary.get("spilled_bytes") for query_summary in query_summaries]
+        ),
+        reread_bytes=_middle(
+            [query_summary.get("reread_bytes") for query_summary in query_summaries]
+        ),
         allowed_bytes=allowed,
     )
 

@@ -40,7 +40,9 @@ def bounds_of_targets(run: Run) -> Mapping[str, tuple[QueryBound, ...]]:
     need not stand in a record, so the fastest such node counts.
     """
     targets = (run.manifest.get("campaign") or {}).get("targets") or {}
-    measured = [one for one in ceilings_of(read_measured_ceilings(run)) if one.bounds == "read"]
+    measured = [
+        ceiling for ceiling in ceilings_of(read_measured_ceilings(run)) if ceiling.bounds == "read"
+    ]
     found: dict[str, list[QueryBound]] = {name: [] for name in targets}
     for one in measured:
         resource = "network" if one.resource == "network" else "storage"
@@ -59,21 +61,21 @@ def bounds_of_targets(run: Run) -> Mapping[str, tuple[QueryBound, ...]]:
 
 def _probes_of(run: Run, path: str) -> Iterator[QueryBound]:
     for name, node in _nodes(run).items():
-        for one in node.get("probes") or ():
-            is_below = f"{path}/".startswith(one["path"].rstrip("/") + "/")
+        for probe in node.get("probes") or ():
+            is_below = f"{path}/".startswith(probe["path"].rstrip("/") + "/")
             # A mount that was read from memory bounds nothing.
             if (
-                one["kind"] == "mount"
+                probe["kind"] == "mount"
                 and path
                 and is_below
-                and "read" in one
-                and not is_cached(one)
+                and "read" in probe
+                and not is_cached(probe)
             ):
                 yield QueryBound(
                     resource="storage",
-                    name=f"fio on {name}, {one['path']}",
-                    bytes_per_s=float(one["read"]["bytes_per_s"]),
-                    latency_ns=(one["read"].get("latency_ns") or {}).get("p50"),
+                    name=f"fio on {name}, {probe['path']}",
+                    bytes_per_s=float(probe["read"]["bytes_per_s"]),
+                    latency_ns=(probe["read"].get("latency_ns") or {}).get("p50"),
                 )
 
 

@@ -111,8 +111,8 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
 
 
 def _read(streams_summaries: Iterable[StreamsSummary]) -> Iterator[float]:
-    for one in streams_summaries:
-        read, received = one.get("read_bytes"), one.get("received_bytes")
+    for streams_summary in streams_summaries:
+        read, received = streams_summary.get("read_bytes"), streams_summary.get("received_bytes")
         if read is not None and received is not None:
             yield read + received
 

@@ -143,7 +143,7 @@ def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]
 
     The whole, where one host made the load, or an older record has sums over all hosts only.
     """
-    hosts = [one for one in record.summary.get("hosts") or () if one.get("thread_cpu_ns")]
+    hosts = [host for host in record.summary.get("hosts") or () if host.get("thread_cpu_ns")]
     if not hosts:
         yield record, lines
         return
@@ -325,9 +325,9 @@ def residue_of(record: Record, quantity: str) -> float:
     state = record.summary.get("host_state")
     residues = state["residues"] if state else ()
     left = (
-        one["before_load"]
-        for one in residues
-        if one["quantity"] == quantity and one["before_load"] > one["settled_max"]
+        residue["before_load"]
+        for residue in residues
+        if residue["quantity"] == quantity and residue["before_load"] > residue["settled_max"]
     )
     return max(left, default=0.0)
 

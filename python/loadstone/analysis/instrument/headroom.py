@@ -165,7 +165,9 @@ def stalled_share(record: Record, at_least_ns: float) -> float:
     """
     hiccups = hiccups_of([record])
     iterations = record.summary.get("iterations") or ()
-    whole_ns = sum(one.get("end_ns", 0) - one.get("start_ns", 0) for one in iterations)
+    whole_ns = sum(
+        iteration.get("end_ns", 0) - iteration.get("start_ns", 0) for iteration in iterations
+    )
     if hiccups is None or whole_ns <= 0:
         return 0.0
     late_ns, counts = hiccups.buckets()
@@ -236,7 +238,7 @@ def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) 
 def _together(shares: Sequence[CeilingShare]) -> CeilingShare:
     """Add up the shares that agents on one machine used of its ceiling."""
     rate = shares[0].share * shares[0].ceiling_per_s
-    share = sum(one.share for one in shares)
+    share = sum(share.share for share in shares)
     return replace(shares[0], share=share, ceiling_per_s=rate / share if share else 0.0)
 
 
@@ -295,12 +297,12 @@ def _share(parts: Sequence["Part"], calibrated: Calibrated, worker: _Worker) -> 
         share = max(share, _busy(parts[0].record, worker, calibrated.conditions))
     began_ns = parts[0].record.summary.get("started_unix_ns") or 0
     began = datetime.datetime.fromtimestamp(began_ns / 1e9, datetime.UTC)
-    oldest = min(one.measured for one in ceilings)
+    oldest = min(ceiling.measured for ceiling in ceilings)
     return CeilingShare(
         share=share,
         ceiling_per_s=sum(rates) / share if share else ceilings[0].requests_per_s,
         basis=ceilings[0].basis,
-        is_extended=any(one.is_extended for one in ceilings),
+        is_extended=any(ceiling.is_extended for ceiling in ceilings),
         age_s=max(0.0, (began - oldest).total_seconds()) if began_ns else 0.0,
     )
 

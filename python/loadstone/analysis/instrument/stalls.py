@@ -88,7 +88,9 @@ def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
 
 def _windows(record: Record) -> list[tuple[int, int]]:
     entries = record.summary.get("iterations") or ()
-    windows = ((one.get("measure_start_ns", 0), one.get("measure_end_ns", 0)) for one in entries)
+    windows = (
+        (entry.get("measure_start_ns", 0), entry.get("measure_end_ns", 0)) for entry in entries
+    )
     return [(start, end) for start, end in windows if start < end]
 
 

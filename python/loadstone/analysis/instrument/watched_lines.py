@@ -80,8 +80,8 @@ def whole_ns_of(record: Record) -> int:
     entries = record.summary.get("iterations") or ()
     starts = [entry.get("start_ns", entry.get("measure_start_ns")) for entry in entries]
     ends = [entry.get("end_ns", entry.get("measure_end_ns")) for entry in entries]
-    first = min((one for one in starts if one is not None), default=None)
-    last = max((one for one in ends if one is not None), default=None)
+    first = min((start for start in starts if start is not None), default=None)
+    last = max((end for end in ends if end is not None), default=None)
     if first is None or last is None or None in starts or None in ends:
         return 0
     return last - first

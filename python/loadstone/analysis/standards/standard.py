@@ -465,7 +465,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
 def _clients(manifest: Manifest) -> list[HostFacts]:
     """Return the facts of each host that made load; of this one where no others did."""
     of_hosts: list[HostFacts] = [
-        {"name": one["name"], **one["fingerprint"]} for one in manifest.get("hosts") or ()
+        {"name": host["name"], **host["fingerprint"]} for host in manifest.get("hosts") or ()
     ]
     return of_hosts or [manifest.get("host") or HostFacts()]
 

@@ -243,8 +243,10 @@ def ceiling_words(document: CeilingDocument) -> str:
 def measured(measurements: Sequence[CeilingMeasurement]) -> str:
     """Return the highest rate that a ceiling showed in each direction."""
     best: dict[str, float] = {}
-    for one in measurements:
-        best[one["bounds"]] = max(best.get(one["bounds"], 0.0), one["bytes_per_s"])
+    for measurement in measurements:
+        best[measurement["bounds"]] = max(
+            best.get(measurement["bounds"], 0.0), measurement["bytes_per_s"]
+        )
     return ", ".join(f"{name} {units.format_byte_rate(rate)}" for name, rate in best.items())
 
 

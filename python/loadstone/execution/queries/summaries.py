@@ -24,7 +24,7 @@ def tables_summary(
         "sha256": hashlib.sha256("".join(file.sha256 for file in mark.files).encode()).hexdigest(),
         "was_there": was_there,
         "files_kept": len(files_kept),
-        "bytes_kept": sum(one.size_bytes for one in files_kept),
+        "bytes_kept": sum(table_file.size_bytes for table_file in files_kept),
     }
 
 

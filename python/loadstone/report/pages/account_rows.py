@@ -58,7 +58,7 @@ def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any
         "results": rows,
         "rounds": [],
         "curves": [],
-        "ceilings": [ceiling_row(one) for one in account.ceilings],
+        "ceilings": [ceiling_row(ceiling) for ceiling in account.ceilings],
         "margin": MARGIN,
         "ratio_title": "Ratio of each query's time",
         "pairs": [
@@ -83,7 +83,10 @@ def answers_of_times(account: Account) -> Iterable[str]:
         if mean is None:
             continue
         interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
-        words = [WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED) for one in found.comparisons]
+        words = [
+            WORDS_OF_VERDICTS.get(comparison.verdict, UNRESOLVED)
+            for comparison in found.comparisons
+        ]
         counts = [
             f"{words.count(word)} {word}"
             for word in (*WORDS_OF_VERDICTS.values(), UNRESOLVED)
@@ -142,7 +145,7 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
 
 def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]:
     first = case.first
-    limit = next((limits[one.place] for one in case.members if one.place in limits), "")
+    limit = next((limits[member.place] for member in case.members if member.place in limits), "")
     size = first.size_bytes
     return {
         "target": first.target,
@@ -165,7 +168,7 @@ def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]
         **dict.fromkeys((*QUANTILES, "max", "requests", "failed")),
         "limit": limit,
         "is_bound": bool(limit),
-        "is_void": any(VOIDING & {*one.labels} for one in case.members),
+        "is_void": any(VOIDING & {*member.labels} for member in case.members),
         "curve": [],
     }
 
@@ -191,7 +194,7 @@ def _spread_words(account: Account) -> str:
     means = [case.mean for case in case_means(account.of(RATE))]
     if note := spread_note(means, of="Points"):
         return note
-    if not any(one.spread for one in account.measurements):
+    if not any(measurement.spread for measurement in account.measurements):
         return "Nothing is printed about how far repetitions lay apart."
     kind = account.disclosure.spread
     return (
@@ -234,8 +237,8 @@ def _time_words(account: Account) -> str:
 def _case_name(parameters: Mapping[str, object], account: Account) -> str:
     """Return what tells a case from the others: a single parameter needs no name before it."""
     times = account.of(SECONDS)
-    names = dict.fromkeys(name for one in times for name in one.parameters)
-    varied = [name for name in names if len({str(one.parameters.get(name)) for one in times}) > 1]
+    names = dict.fromkeys(name for time in times for name in time.parameters)
+    varied = [name for name in names if len({str(time.parameters.get(name)) for time in times}) > 1]
     if len(varied) == 1:
         return str(parameters.get(varied[0], ""))
     return describe_parameters({name: parameters[name] for name in varied if name in parameters})

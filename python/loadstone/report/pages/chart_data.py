@@ -47,18 +47,18 @@ def chart_data(
     step = max(1, -(-points // CURVE_POINTS_MAX))
     return {
         "counted": counted,
-        "targets": list(dict.fromkeys(one.target for one in answer.results)),
+        "targets": list(dict.fromkeys(result.target for result in answer.results)),
         "client": findings.client,
-        "load": load_axis([one.parameters for one in answer.results]),
-        "results": [result_row(one, None, step) for one in answer.results],
-        "rounds": [result_row(one, one.round, step) for one in rounds],
+        "load": load_axis([result.parameters for result in answer.results]),
+        "results": [result_row(result, None, step) for result in answer.results],
+        "rounds": [result_row(result, result.round, step) for result in rounds],
         "curves": [
             {"result": answer.results.index(one), "point": name}
             for curve in answer.curves
             for name, one in curve.points
         ],
-        "ceilings": [ceiling_row(one) for one in ceilings_of(findings.ceilings)],
-        "searches": [_search(one) for one in findings.searches],
+        "ceilings": [ceiling_row(ceiling) for ceiling in ceilings_of(findings.ceilings)],
+        "searches": [_search(search) for search in findings.searches],
         "sessions": session_data(run) if findings.actions else None,
         **_over_time(findings),
     }
@@ -184,10 +184,10 @@ def session_data(run: Run) -> dict[str, Any] | None:
 
 
 def _timed(record: Record, actions: Sequence[TimedAction]) -> dict[str, Any]:
-    begun_ns = min(one.sent_ns for one in actions)
-    failures = sum(one.outcome != "ok" for one in actions)
+    begun_ns = min(action.sent_ns for action in actions)
+    failures = sum(action.outcome != "ok" for action in actions)
     marked = f"{failures:,} of them failed, each crossed" if failures else "none failed"
-    lanes = len({one.session for one in actions})
+    lanes = len({action.session for action in actions})
     case = [str(record.trial["case"]["target"])]
     if record.trial["case"]["parameters"]:
         case.append(describe_parameters(record.trial["case"]["parameters"]))
@@ -200,20 +200,20 @@ def _timed(record: Record, actions: Sequence[TimedAction]) -> dict[str, Any]:
         ),
         "actions": [
             {
-                "lane": f"session {one.session}",
-                "action": one.action,
-                "begin": short((one.sent_ns - begun_ns) / 1e9),
-                "end": short((one.ended_ns - begun_ns) / 1e9),
-                "outcome": one.outcome,
+                "lane": f"session {action.session}",
+                "action": action.action,
+                "begin": short((action.sent_ns - begun_ns) / 1e9),
+                "end": short((action.ended_ns - begun_ns) / 1e9),
+                "outcome": action.outcome,
             }
-            for one in actions
+            for action in actions
         ],
     }
 
 
 def _over_time(findings: Findings) -> dict[str, Any]:
-    void = {one.trial for one in findings.trials if VOIDING & {*one.labels}}
-    lengths = {one.trial: one.duration_s or 0.0 for one in findings.trials}
+    void = {trial.trial for trial in findings.trials if VOIDING & {*trial.labels}}
+    lengths = {trial.trial: trial.duration_s or 0.0 for trial in findings.trials}
     long = {name for name, length_s in lengths.items() if length_s >= SECONDS_MIN}
     measured = {line.trial for line in findings.timelines}
     return {
@@ -245,17 +245,20 @@ def _over_time(findings: Findings) -> dict[str, Any]:
         },
         "resources": [
             {
-                "trial": one.trial,
-                "kind": one.resource,
-                "host": one.host,
-                "subject": one.subject,
+                "trial": resource.trial,
+                "kind": resource.resource,
+                "host": resource.host,
+                "subject": resource.subject,
                 "points": [
-                    [short(point.elapsed_s - one.begin_s), short(_within(point.value, one))]
-                    for point in one.points
+                    [
+                        short(point.elapsed_s - resource.begin_s),
+                        short(_within(point.value, resource)),
+                    ]
+                    for point in resource.points
                 ],
             }
-            for one in findings.resources
-            if one.trial in long
+            for resource in findings.resources
+            if resource.trial in long
         ],
         "exporters": list(_exporters(findings, long)),
         "marks": list(_marks(findings, long)),
@@ -269,7 +272,7 @@ def _exporters(findings: Findings, long: set[str]) -> Iterable[dict[str, Any]]:
     for line in (line for metric in seen.metrics for line in metric.lines):
         first = line.points[0].elapsed_s
         begins[line.trial] = min(first, begins.get(line.trial, first))
-    begins |= {one.trial: one.begin_s for one in findings.resources}
+    begins |= {resource.trial: resource.begin_s for resource in findings.resources}
     for metric in seen.metrics:
         yield {
             "name": f"target-{metric.probe}-{metric.metric}".replace(":", "-").replace("_", "-"),
@@ -318,7 +321,7 @@ def _others(seen: ExporterSeries) -> str:
 
 def _marks(findings: Findings, long: set[str]) -> Iterable[Mapping[str, Any]]:
     """Return each hook that ran inside a trial, on the trial's own clock."""
-    facts = {one.trial: one for one in findings.trials if one.trial in long}
+    facts = {trial.trial: trial for trial in findings.trials if trial.trial in long}
     for entry in findings.hooks:
         fact = facts.get(entry.get("trial") or "")
         if fact is None or fact.started_unix_ns is None or entry["state"] == "not reached":

@@ -70,8 +70,8 @@ def script_hashes(template: str) -> tuple[str, ...]:
         return ()
     # As they stand in frame.html.jinja.
     scripts = (read_part("vendor", "plot.min.js"), f"\n{joined_scripts(template)}\n")
-    digests = (hashlib.sha256(one.encode()).digest() for one in scripts)
-    return tuple(f"sha256-{base64.b64encode(one).decode()}" for one in digests)
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return tuple(f"sha256-{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def _embedded(data: Mapping[str, Any]) -> str:

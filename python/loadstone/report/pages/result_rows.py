@@ -90,13 +90,17 @@ def result_table(answer: Answer, rounds: Sequence[Result]) -> ResultTable:
     return ResultTable(
         heads=tuple(heads),
         rows=tuple(row(one, "") for one in every),
-        rounds=tuple(row(one, str(one.round)) for one in rounds),
+        rounds=tuple(row(result, str(result.round)) for result in rounds),
     )
 
 
 def _varied(results: Sequence[Result]) -> list[str]:
-    names = dict.fromkeys(name for one in results for name in one.parameters if name != SYSTEM)
-    varied = [name for name in names if len({str(one.parameters.get(name)) for one in results}) > 1]
+    names = dict.fromkeys(
+        name for result in results for name in result.parameters if name != SYSTEM
+    )
+    varied = [
+        name for name in names if len({str(result.parameters.get(name)) for result in results}) > 1
+    ]
     return sorted(varied, key=lambda name: name != "size")
 
 

@@ -20,13 +20,13 @@ def action_rows(findings: Findings, options: Options) -> str:
     if not findings.actions:
         raise InputError("the table actions is one of users' actions, and this run has none")
     # Users without a type have an empty field where others have one, as all together have.
-    counted = [(one, "action") for one in findings.actions]
+    counted = [(action, "action") for action in findings.actions]
     counted += [
-        (one, "user_type" if one.action == ALL else "space_and_user_type")
-        for one in findings.action_groups
+        (action_group, "user_type" if action_group.action == ALL else "space_and_user_type")
+        for action_group in findings.action_groups
     ]
     cells = [one for one, _ in counted]
-    names = list(dict.fromkeys(name for one in cells for name in one.cell.parameters))
+    names = list(dict.fromkeys(name for cell in cells for name in cell.cell.parameters))
     rows = [{"counted_by": by, **_row(one, names)} for one, by in counted]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t", lineterminator="\n")

@@ -36,7 +36,7 @@ def capacity_table(findings: Findings) -> Table | None:
     return Table(
         title="Capacity",
         columns=columns,
-        rows=tuple(_answer(one) for one in findings.searches),
+        rows=tuple(_answer(search) for search in findings.searches),
         notes=(
             "Holds at: the largest load that met the objective, most often and again in fresh"
             " trials. Fails at: the smallest that did not.",

@@ -79,15 +79,17 @@ def _microseconds(time_ns: int | None) -> str:
 
 def _mounts(found: Sequence[MeasuredCeiling]) -> Iterable[str]:
     """Yield a line for each mount as fio words it: small blocks for IOPS, large ones for BW."""
-    for name in dict.fromkeys(one.name for one in found if one.kind == "mount"):
-        own = [one for one in found if one.name == name]
+    for name in dict.fromkeys(
+        measured_ceiling.name for measured_ceiling in found if measured_ceiling.kind == "mount"
+    ):
+        own = [measured_ceiling for measured_ceiling in found if measured_ceiling.name == name]
         words = []
         for bounds in ("write", "read"):
             rates = [one for one in own if one.bounds == bounds]
             if not rates:
                 continue
-            small = max(one.requests_per_s or 0 for one in rates)
-            large = max(one.bytes_per_s for one in rates)
+            small = max(rate.requests_per_s or 0 for rate in rates)
+            large = max(rate.bytes_per_s for rate in rates)
             words.append(
                 f"{bounds.capitalize()}: IOPS={_decimal(small, '')}, BW={_decimal(large, 'B/s')}"
             )

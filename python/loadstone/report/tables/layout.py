@@ -74,7 +74,11 @@ def iterations_table(findings: Findings) -> Table | None:
     """Return the same for each iteration; None when no phase had more than one."""
     several = [one for one in findings.rounds if one.iterations > 1]
     keys = {(one.phase, one.operation, one.workload) for one in several}
-    found = [one for one in findings.iterations if (one.phase, one.operation, one.workload) in keys]
+    found = [
+        iteration
+        for iteration in findings.iterations
+        if (iteration.phase, iteration.operation, iteration.workload) in keys
+    ]
     return _results(found, "Each iteration by itself") if found else None
 
 
@@ -211,23 +215,28 @@ def trials_table(findings: Findings) -> Table:
 
 def _results(results: Sequence[Result], title: str) -> Table:
     names, name_columns, caption = _case_columns(results)
-    latencies = [one.headline for one in results if one.headline is not None]
+    latencies = [result.headline for result in results if result.headline is not None]
     scale, unit = _time_unit(latencies)
-    has_data = any(one.bytes for one in results)
-    means = [one.rate for one in results]
+    has_data = any(result.bytes for result in results)
+    means = [result.rate for result in results]
     is_repeated = any(one.is_spread for one in means)
-    has_ceilings = any(one.instrument is not None for one in results)
+    has_ceilings = any(result.instrument is not None for result in results)
     rows = []
-    for one in results:
-        mark = MARKS[one.standing]
-        row = [*names(one), f"{mark}{_number(one.requests_per_s)}" if one.good else NOT_KNOWN]
-        row += [ends_words(one.rate), str(one.rate.n)] if is_repeated else []
-        data = f"{mark}{_number(one.bytes_per_s / 2**20)}" if one.bytes else NOT_KNOWN
+    for result in results:
+        mark = MARKS[result.standing]
+        row = [
+            *names(result),
+            f"{mark}{_number(result.requests_per_s)}" if result.good else NOT_KNOWN,
+        ]
+        row += [ends_words(result.rate), str(result.rate.n)] if is_repeated else []
+        data = f"{mark}{_number(result.bytes_per_s / 2**20)}" if result.bytes else NOT_KNOWN
         row += [data] * has_data
-        row += [_headline(one.headline, name, scale) for name in ("p50", "p99")]
-        row.append(NOT_KNOWN if one.headline is None else _number(one.headline.max_ns / scale))
-        row += [ceiling_cell(one, NOT_KNOWN)] * has_ceilings
-        row += [_share_failed(one), limit_words(one, graded=True), " ".join(one.labels)]
+        row += [_headline(result.headline, name, scale) for name in ("p50", "p99")]
+        row.append(
+            NOT_KNOWN if result.headline is None else _number(result.headline.max_ns / scale)
+        )
+        row += [ceiling_cell(result, NOT_KNOWN)] * has_ceilings
+        row += [_share_failed(result), limit_words(result, graded=True), " ".join(result.labels)]
         rows.append(tuple(row))
     columns = [*name_columns, Column(head="Requests", unit="per s")]
     if is_repeated:
@@ -258,11 +267,11 @@ def _with_mixes(findings: Findings) -> list[Result]:
     """Return the results, each mix before the operations it is made of."""
     found: list[Result] = []
     left = list(findings.mixes)
-    for one in findings.results:
-        for mix in [mix for mix in left if set(mix.trials) <= set(one.trials)]:
+    for result in findings.results:
+        for mix in [mix for mix in left if set(mix.trials) <= set(result.trials)]:
             found.append(mix)
             left.remove(mix)
-        found.append(one)
+        found.append(result)
     return found
 
 

@@ -28,7 +28,9 @@ CACHED_NOTE = (
 
 def probe_tables(nodes: Nodes) -> Iterator[Table]:
     """Return the tables of what was measured at nodes; none where nothing was asked for."""
-    found = [one for one in storage_probes(nodes) if "failed" not in one[1]]
+    found = [
+        storage_probe for storage_probe in storage_probes(nodes) if "failed" not in storage_probe[1]
+    ]
     if found:
         yield _storage(found)
     paths = [(name, other, one) for name, other, one in all_paths(nodes) if _is_measured(one)]
@@ -45,8 +47,8 @@ def probe_tables(nodes: Nodes) -> Iterator[Table]:
 def storage_probes(nodes: Nodes) -> Iterator[Measured]:
     """Yield every probe of a device or a mount, with its node's name."""
     for name, node in nodes.items():
-        for one in node.get("probes") or ():
-            yield name, one
+        for probe in node.get("probes") or ():
+            yield name, probe
 
 
 def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, PathProbe]]:
@@ -171,13 +173,13 @@ def deployment(nodes: Nodes) -> str:
         lines.append(f"    * {name}")
         lines += [f"        * {role}" for role in node.get("roles") or ()]
         lines += [
-            f"        * Mount {one.get('source')}: {one['path']}"
-            for one in node.get("probes") or ()
-            if one["kind"] == "mount" and one.get("source")
+            f"        * Mount {probe.get('source')}: {probe['path']}"
+            for probe in node.get("probes") or ()
+            if probe["kind"] == "mount" and probe.get("source")
         ]
     paths = [one for _, _, one in all_paths(nodes)]
-    pings = [one["ping"]["avg_ms"] for one in paths if "avg_ms" in (one.get("ping") or {})]
-    rates = [one["bandwidth"]["bits_per_s"] for one in paths if "bandwidth" in one]
+    pings = [path["ping"]["avg_ms"] for path in paths if "avg_ms" in (path.get("ping") or {})]
+    rates = [path["bandwidth"]["bits_per_s"] for path in paths if "bandwidth" in path]
     if pings or rates:
         lines.append("    * Network between nodes")
         lines += [f"        * Ping avg: {_range(pings, '{}ms')}"] if pings else []

@@ -65,20 +65,20 @@ def _parts_of(nodes: Nodes) -> Iterator[Table]:
         for disk, facts in (node.get("disks") or {}).items()
     ]
     mounts = [
-        (name, *_words(one, "path", "type", "device", "options"))
+        (name, *_words(mount, "path", "type", "device", "options"))
         for name, node in nodes.items()
-        for one in node.get("mounts") or ()
-        if one["type"] != "overlay"
+        for mount in node.get("mounts") or ()
+        if mount["type"] != "overlay"
     ]
     pools = [
         (
             name,
-            str(one["name"]),
-            str(one["placement_groups"]),
-            f"{one['copies']} copies" if one.get("copies") else f"erasure {one['erasure_code']}",
+            str(pool["name"]),
+            str(pool["placement_groups"]),
+            f"{pool['copies']} copies" if pool.get("copies") else f"erasure {pool['erasure_code']}",
         )
         for name, node in nodes.items()
-        for one in node.get("pools") or ()
+        for pool in node.get("pools") or ()
     ]
     packages = [
         (name, package, version)
@@ -121,9 +121,9 @@ def _not_read(node: NodeDocument) -> Iterator[tuple[str, str]]:
     if "failed" in node:
         yield "failed", node["failed"]
     yield from (node.get("not_read") or {}).items()
-    for one in node.get("probes") or ():
-        if "failed" in one:
-            yield f"{one['kind']} {one['path']}", one["failed"]
+    for probe in node.get("probes") or ():
+        if "failed" in probe:
+            yield f"{probe['kind']} {probe['path']}", probe["failed"]
     for other, path in (node.get("paths") or {}).items():
         if "failed" in path:
             yield f"network to {other}", path["failed"]
@@ -150,7 +150,7 @@ def _memory(node: NodeDocument) -> str:
     modules = node.get("memory_modules") or ()
     if not size:
         return NOT_KNOWN
-    kinds = {" ".join(_words(one, "size", "type")) for one in modules}
+    kinds = {" ".join(_words(module, "size", "type")) for module in modules}
     listed = f" ({len(modules)} × {kinds.pop()})" if len(kinds) == 1 else ""
     return units.format_bytes(size) + listed
 

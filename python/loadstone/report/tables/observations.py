@@ -39,11 +39,11 @@ def observation_tables(run: Run, findings: Findings) -> list[Table]:
 
 
 def _table(run: Run, results: Sequence[Result], title: str) -> Table:
-    parts = [one.name.split(", ") for one in results]
+    parts = [result.name.split(", ") for result in results]
     shared = [part for part in parts[0] if len(parts) > 1 and all(part in own for own in parts)]
     # What differs stands on two lines, so that four results fit on 80 columns.
     heads = [[part for part in own if part not in shared] or own[:1] for own in parts]
-    verdicts = [one.verdict for one in results if one.verdict is not None]
+    verdicts = [result.verdict for result in results if result.verdict is not None]
     rows = [("limited by", *(_limit(verdict) for verdict in verdicts))]
     rows += [
         (seen[0].resource, *map(_cell, seen))

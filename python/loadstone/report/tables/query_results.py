@@ -45,8 +45,8 @@ def arms_table(results: QueryResults) -> Table:
             seconds(arm.total_s if arm.is_whole else None),
             seconds(arm.geometric_mean_s if arm.is_whole else None),
             _ratio(results.arms[0], arm) if number else "1",
-            seconds(_sum([one.cpu_s for one in arm.queries])),
-            _bytes(_sum([one.read_bytes for one in arm.queries])),
+            seconds(_sum([query.cpu_s for query in arm.queries])),
+            _bytes(_sum([query.read_bytes for query in arm.queries])),
             _slowest(arm),
             answers_cell(arm),
         )
@@ -83,7 +83,8 @@ def streams_table(results: QueryResults) -> Table:
         rows,
         "Queries/h: all queries of all streams by wall time; runs with a failed or wrong query "
         "have none. Times of queries are those beside the other streams, not comparable with a "
-        "query by itself. " + spread_note([rate for one in results.streams if (rate := one.rate)]),
+        "query by itself. "
+        + spread_note([rate for stream in results.streams if (rate := stream.rate)]),
     )
 
 
@@ -111,19 +112,19 @@ def _by_arm(
 
 
 def _beside(results: QueryResults) -> Table:
-    names = list(dict.fromkeys(name for one in results.streams for name in one.mean_s))
+    names = list(dict.fromkeys(name for stream in results.streams for name in stream.mean_s))
     return Table(
         title="Seconds of each query in streams",
         columns=(
             Column(head="Query", align="left"),
-            *(Column(head=_streams_name(results, one), unit="s") for one in results.streams),
+            *(Column(head=_streams_name(results, stream), unit="s") for stream in results.streams),
         ),
         rows=tuple(
             (
                 name,
                 *(
-                    f"{one.mean_s[name]:.3f}" if name in one.mean_s else NOT_KNOWN
-                    for one in results.streams
+                    f"{stream.mean_s[name]:.3f}" if name in stream.mean_s else NOT_KNOWN
+                    for stream in results.streams
                 ),
             )
             for name in sorted(names)
@@ -149,8 +150,8 @@ def three_digits(rate: float) -> str:
 
 
 def _side_by_side(results: QueryResults) -> Table:
-    queries = list(dict.fromkeys(one.query for arm in results.arms for one in arm.queries))
-    found = {(arm.arm, one.query): one for arm in results.arms for one in arm.queries}
+    queries = list(dict.fromkeys(query.query for arm in results.arms for query in arm.queries))
+    found = {(arm.arm, query.query): query for arm in results.arms for query in arm.queries}
     rows = [
         (name, *(_time(found.get((arm.arm, name))) for arm in results.arms)) for name in queries
     ]
@@ -169,18 +170,18 @@ def _details(results: QueryResults) -> Table:
     rows = [
         (
             results.name_of(arm.arm),
-            one.query,
-            str(len(one.by_block)),
-            seconds(one.seconds[0] if one.by_block else None),
-            seconds(one.mean_s),
-            seconds(one.cpu_s),
-            _bytes(one.read_bytes),
-            NOT_KNOWN if one.rows is None else f"{one.rows:,}",
-            _answer(one),
-            one.limit or NOT_KNOWN,
+            query.query,
+            str(len(query.by_block)),
+            seconds(query.seconds[0] if query.by_block else None),
+            seconds(query.mean_s),
+            seconds(query.cpu_s),
+            _bytes(query.read_bytes),
+            NOT_KNOWN if query.rows is None else f"{query.rows:,}",
+            _answer(query),
+            query.limit or NOT_KNOWN,
         )
         for arm in results.arms
-        for one in arm.queries
+        for query in arm.queries
     ]
     heads = ("Runs", "First", "Mean", "CPU", "Read", "Rows")
     return Table(
@@ -202,8 +203,8 @@ def _bounds(results: QueryResults) -> Iterator[str]:
     seen = {
         (dict(arm.arm)["target"], bound): None
         for arm in results.arms
-        for one in arm.queries
-        for bound in one.bounds
+        for query in arm.queries
+        for bound in query.bounds
     }
     for target, bound in seen:
         rate = units.format_byte_rate(bound.bytes_per_s)
@@ -213,18 +214,18 @@ def _bounds(results: QueryResults) -> Iterator[str]:
 def _loads(results: QueryResults) -> Table:
     rows = [
         (
-            one.target,
-            one.filesystem or NOT_KNOWN,
-            f"{one.scale:g}",
-            one.format,
-            str(one.partitions),
-            f"{one.files:,}",
-            _bytes(one.bytes),
-            "was there" if one.was_there else seconds(one.seconds),
-            _rate(one),
-            one.sha256[:12],
+            load.target,
+            load.filesystem or NOT_KNOWN,
+            f"{load.scale:g}",
+            load.format,
+            str(load.partitions),
+            f"{load.files:,}",
+            _bytes(load.bytes),
+            "was there" if load.was_there else seconds(load.seconds),
+            _rate(load),
+            load.sha256[:12],
         )
-        for one in results.loads
+        for load in results.loads
     ]
     heads = ("Scale", "Format", "Partitions", "Files", "Size", "Loaded in", "Rate", "SHA-256")
     return Table(
@@ -236,11 +237,11 @@ def _loads(results: QueryResults) -> Table:
         ),
         rows=tuple(rows),
         notes=tuple(
-            f"{one.target}: {units.counted(one.files_kept, 'file')} of "
-            f"{units.format_bytes(one.bytes_kept)} had been written before the run was cut off; "
+            f"{load.target}: {units.counted(load.files_kept, 'file')} of "
+            f"{units.format_bytes(load.bytes_kept)} had been written before the run was cut off; "
             "time and rate are of the rest."
-            for one in results.loads
-            if one.files_kept
+            for load in results.loads
+            if load.files_kept
         ),
     )
 
@@ -303,7 +304,7 @@ def _slowest(arm: QueryArm) -> str:
 
 def answers_cell(arm: QueryArm) -> str:
     """Return how many queries were answered rightly."""
-    right = [one for one in arm.queries if one.by_block and not one.failures]
+    right = [query for query in arm.queries if query.by_block and not query.failures]
     unchecked = "" if all(one.is_compared for one in right) else ", not compared"
     return f"{len(right)}/{len(arm.queries)}{unchecked}"
 

@@ -29,11 +29,11 @@ def replays_table(findings: Findings) -> Table | None:
         Column(head="p99"),
         Column(head="max"),
     )
-    notes = [*NOTES, *dict.fromkeys(note for one in findings.replays for note in _lost(one))]
+    notes = [*NOTES, *dict.fromkeys(note for replay in findings.replays for note in _lost(replay))]
     return Table(
         title="Replays",
         columns=columns,
-        rows=tuple(_row(one) for one in findings.replays),
+        rows=tuple(_row(replay) for replay in findings.replays),
         notes=tuple(notes),
     )
 

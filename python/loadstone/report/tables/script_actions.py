@@ -41,7 +41,7 @@ def actions_table(findings: Findings) -> Table | None:
 
 def groups_table(findings: Findings) -> Table | None:
     """Return the same by kind of space and type of user; None where these tell nothing apart."""
-    types = any(one.user_type for one in findings.action_groups)
+    types = any(action_group.user_type for action_group in findings.action_groups)
     title = BY_USER_TYPE if types else "Actions by space"
     return _table(findings.action_groups, title, is_grouped=True)
 
@@ -50,46 +50,52 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
     if not actions:
         return None
     names = _differing(actions)
-    has_targets = len({one.cell.target for one in actions}) > 1
-    has_types = any(one.user_type for one in actions)
-    has_spaces = any(one.space for one in actions)
+    has_targets = len({action.cell.target for action in actions}) > 1
+    has_types = any(action.user_type for action in actions)
+    has_spaces = any(action.space for action in actions)
     words = ["Target"] if has_targets else []
     words += [name.replace("_", " ").capitalize() for name in names]
     words += ["User type"] if has_types else []
     words += ["Action", "Space"] if has_spaces else ["Action"]
     columns = [Column(head=word, align="left") for word in words]
-    means = [one.cell.rate for one in actions if one.completed_per_s]
+    means = [action.cell.rate for action in actions if action.completed_per_s]
     is_repeated = any(one.is_spread for one in means)
     columns += [Column(head=head) for head in ("Count", "Rate")]
     columns += [Column(head=spread_head(means), is_optional=True)] if is_repeated else []
     # What has more to tell apart has no room for both rates.
     heads = ("p50", "p99") if is_grouped else ("Busy", "p50", "p99")
     columns += [Column(head=head) for head in heads]
-    has_crypto = any(one.crypto_share for one in actions)
+    has_crypto = any(action.crypto_share for action in actions)
     columns += [Column(head="Crypto")] if has_crypto else []
     columns += [] if is_grouped else [Column(head="Requests", is_optional=True)]
     columns += [Column(head="Failed")]
     rows = []
-    for one in actions:
-        cell = one.cell
+    for action_cell in actions:
+        cell = action_cell.cell
         row = [cell.target] if has_targets else []
         row += [_value(name, cell.parameters.get(name)) for name in names]
-        row += [one.user_type or NOT_KNOWN] if has_types else []
-        row += [one.action, one.space or NOT_KNOWN] if has_spaces else [one.action]
+        row += [action_cell.user_type or NOT_KNOWN] if has_types else []
+        row += (
+            [action_cell.action, action_cell.space or NOT_KNOWN]
+            if has_spaces
+            else [action_cell.action]
+        )
         row += [f"{cell.requests:,}"]
-        row += [rate_words(cell) if one.completed_per_s else NOT_KNOWN]
-        row += [ends_words(cell.rate if one.completed_per_s else None)] if is_repeated else []
-        row += [] if is_grouped else [_rate(one.busy_per_s)]
+        row += [rate_words(cell) if action_cell.completed_per_s else NOT_KNOWN]
+        row += (
+            [ends_words(cell.rate if action_cell.completed_per_s else None)] if is_repeated else []
+        )
+        row += [] if is_grouped else [_rate(action_cell.busy_per_s)]
         row += [quantile_words(cell.headline, name) for name in ("p50", "p99")]
-        row += [_share(one.crypto_share)] if has_crypto else []
-        each = one.requests_per_action
+        row += [_share(action_cell.crypto_share)] if has_crypto else []
+        each = action_cell.requests_per_action
         row += [] if is_grouped else [NOT_KNOWN if each is None else f"{each:.3g}"]
-        rows.append((*row, _failed(one)))
+        rows.append((*row, _failed(action_cell)))
     caption = ", ".join(_same(actions, names))
     notes = [RATE_NOTE if is_grouped else f"{RATE_NOTE} {BUSY_NOTE}"]
-    notes += notes_below([one.cell for one in actions])
+    notes += notes_below([action.cell for action in actions])
     notes += [CRYPTO_NOTE] if has_crypto else []
-    notes += [ALL_NOTE] if any(one.action == ALL for one in actions) else []
+    notes += [ALL_NOTE] if any(action.action == ALL for action in actions) else []
     return Table(
         title=title,
         columns=tuple(columns),
@@ -116,8 +122,8 @@ def _failed(one: ActionCell) -> str:
 
 def _differing(actions: Sequence[ActionCell]) -> list[str]:
     values: dict[str, set[str]] = {}
-    for one in actions:
-        for name, value in one.cell.parameters.items():
+    for action in actions:
+        for name, value in action.cell.parameters.items():
             values.setdefault(name, set()).add(str(value))
     return [name for name, found in values.items() if len(found) > 1]
 

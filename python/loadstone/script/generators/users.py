@@ -306,7 +306,7 @@ class _Walk:
         least = count - (space.writes - space.overwrites)
         wanted = min(count, max(0, min(wanted, space.overwrites), least))
         name, again = self._name_held(others, count, wanted)
-        fresh = [one for one in others if one not in self.holders[name]]
+        fresh = [other for other in others if other not in self.holders[name]]
         holders = [*again, *self.chance.sample(fresh, count - len(again))]
         self.chance.shuffle(holders)
         for holder in holders:
@@ -322,7 +322,7 @@ class _Walk:
         best: tuple[int, str, list[int]] | None = None
         looked = self.chance.sample(self.shared, min(len(self.shared), NAMES_LOOKED_AT))
         for name in looked if wanted else ():
-            held = [one for one in others if one in self.holders[name]]
+            held = [other for other in others if other in self.holders[name]]
             again = max(min(wanted, len(held)), count - (len(others) - len(held)))
             far = abs(wanted - again)
             if again <= len(held) and (best is None or far < best[0]):
