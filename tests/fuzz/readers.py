@@ -24,6 +24,7 @@ from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds
 
 CORPUS = Path(__file__).parent / "corpus"
+AUDIT = "audits/1-audit-1.json"
 TRIALS_MAX = 64
 HINTS = Hints(size_bytes=4096, threads=4)
 
@@ -63,6 +64,8 @@ def run_files() -> Mapping[str, bytes]:
     """Return the files of a small run folder, by their paths in it."""
     folder = _folder() / "sample"
     write_rounds(folder, seconds=3)
+    (folder / "audits").mkdir()
+    (folder / AUDIT).write_bytes((CORPUS / "run" / "audit").read_bytes().partition(b"\n")[2])
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

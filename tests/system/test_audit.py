@@ -14,7 +14,7 @@ import pytest
 from loadstone.analysis.audits import AUDIT_FAILED
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
-from tests.system.command import NO_STATE, Said, loadstone, start
+from tests.system.command import NO_STATE, TOLD_AS_JSON, Said, loadstone, start
 from tests.system.test_clean_up_counts import KEYS
 
 OBJECTS = 2000
@@ -157,9 +157,23 @@ def test_a_kept_run_is_audited_again_and_a_sample_states_its_power(tmp_path: Pat
         assert found.code == exit_code.FAILED
         audit = loadstone("report", run, "-f", "json").json()["audits"][-1]
         assert named(audit) == {"lost": {(listed["Name"], key)}}
+        ledger = run / "ledger" / "0001.ledger"
+        written = ledger.read_bytes()
+        ledger.write_bytes(written[:-1])
+        assert loadstone("audit", run, environment=KEYS).code == exit_code.FAILED
+        ledger.write_bytes(written)
         assert loadstone("clean", run, "--yes", environment=KEYS).code == 0
         nothing = loadstone("audit", run, environment=KEYS)
         assert nothing.code == exit_code.FAILED
+
+
+def test_an_audit_of_a_store_that_is_gone_ends_soon(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with store_under_test.store() as url:
+        assert bench(url, run, "put", "-s", "4KiB", "--keep-data").code == 0
+    gone = loadstone(*TOLD_AS_JSON, "audit", run, environment=KEYS)
+    assert (gone.code, gone.kinds) == (exit_code.FAILED, ["unreachable"])
+    assert not (run / "audits").exists()
 
 
 def kill_at(url: str, run: Path, operations: str, after_s: float) -> None:

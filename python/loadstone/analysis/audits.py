@@ -74,7 +74,7 @@ class Audited:
             unknown=audit.get("unknown", 0),
             unanswered=audit.get("unanswered", 0),
             listings_failed=audit.get("listings_failed", 0),
-            counts=dict(audit.get("counts") or {}),
+            counts={name: max(count, 0) for name, count in (audit.get("counts") or {}).items()},
             findings=tuple(audit.get("findings") or ()),
             is_whole=summary.get("state") == "finished",
         )
@@ -88,6 +88,11 @@ class Audited:
     def wrong_share_max(self) -> float | None:
         """The share of wrong objects that is excluded with 95 %; None if nothing was read."""
         return upper_bound(self.wrong, self.read_back) if self.read_back else None
+
+    @property
+    def has_read(self) -> bool:
+        """Whether anything was read back, if anything was acknowledged."""
+        return self.read_back > 0 or not self.acknowledged
 
     def statement(self) -> str:
         """Say it in a sentence."""
@@ -210,7 +215,8 @@ def describe(audit: Audited) -> Iterator[str]:
     if audit.listings_failed:
         yield f"  {counted(audit.listings_failed, 'listing')} failed, and prove nothing"
     for finding in audit.findings[:SHOWN]:
-        yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {WORDS[finding['kind']]}"
+        words = WORDS.get(finding["kind"], "not as was acknowledged")
+        yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {words}"
         for call in finding["calls"]:
             yield f"    {call_words(call)}"
     if len(audit.findings) > SHOWN:

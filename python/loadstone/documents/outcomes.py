@@ -1,4 +1,4 @@
-"""Outcomes of requests that are neither good nor failed, by their names in records."""
+"""Outcomes of requests by their names in records: neither good nor failed, or without an answer."""
 
 from loadstone.documents.summary import Summary
 
@@ -7,6 +7,9 @@ UNWRITTEN = "unwritten"
 
 LOST_RACE = "lost_race"
 """The request's condition did not hold, for another write had come first."""
+
+UNREACHED = frozenset({"dns", "refused", "unreachable", "timeout", "tls"})
+"""Nothing came back."""
 
 NO_FAILURES = frozenset({UNWRITTEN, LOST_RACE})
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.campaign.drivers import facts_of, read_drivers
+from loadstone.documents.outcomes import UNREACHED
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import HostError
@@ -33,7 +34,6 @@ ENDPOINTS_MAX = 64
 CLOCK_APART_S = 5.0
 """A host's clock that differs by more is named beside what a target refuses: S3 allows 900 s."""
 
-UNREACHED = frozenset({"dns", "refused", "unreachable", "timeout", "tls"})
 DENIED = frozenset({"auth", "denied", "http_400", "http_401", "http_403"})
 
 UNREACHED_HINT = "is the target's address reached from there: route, firewall, name service?"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
+from loadstone.results.documents import check_keys, check_record
 from loadstone.results.files import durable
 from loadstone.results.layout import read_plain
 
@@ -21,6 +22,6 @@ def keep_audit(folder: Path, document: TrialDocument, summary: Summary) -> None:
 def kept_audits(folder: Path) -> Iterator[tuple[TrialDocument, Summary]]:
     """Yield the audits that a run folder keeps, the earliest first."""
     for path in sorted((folder / AUDITS).glob("*.json")):
-        audit = read_plain(path)
-        if isinstance(audit.get("trial"), dict) and isinstance(audit.get("summary"), dict):
-            yield audit["trial"], audit["summary"]
+        audit = check_record(path, read_plain(path))
+        check_keys(path, "audit", audit, ("trial.id", "trial.target.name", "summary"))
+        yield audit["trial"], audit["summary"]

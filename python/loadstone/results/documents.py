@@ -5,7 +5,7 @@ load generator's types; a test compares them. Values can be missing in runs of e
 null if another tool did not state them. A value of another type was edited by hand.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -55,7 +55,13 @@ def check_manifest(path: Path, document: Mapping[str, Any]) -> Manifest:
 
 def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
     """Return a trial's record likewise."""
-    return _checked(path, document, _records())
+    record = _checked(path, document, _records())
+    audit = record.get("summary", {}).get("audit") or {}
+    for finding in audit.get("findings", ()):
+        check_keys(path, "finding", finding, FINDING)
+        for call in finding["calls"]:
+            check_keys(path, "call", call, CALL)
+    return record
 
 
 def check_ceiling(path: Path, document: Mapping[str, Any]) -> CeilingRecordDocument:
@@ -68,16 +74,24 @@ JUDGED = (
     *("case.target", "case.workload", "case.parameters", "target.name", "target.driver"),
 )
 """What a trial says of itself in any run that can be judged."""
+FINDING = ("kind", "bucket", "key", "calls")
+CALL = ("from_unix_ns", "to_unix_ns", "operation", "outcome")
+"""What an audit says of each finding, and of each call that proves it."""
 
 
 def check_judged(path: Path, trial: TrialDocument) -> None:
     """Refuse a trial that does not say what it takes to judge its run."""
-    for way in JUDGED:
-        inner: Any = trial
+    check_keys(path, f'trial "{trial.get("id")}"', trial, JUDGED)
+
+
+def check_keys(path: Path, what: str, document: Mapping[str, Any], ways: Iterable[str]) -> None:
+    """Refuse a part of a file that lacks a key; a way to one inside another has dots in it."""
+    for way in ways:
+        inner: Any = document
         for step in way.split("."):
             if not isinstance(inner, Mapping) or step not in inner:
                 raise ResultError(
-                    f'"{path}": trial "{trial.get("id")}" lacks "{way}"',
+                    f'"{path}": {what} lacks "{way}"',
                     "the file was edited by hand; take the one that loadstone wrote",
                 )
             inner = inner[step]

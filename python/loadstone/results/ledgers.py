@@ -25,9 +25,14 @@ def is_whole(summary: Summary) -> bool:
     )
 
 
+def ledger_name(trial: TrialDocument) -> str:
+    """Return where the ledger of a trial is in a run folder."""
+    return f"{LEDGERS}/{trial['id']}{SUFFIX}"
+
+
 def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None:
     """Return what an audit must know of a trial's ledger; None where there is none."""
-    name = f"{LEDGERS}/{trial['id']}{SUFFIX}"
+    name = ledger_name(trial)
     if not (folder / name).exists():
         return None
     operations = {*operations_of(trial)}

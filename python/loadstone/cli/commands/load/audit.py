@@ -3,7 +3,7 @@
 The run must have kept a ledger and its data: loadstone bench ... --audit --keep-data. All buckets
 are listed, and each object is read, or as many as --sample says. Nothing is written to the target.
 The answer is added to the run folder. Exit codes: 0, nothing is wrong; 1, an object is not as it
-was acknowledged, or a target could not be reached.
+was acknowledged, none could be read back, or a target could not be reached.
 
 \b
 Examples:
@@ -59,8 +59,9 @@ def command(
                     continue
                 found = Audited.of(document, summary)
                 for line in describe(found):
-                    print(plain(line))
-                if found.findings:
+                    # Keys are the folder's words.
+                    print(plain(line).replace("\n", " "))
+                if found.findings or not found.has_read:
                     code = exit_code.FAILED
         if interrupt.is_asked:
             say("the audit was stopped, and its answer is not kept")
