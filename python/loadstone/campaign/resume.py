@@ -51,14 +51,14 @@ def resume(
     names = (name.removeprefix(lead) for name in (*finished, *_ids(plan)) if name.startswith(lead))
     numbers = (int(name) for name in names if name.isdigit())
     number = max(numbers, default=0)
-    found = _past(plan, finished, started)
+    past = _past(plan, finished, started)
     written = _written(plan)
     remaining: list[PlannedTrial] = []
     for entry in plan.trials:
         if entry.id in finished:
             continue
         place, document = _place(entry), entry.document
-        dataset = found.get(place, RunToResume())
+        dataset = past.get(place, RunToResume())
         need = lifecycle.need_of(document, is_first=entry.is_first)
         if not dataset.suits(need, _version(document)):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
@@ -67,7 +67,7 @@ def resume(
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
                 dataset = _after(repaired, dataset)
         remaining.append(entry)
-        found[place] = _after(document, dataset)
+        past[place] = _after(document, dataset)
     return dataclasses.replace(plan, trials=tuple(remaining))
 
 
@@ -75,11 +75,11 @@ def _past(
     plan: Plan, finished: Collection[str], started: Collection[str]
 ) -> dict[_Place, RunToResume]:
     """Return how the trials that have run, to their end or not, left the datasets."""
-    found: dict[_Place, RunToResume] = {}
+    past: dict[_Place, RunToResume] = {}
     skipped: set[_Place] = set()
     for entry in plan.trials:
         place = _place(entry)
-        dataset = found.get(place, RunToResume())
+        dataset = past.get(place, RunToResume())
         if entry.id not in finished and entry.id not in started:
             skipped.add(place)
             continue
@@ -87,13 +87,13 @@ def _past(
             # It ran without one that the plan has before it.
             dataset = dataclasses.replace(dataset, is_in_doubt=True)
         if entry.id in finished:
-            found[place] = _after(entry.document, dataset)
+            past[place] = _after(entry.document, dataset)
             continue
         state = lifecycle.state_interrupted(entry.document, dataset.state)
         is_in_doubt = dataset.is_in_doubt or state is not dataset.state
-        found[place] = RunToResume(state, dataset.version, is_in_doubt)
+        past[place] = RunToResume(state, dataset.version, is_in_doubt)
         skipped.add(place)
-    return found
+    return past
 
 
 def left_as(

@@ -343,9 +343,13 @@ def _coarse_verdicts(trials: Sequence[SearchTrial]) -> dict[float, bool | None]:
     """Return whether each load passes; a bad trial is repeated until two of them agree."""
     verdicts: dict[float, bool | None] = {}
     for load in dict.fromkeys(trial.load for trial in trials if trial.stage == "coarse"):
-        own = [trial.is_good for trial in trials if trial.stage == "coarse" and trial.load == load]
-        bad = own.count(False)
-        verdicts[load] = True if own[0] or own.count(True) == 2 else False if bad == 2 else None
+        are_good = [
+            trial.is_good for trial in trials if trial.stage == "coarse" and trial.load == load
+        ]
+        bad = are_good.count(False)
+        verdicts[load] = (
+            True if are_good[0] or are_good.count(True) == 2 else False if bad == 2 else None
+        )
     return verdicts
 
 
@@ -404,7 +408,7 @@ def _expansion(classes: Mapping[float, Class], kind: Class) -> float:
 
     A crawl would meet the same disturbance at many loads, and be stopped by one of them.
     """
-    outwards = sum(found == kind for found in classes.values())
+    outwards = sum(category == kind for category in classes.values())
     return float((1 + COARSE_WIDTH) ** (2 ** (outwards - 1)))
 
 

@@ -113,15 +113,15 @@ class DatasetFlags:
 def flags_of(name: str) -> DatasetFlags:
     """Return what all datasets of the run have in common."""
     found = find(name)
-    kept = [one.dataset for one in found.kept]
+    datasets = [one.dataset for one in found.kept]
     end = f"{found.run[:8]}-"
     return DatasetFlags(
-        count=_alike(one["objects"] for one in kept),
-        size=_alike(one["size"].get("bytes") for one in kept),
-        buckets=_alike(one["buckets"] for one in kept),
-        object_prefix=_alike(one["object_prefix"].removesuffix(end) for one in kept),
-        encryption=_alike(one.get("encryption") for one in kept),
-        path_encryption=_alike(one.get("path_encryption") for one in kept),
+        count=_alike(one["objects"] for one in datasets),
+        size=_alike(one["size"].get("bytes") for one in datasets),
+        buckets=_alike(one["buckets"] for one in datasets),
+        object_prefix=_alike(one["object_prefix"].removesuffix(end) for one in datasets),
+        encryption=_alike(one.get("encryption") for one in datasets),
+        path_encryption=_alike(one.get("path_encryption") for one in datasets),
     )
 
 

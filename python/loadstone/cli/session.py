@@ -412,11 +412,11 @@ def _manifest(campaign: Campaign, plan: Plan, text: str | None, command: str | N
     }
     if plan.stores:
         manifest["stores"] = {name: size.document() for name, size in plan.stores.items()}
-    found = runner.circumstances()
-    manifest.update(found)
+    circumstances = runner.circumstances()
+    manifest.update(circumstances)
     drivers = sorted({document["target"]["driver"] for document in plan.documents()})
-    build = found["versions"]["load_generator"]
-    manifest["calibration"] = calibration.copy_for(found["host"], build, drivers)
+    build = circumstances["versions"]["load_generator"]
+    manifest["calibration"] = calibration.copy_for(circumstances["host"], build, drivers)
     return manifest
 
 

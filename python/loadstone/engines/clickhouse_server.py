@@ -30,8 +30,10 @@ def check(access: ServerAccess, *, reads_buckets: bool) -> None:
     client = connect(access)
     try:
         policy = access.policy
-        found = client.query("SELECT DISTINCT policy_name FROM system.storage_policies").result_rows
-        names = [str(name) for (name,) in found]
+        result_rows = client.query(
+            "SELECT DISTINCT policy_name FROM system.storage_policies"
+        ).result_rows
+        names = [str(name) for (name,) in result_rows]
         if policy is not None and policy not in names:
             raise InputError(
                 f'found storage policy "{policy}", {access.url} has: {", ".join(names)}',

@@ -213,9 +213,9 @@ def check(options: SparkOptions, *, reads_buckets: bool) -> None:
             f"Spark needs Java {JAVA_LEAST} or later, and none was found",
             "apt install openjdk-17-jre-headless, or set JAVA_HOME",
         )
-    told = _ask_version(java)
-    if told is None or told < JAVA_LEAST:
-        found = "no version" if told is None else f"Java {told}"
+    version = _ask_version(java)
+    if version is None or version < JAVA_LEAST:
+        found = "no version" if version is None else f"Java {version}"
         raise InputError(
             f'Spark needs Java {JAVA_LEAST} or later; "{java}" is {found}',
             "install a later one, or set JAVA_HOME to it",
@@ -277,8 +277,8 @@ def jars_in(folder: str) -> list[Path]:
 
 
 def _check_buckets(jars: list[Path], packages: Sequence[str]) -> None:
-    own = [path.name for path in (*jars, *(spark_home() / "jars").glob("hadoop-aws-*.jar"))]
-    given = [name.removesuffix(".jar").removeprefix("hadoop-aws-") for name in own
+    names = [path.name for path in (*jars, *(spark_home() / "jars").glob("hadoop-aws-*.jar"))]
+    given = [name.removesuffix(".jar").removeprefix("hadoop-aws-") for name in names
              if name.startswith("hadoop-aws-")]  # fmt: skip
     given += [package.rpartition(":")[2] for package in packages if ":hadoop-aws:" in package]
     wanted = hadoop_version()

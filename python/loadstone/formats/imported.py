@@ -113,12 +113,12 @@ class Imported:
 
 def load_parameters(threads: int | None, size_bytes: int | None) -> dict[str, str | int | float]:
     """Return the parameters that most trials have, those that a file states."""
-    found: dict[str, str | int | float] = {}
+    parameters: dict[str, str | int | float] = {}
     if threads:
-        found["threads"] = threads
+        parameters["threads"] = threads
     if size_bytes:
-        found["size"] = size_bytes
-    return found
+        parameters["size"] = size_bytes
+    return parameters
 
 
 def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
@@ -180,7 +180,7 @@ def _timed_operations(parts: Sequence[ImportedTrial]) -> set[str]:
 
 
 def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
-    found: dict[str, Stated] = {}
+    stated_together: dict[str, Stated] = {}
     for operation in dict.fromkeys(name for part in parts for name in part.stated):
         members = [part for part in parts if any(row.operation == operation for row in part.rows)]
         stated = [member.stated[operation] for member in members if operation in member.stated]
@@ -188,13 +188,13 @@ def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
         least = [one.min_ns for one in stated if one.min_ns is not None]
         if len(stated) < len(members) or not count:
             continue
-        found[operation] = Stated(
+        stated_together[operation] = Stated(
             count=count,
             mean_ns=sum(one.mean_ns * one.count for one in stated) / count,
             min_ns=min(least) if len(least) == len(stated) else None,
             max_ns=max(one.max_ns for one in stated),
         )
-    return found
+    return stated_together
 
 
 OVERLAP = 0.5

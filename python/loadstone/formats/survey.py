@@ -112,29 +112,29 @@ def _system(text: str) -> Survey:
 
 
 def _chassis(text: str) -> Survey:
-    told = _pairs(text, "=")
+    pairs = _pairs(text, "=")
     facts: Survey = {}
-    if model := " ".join(told[key] for key in ("sys_vendor", "product_name") if key in told):
+    if model := " ".join(pairs[key] for key in ("sys_vendor", "product_name") if key in pairs):
         facts["chassis"] = model
-    if bios := told.get("bios_version"):
+    if bios := pairs.get("bios_version"):
         facts["bios"] = bios
     return facts
 
 
 def _cpu(text: str) -> Survey:
-    told = _pairs(text, ":")
+    pairs = _pairs(text, ":")
     cpu: ProcessorFacts = {}
-    if model := told.get("Model name"):
+    if model := pairs.get("Model name"):
         cpu["model"] = model
-    if (threads := _number(told.get("CPU(s)"))) is not None:
+    if (threads := _number(pairs.get("CPU(s)"))) is not None:
         cpu["threads"] = int(threads)
-    if (sockets := _number(told.get("Socket(s)"))) is not None:
+    if (sockets := _number(pairs.get("Socket(s)"))) is not None:
         cpu["sockets"] = int(sockets)
-    if (mhz_max := _number(told.get("CPU max MHz"))) is not None:
+    if (mhz_max := _number(pairs.get("CPU max MHz"))) is not None:
         cpu["mhz_max"] = mhz_max
-    if (mhz := _number(told.get("CPU MHz"))) is not None:
+    if (mhz := _number(pairs.get("CPU MHz"))) is not None:
         cpu["mhz"] = mhz
-    cores = _number(told.get("Core(s) per socket") or told.get("Core(s) per cluster"))
+    cores = _number(pairs.get("Core(s) per socket") or pairs.get("Core(s) per cluster"))
     if sockets is not None and cores is not None:
         cpu["cores"] = int(sockets) * int(cores)
     elif cores is not None:
@@ -153,16 +153,16 @@ def _memory(text: str) -> Survey:
 def _modules(text: str) -> Survey:
     modules: list[MemoryModule] = []
     for block in text.split("Memory Device")[1:ENTRIES_MAX]:
-        told = _pairs(block, ":")
-        if told.get("Size", "No").startswith("No"):
+        pairs = _pairs(block, ":")
+        if pairs.get("Size", "No").startswith("No"):
             continue
-        module: MemoryModule = {"size": told["Size"]}
-        if "Type" in told:
-            module["type"] = told["Type"]
-        if "Speed" in told:
-            module["speed"] = told["Speed"]
-        if "Part Number" in told:
-            module["part"] = told["Part Number"]
+        module: MemoryModule = {"size": pairs["Size"]}
+        if "Type" in pairs:
+            module["type"] = pairs["Type"]
+        if "Speed" in pairs:
+            module["speed"] = pairs["Speed"]
+        if "Part Number" in pairs:
+            module["part"] = pairs["Part Number"]
         modules.append(module)
     return {"memory_modules": modules}
 
@@ -170,23 +170,23 @@ def _modules(text: str) -> Survey:
 def _cards(text: str) -> Survey:
     cards: dict[str, CardFacts] = {}
     for block in text.split("\n\n")[:ENTRIES_MAX]:
-        told = _pairs(block, "=")
-        if "name" not in told:
+        pairs = _pairs(block, "=")
+        if "name" not in pairs:
             continue
         card: CardFacts = {}
-        if "model" in told:
-            card["model"] = told["model"]
-        if "driver" in told:
-            card["driver"] = told["driver"]
-        if "firmware" in told:
-            card["firmware"] = told["firmware"]
-        if "state" in told:
-            card["state"] = told["state"]
-        if (speed := told.get("speed", "")).isdigit() and int(speed) > 0:
+        if "model" in pairs:
+            card["model"] = pairs["model"]
+        if "driver" in pairs:
+            card["driver"] = pairs["driver"]
+        if "firmware" in pairs:
+            card["firmware"] = pairs["firmware"]
+        if "state" in pairs:
+            card["state"] = pairs["state"]
+        if (speed := pairs.get("speed", "")).isdigit() and int(speed) > 0:
             card["speed_mbit_per_s"] = int(speed)
-        if (mtu := told.get("mtu", "")).isdigit():
+        if (mtu := pairs.get("mtu", "")).isdigit():
             card["mtu"] = int(mtu)
-        cards[told["name"]] = card
+        cards[pairs["name"]] = card
     return {"network": cards}
 
 

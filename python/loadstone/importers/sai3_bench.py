@@ -51,14 +51,14 @@ def _trial(path: Path, workload: str, hints: Hints) -> ImportedTrial:
     operations: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
     for place, row in rows:
         operations.setdefault(row["operation"], []).append((place, row))
-    whole = [_whole_rows(found) for found in operations.values()]
+    whole = [_whole_rows(operation) for operation in operations.values()]
     # The rate of most requests is the one that rounding cut least.
-    lengths = [_length_s(place, row) for found in whole for place, row in found]
+    lengths = [_length_s(place, row) for operation in whole for place, row in operation]
     _, length_s = max(lengths)
     if length_s == 0:
         FileLine(path).refuse("does not say how long it took: its rates are rounded to nothing")
     return trial_of_works(
-        [_work(found) for found in whole],
+        [_work(operation) for operation in whole],
         tool="sai3-bench",
         workload=workload,
         length_ns=round(length_s * 1e9),

@@ -54,12 +54,12 @@ def read(path: Path, text: str, hints: Hints) -> Imported:
         trials=tuple(
             _trial_of_totals(
                 path,
-                own,
+                stretch,
                 command=str(command.value) if command is not None else None,
-                is_measured=asked not in known or asked in {one.operation for one in own},
+                is_measured=asked not in known or asked in {one.operation for one in stretch},
                 hints=hints,
             )
-            for own in stretches
+            for stretch in stretches
         ),
         tool_version=str(version.value) if version is not None else None,
         command=str(command.value) if command is not None else None,

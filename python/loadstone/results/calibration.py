@@ -126,11 +126,11 @@ class Calibration:
         standing = {old.key for _, old, _ in self.standing_against(new)}
         better = [point for point in new.points if point.key not in standing]
         renewed = {point.key for point in better}
-        kept = [
+        calibrations = [
             _only(session, [point for point in session.points if point.key not in renewed])
             for session in self.sessions
         ]
-        sessions = tuple(one for one in (*kept, _only(new, better)) if one.points)
+        sessions = tuple(one for one in (*calibrations, _only(new, better)) if one.points)
         return Calibration(host=self.host, build=self.build, sessions=sessions)
 
     def standing_against(
@@ -148,11 +148,11 @@ class Calibration:
 
     def of_drivers(self, drivers: Sequence[str]) -> "Calibration":
         """Return only what was measured of some drivers."""
-        kept = (
+        calibrations = (
             _only(session, [point for point in session.points if point.driver in drivers])
             for session in self.sessions
         )
-        sessions = tuple(session for session in kept if session.points)
+        sessions = tuple(session for session in calibrations if session.points)
         return Calibration(host=self.host, build=self.build, sessions=sessions)
 
 

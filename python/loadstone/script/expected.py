@@ -102,9 +102,9 @@ class _Walk:
         for start in range(0, len(coded), _CHUNK):
             for at, text in enumerate(coded.slice(start, _CHUNK).to_pylist(), start=start):
                 name = text[1:]
-                found = _longest(name, steps, within, is_prefix=text[0] == "p")
-                if found is not None:
-                    spaces[at] = listed[found]
+                prefix = _longest(name, steps, within, is_prefix=text[0] == "p")
+                if prefix is not None:
+                    spaces[at] = listed[prefix]
 
     def find_neighbours(self) -> None:
         """Find which sessions touch and change each object, and what must be there before."""

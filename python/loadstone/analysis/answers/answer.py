@@ -98,16 +98,16 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
     matrices: list[Matrix] = []
     knees: list[Curve] = []
     if len(varied) == 1 and varied[0] in LOADS:
-        curves = knees = [_curve(own, varied[0]) for own in groups.values()]
+        curves = knees = [_curve(group, varied[0]) for group in groups.values()]
     elif len(varied) == 2:
         other, load = varied
-        for own in groups.values() if load in LOADS else ():
-            values = dict.fromkeys(one.parameters.get(other) for one in own)
+        for group in groups.values() if load in LOADS else ():
+            values = dict.fromkeys(one.parameters.get(other) for one in group)
             knees += [
-                _curve([one for one in own if one.parameters.get(other) == value], load)
+                _curve([one for one in group if one.parameters.get(other) == value], load)
                 for value in values
             ]
-        matrices = [_matrix(own, varied) for own in groups.values()]
+        matrices = [_matrix(group, varied) for group in groups.values()]
     return Answer(
         results=results,
         curves=tuple(curve for curve in curves if len(curve.results) >= CURVE_POINTS_MIN),
@@ -131,9 +131,9 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-def _curve(own: Sequence[Result], name: str) -> Curve:
+def _curve(results: Sequence[Result], name: str) -> Curve:
     """Return the points of least time, of the knee and of the peak; a void one is none of them."""
-    swept = sorted(own, key=lambda one: _number(one.parameters.get(name)))
+    swept = sorted(results, key=lambda one: _number(one.parameters.get(name)))
     usable = [one for one in swept if not one.is_void and one.good] or swept
     peak = max(usable, key=lambda one: one.requests_per_s)
     knee = next(one for one in usable if one.requests_per_s >= KNEE_SHARE * peak.requests_per_s)
@@ -147,9 +147,11 @@ def _median_ns(one: Result) -> float | None:
     return one.headline.quantiles["p50"] if one.headline is not None else None
 
 
-def _matrix(own: Sequence[Result], names: Sequence[str]) -> Matrix:
+def _matrix(results: Sequence[Result], names: Sequence[str]) -> Matrix:
     down, across = names
-    found = {(result.parameters.get(down), result.parameters.get(across)): result for result in own}
+    found = {
+        (result.parameters.get(down), result.parameters.get(across)): result for result in results
+    }
     rows = sorted({row for row, _ in found}, key=lambda value: (_number(value), str(value)))
     columns = sorted({column for _, column in found}, key=lambda v: (_number(v), str(v)))
     usable = [place for place, one in found.items() if not one.is_void and one.good]
@@ -230,8 +232,10 @@ def _is_narrowing(label: str, results: Sequence[Result]) -> bool:
 
 def no_result(findings: Findings) -> str:
     """Say why a run has no result."""
-    own = [finding.statement for finding in findings.findings if finding.rule == "NOTHING ENDED"]
-    why = own[0] if own else "no measured trial left a good request"
+    statements = [
+        finding.statement for finding in findings.findings if finding.rule == "NOTHING ENDED"
+    ]
+    why = statements[0] if statements else "no measured trial left a good request"
     return f"There is no result: {why}."
 
 

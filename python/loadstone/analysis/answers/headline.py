@@ -121,9 +121,11 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     )
 
 
-def _is_data(own: Sequence[Result]) -> bool:
+def _is_data(results: Sequence[Result]) -> bool:
     """Tell whether results differ in size: then data says which is the best, and not requests."""
-    return len({result.size_bytes for result in own}) > 1 and all(result.bytes for result in own)
+    return len({result.size_bytes for result in results}) > 1 and all(
+        result.bytes for result in results
+    )
 
 
 def _speed(one: Result, *, is_data: bool) -> float:
@@ -179,14 +181,14 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
         yield f"No result of {', '.join(void)} may be used; the cautions say why."
 
 
-def _ratio(findings: Findings, own: Sequence[Result]) -> TargetRatio | None:
+def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
     """Return the ratio of the two fastest targets in the case of most rate that both have.
 
     A target that stands twice under two names is no second one.
     """
     twins = {second for _, second in findings.account.identical}
     best: dict[str, dict[tuple[str, str, str], Result]] = {}
-    for result in own:
+    for result in results:
         if result.system not in twins:
             best.setdefault(result.system, {}).setdefault(_case(result), result)
     if len(best) < 2:
@@ -229,22 +231,22 @@ def _case(one: Result) -> tuple[str, str, str]:
     return one.workload, one.phase, case_words(one)
 
 
-def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> Standing:
+def _standing(results: Sequence[Result], best: Result | None, confidence: int) -> Standing:
     if best is None:
         return "void"
-    if any(result.is_bound for result in own):
+    if any(result.is_bound for result in results):
         return "bound"
     return "first look" if confidence < 2 else "good"
 
 
-def _confidence(answer: Answer, own: Sequence[Result]) -> int:
-    if not own:
+def _confidence(answer: Answer, results: Sequence[Result]) -> int:
+    if not results:
         return 0
-    trials = min(result.rate.n for result in own)
-    labels = {label for result in own for label in result.labels}
+    trials = min(result.rate.n for result in results)
+    labels = {label for result in results for label in result.labels}
     if trials < 2 or "SHORT" in labels:
         return 1
-    is_clear = trials >= INTERVAL_TRIALS_MIN and not any(result.is_bound for result in own)
+    is_clear = trials >= INTERVAL_TRIALS_MIN and not any(result.is_bound for result in results)
     return 3 if is_clear and not answer.cautions else 2
 
 
@@ -373,14 +375,14 @@ def _time(one: Result, name: str) -> str:
 
 def _tiles(
     answer: Answer,
-    own: Sequence[Result],
+    results: Sequence[Result],
     best: Result | None,
     ratio: TargetRatio | None,
     curve: Curve | None,
     confidence: int,
 ) -> Iterable[Tile]:
     if best is not None:
-        cell, is_data = best, _is_data(own)
+        cell, is_data = best, _is_data(results)
         yield Tile(
             key="rate",
             name=f"Most {cell.operation} data" if is_data else f"Best {cell.operation} rate",
@@ -398,7 +400,7 @@ def _tiles(
             note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
         )
     yield _failures(answer)
-    yield _confidence_tile(answer, own, best, confidence)
+    yield _confidence_tile(answer, results, best, confidence)
 
 
 def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Iterable[Tile]:
@@ -455,13 +457,13 @@ def _failures(answer: Answer) -> Tile:
 
 
 def _confidence_tile(
-    answer: Answer, own: Sequence[Result], best: Result | None, confidence: int
+    answer: Answer, results: Sequence[Result], best: Result | None, confidence: int
 ) -> Tile:
     words = ("none", "first look", "repeated", "good")[confidence]
     dots = "●" * confidence + "○" * (3 - confidence)
     notes = []
     if best is not None:
-        counts = sorted({result.rate.n for result in own})
+        counts = sorted({result.rate.n for result in results})
         many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         notes.append(f"{many} trial{'' if counts == [1] else 's'} per number")
         notes += ["each short"] if "SHORT" in best.labels else []

@@ -246,13 +246,13 @@ def _is_over(record: Record, told: Literal["query", "streams"]) -> bool:
 
 
 def _arm(record: Record) -> Arm:
-    own = record.trial["queries"]
+    queries = record.trial["queries"]
     values = {"target": str(record.trial["case"]["target"])}
     # Its name in this run, which tells two settings of one engine apart.
-    engine = (record.trial["case"].get("parameters") or {}).get("engine") or own.get("engine")
+    engine = (record.trial["case"].get("parameters") or {}).get("engine") or queries.get("engine")
     values |= {"engine": str(engine)} if engine else {}
-    values |= {"cache": str(own["cache"])} if own.get("cache") else {}
-    values |= {"threads": str(own["threads"])} if own.get("threads") else {}
+    values |= {"cache": str(queries["cache"])} if queries.get("cache") else {}
+    values |= {"threads": str(queries["threads"])} if queries.get("threads") else {}
     return tuple(values.items())
 
 

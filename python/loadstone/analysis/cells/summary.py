@@ -196,12 +196,12 @@ def times_of(parts: Sequence[Part]) -> Mapping[str, Latency | None]:
 
 def _stated(parts: list[Part]) -> Latency | None:
     """Return what another tool states of one trial's times; those of several cannot be added up."""
-    found = [
+    stated = [
         stated
         for part in parts
         if (stated := (part.record.summary.get("stated_latency") or {}).get(part.operation))
     ]
-    return stated_latency(found[0]) if len(found) == len(parts) == 1 else None
+    return stated_latency(stated[0]) if len(stated) == len(parts) == 1 else None
 
 
 def _trial_rate(name: str, parts: list[Part]) -> TrialRate:

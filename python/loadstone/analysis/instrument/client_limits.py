@@ -179,8 +179,8 @@ def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
         # A thread that stays awake fills a core without needing it, and threads move.
         if share <= CORE_BUSY_SHARE or awake >= AWAKE_SOME:
             continue
-        own = _own_busy(record, lines, host, core)
-        if own is None or own >= float(busy.mean()) - FOREIGN_BUSY:
+        own_busy = _own_busy(record, lines, host, core)
+        if own_busy is None or own_busy >= float(busy.mean()) - FOREIGN_BUSY:
             yield evidence_of(
                 f"share of time with core {core} at 95 % or more",
                 share,
@@ -195,10 +195,10 @@ def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
     for host, busy_shares in means.items():
         mean = (sum(busy_shares) - awake) / len(busy_shares)
         count = _core_count(lines, host, allowed)
-        own = _own_busy(record, lines, host, "all")
-        if own is not None and count and own / count < mean - FOREIGN_BUSY:
+        own_busy = _own_busy(record, lines, host, "all")
+        if own_busy is not None and count and own_busy / count < mean - FOREIGN_BUSY:
             # Others fill the host, and the load did not wait for them.
-            mean = own / count
+            mean = own_busy / count
         if mean >= CPU_BUSY:
             yield evidence_of("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
 
@@ -236,12 +236,12 @@ def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | Non
 
 def _core_count(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
     """Return how many cores of a host the load may use; 0 where single cores were not seen."""
-    seen = {
+    subjects = {
         line.subject
         for line in lines.get(("cpu", "idle_ns"), ())
         if line.host == host and line.subject != "all"
     }
-    return len({core for core in seen if not allowed or (host, core) in allowed})
+    return len({core for core in subjects if not allowed or (host, core) in allowed})
 
 
 def _waiting(

@@ -79,19 +79,21 @@ def read_calibration(manifest: Manifest) -> Calibrated:
     return replace(_read_kept(manifest.get("calibration"), facts), hosts=hosts)
 
 
-def _read_kept(kept: KeptCalibration | None, facts: HostFacts) -> Calibrated:
-    found = Calibrated(
+def _read_kept(kept_calibration: KeptCalibration | None, facts: HostFacts) -> Calibrated:
+    calibrated = Calibrated(
         calibration=None,
-        absent=(kept or {}).get("absent") or "no calibration was copied into the run",
+        absent=(kept_calibration or {}).get("absent") or "no calibration was copied into the run",
         conditions=conditions_of(facts),
         machine=json.dumps(identity_of(facts), sort_keys=True),
     )
-    if not kept or "absent" in kept:
-        return found
+    if not kept_calibration or "absent" in kept_calibration:
+        return calibrated
     try:
-        return replace(found, calibration=parse(kept), absent="")
+        return replace(calibrated, calibration=parse(kept_calibration), absent="")
     except ValidationError:
-        return replace(found, absent="the calibration that was copied into the run cannot be read")
+        return replace(
+            calibrated, absent="the calibration that was copied into the run cannot be read"
+        )
 
 
 def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]:

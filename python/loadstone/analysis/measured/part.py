@@ -322,22 +322,22 @@ def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
     Under closed load a request's intended start is its start, so that two columns are one.
     """
     values = {name: list(values_of(rows, name)) for name in LATENCIES}
-    found: dict[str, Histogram | None] = {}
+    merged: dict[str, Histogram | None] = {}
     for name, own in values.items():
-        same = next((one for one in found if values[one] == own), None)
-        found[name] = merge(own) if same is None else found[same]
-    return found
+        same = next((one for one in merged if values[one] == own), None)
+        merged[name] = merge(own) if same is None else merged[same]
+    return merged
 
 
 def _encoded(times: Mapping[str, "Histogram | None"]) -> dict[str, Encoded | None]:
     """Return histograms in the record's format; one that two kinds share is encoded once."""
     known: dict[int, Encoded] = {}
-    found: dict[str, Encoded | None] = {}
+    encoded: dict[str, Encoded | None] = {}
     for name, one in times.items():
         if one is not None and id(one) not in known:
             known[id(one)] = one.pack()
-        found[name] = None if one is None else known[id(one)]
-    return found
+        encoded[name] = None if one is None else known[id(one)]
+    return encoded
 
 
 def _part(

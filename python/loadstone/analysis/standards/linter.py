@@ -165,10 +165,10 @@ def _open_loop(account: Account) -> Checked:
     do="Make more requests.",
 )
 def _resolved_tails(account: Account) -> Checked:
-    found = _quantiles(account)
-    if not found:
+    quantiles = _quantiles(account)
+    if not quantiles:
         return "not applicable", "no percentiles"
-    counted = [(one, q) for one, q in found if one.work]
+    counted = [(one, q) for one, q in quantiles if one.work]
     if not counted:
         return "not stated", "how many requests are behind the percentiles is not said"
     thin = [

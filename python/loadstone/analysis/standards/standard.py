@@ -449,9 +449,9 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         ],
         "calibration": _ceilings(findings),
         "verdicts": [
-            {"result": cell.name, "limit": found.limit, "grade": found.grade}
+            {"result": cell.name, "limit": outcome.limit, "grade": outcome.grade}
             for cell in findings.results
-            if (found := cell.verdict) is not None
+            if (outcome := cell.verdict) is not None
         ],
         "absent_sources": sorted({n for trial in findings.trials for n in trial.absent_probes}),
         "standard": [

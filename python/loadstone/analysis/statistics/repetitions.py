@@ -112,7 +112,7 @@ def _rates(
     cell: Result, by_trials: Mapping[tuple[str, str], Sequence[Result]]
 ) -> list[list[float]]:
     """Return the rates of each trial's iterations."""
-    found = []
+    rates = []
     for trial in cell.trials:
         own = [
             rate.requests_per_s
@@ -120,8 +120,8 @@ def _rates(
             for rate in one.trial_rates
             if rate.trial == trial
         ]
-        found += [own] if own else []
-    return found
+        rates += [own] if own else []
+    return rates
 
 
 def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int | None]:

@@ -20,8 +20,8 @@ def quantile(probability: float, degrees_of_freedom: float) -> float:
     """Return the value that Student's t stays below with this probability."""
     is_whole = 1 <= degrees_of_freedom <= CLOSED_FREEDOM_MAX and degrees_of_freedom % 1 == 0
     if is_whole and CLOSED_TAIL_MIN <= probability <= 1 - CLOSED_TAIL_MIN:
-        found = _closed_quantile(abs(2 * probability - 1), int(degrees_of_freedom))
-        return math.copysign(found, probability - 0.5)
+        critical = _closed_quantile(abs(2 * probability - 1), int(degrees_of_freedom))
+        return math.copysign(critical, probability - 0.5)
     if probability == 0.5:
         return 0.0
     # Halved in on the logarithm of t, where the tail keeps its digits however small it is.

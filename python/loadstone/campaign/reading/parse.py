@@ -65,15 +65,15 @@ def campaign_of(
     data, overridden = _overridden(document.data, overrides, wrong)
     source = SourceFile(document.origin, document.lines, overridden)
     data = _with_environment(data, os.environ if environ is None else environ)
-    campaign, found = validate(data)
+    campaign, mistakes = validate(data)
     if campaign is None:
         # The rest cannot be looked at, but these can: each stands for itself.
-        found += [*_wrong_targets(data, table), *wrong_swept_values(data)]
-        found = _with_hints(data, found)
+        mistakes += [*_wrong_targets(data, table), *wrong_swept_values(data)]
+        mistakes = _with_hints(data, mistakes)
     else:
         campaign = campaign.with_source(source)
-        found += check.campaign_mistakes(campaign, table)
-    wrong += [source.place(mistake) for mistake in found]
+        mistakes += check.campaign_mistakes(campaign, table)
+    wrong += [source.place(mistake) for mistake in mistakes]
     if wrong or campaign is None:
         raise CampaignError(_in_order(wrong))
     return campaign
@@ -134,7 +134,7 @@ def _with_environment(data: dict[str, Any], environ: Mapping[str, str]) -> dict[
 
 def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake]:
     targets = data.get("targets")
-    found: list[KeyMistake] = []
+    key_mistakes: list[KeyMistake] = []
     for name, target in (targets if isinstance(targets, dict) else {}).items():
         if isinstance(target, dict) and "driver" in target:
             settings = {
@@ -143,8 +143,8 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
                 if key not in ("driver", "replication", "reuse")
             }
             _, wrong = resolve_raw(target["driver"], settings, drivers)
-            found += [mistake.below(("targets", name)) for mistake in wrong]
-    return found
+            key_mistakes += [mistake.below(("targets", name)) for mistake in wrong]
+    return key_mistakes
 
 
 def _with_hints(data: Mapping[str, Any], key_mistakes: Sequence[KeyMistake]) -> list[KeyMistake]:

@@ -174,8 +174,8 @@ def _resolve(endpoint: str) -> set[End]:
     url = urlsplit(endpoint)
     port = url.port or (443 if url.scheme == "https" else 80)
     with suppress(OSError):
-        found = socket.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
-        return {(_as_ipv6(str(address[0])), port.to_bytes(2)) for *_, address in found}
+        addresses = socket.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
+        return {(_as_ipv6(str(address[0])), port.to_bytes(2)) for *_, address in addresses}
     return set()
 
 
@@ -322,8 +322,8 @@ def server_of(directory: str) -> int | None:
     if point is None:
         return None
     for process, descriptor in _with_device():
-        told = _mount_connection(process, descriptor)
-        if told == number or (told is None and _is_named(process, point)):
+        mount_connection = _mount_connection(process, descriptor)
+        if mount_connection == number or (mount_connection is None and _is_named(process, point)):
             return process
     return None
 

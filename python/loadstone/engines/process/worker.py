@@ -124,14 +124,14 @@ def _run_streams(
     def run(number: int) -> None:
         for query in task.streams[number]:
             rows: list[Row] | None = None
-            said = None
+            words = None
             started = time.monotonic_ns()
             try:
                 rows = beside[number].run(query.text)
             except GoneError as error:
                 _end(error)
             except Exception as error:
-                said = _words(error)
+                words = _words(error)
             ended = time.monotonic_ns()
             answer = StreamAnswer(
                 stream=number,
@@ -140,7 +140,7 @@ def _run_streams(
                 ended_ns=ended,
                 rows=None if rows is None else len(rows),
                 answer=None if rows is None else plain_answer(rows),
-                error=said,
+                error=words,
             )
             with one_at_a_time:
                 say(answer)

@@ -26,34 +26,42 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
     checked = set()
     room: dict[str, int] = {}
     for document in documents:
-        own = document["queries"]
-        if own.get("answer_files"):
-            asked = [name for order in own.get("streams") or () for name in order]
-            for query in dict.fromkeys([own["query"], *asked]):
+        queries = document["queries"]
+        if queries.get("answer_files"):
+            asked = [name for order in queries.get("streams") or () for name in order]
+            for query in dict.fromkeys([queries["query"], *asked]):
                 if query is not None:
-                    _check_answer(own, query)
+                    _check_answer(queries, query)
         is_here = document["phase"] == CHECK
         like = json.dumps(
-            [own["engine"], own.get("settings"), own["is_directory"], is_here, document["phase"]]
+            [
+                queries["engine"],
+                queries.get("settings"),
+                queries["is_directory"],
+                is_here,
+                document["phase"],
+            ]
         )
-        if own["engine"] is not None and (like, own["storage"]) not in checked:
-            checked.add((like, own["storage"]))
+        if queries["engine"] is not None and (like, queries["storage"]) not in checked:
+            checked.add((like, queries["storage"]))
             _check_engine(document, is_here=is_here)
-            if own.get("streams") and not entry_of(own["engine"]).has_streams:
+            if queries.get("streams") and not entry_of(queries["engine"]).has_streams:
                 raise TargetError(
-                    f'engine "{own["engine"]}" runs the queries of a process one after another, '
-                    "and is asked for streams",
+                    f'engine "{queries["engine"]}" runs the queries of a process one after another,'
+                    " and is asked for streams",
                     "another engine, or a ClickHouse server by its url",
                 )
-        if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
+        if document["phase"] != LOAD or (document["target"]["name"], queries["storage"]) in seen:
             continue
-        seen.add((document["target"]["name"], own["storage"]))
-        cache = cache_of(own)
-        if not (cache / folder_name(own["benchmark"], own["scale"], own["partitions"])).exists():
-            room[str(cache)] = needed_bytes(own["scale"])
-        if own["is_directory"]:
+        seen.add((document["target"]["name"], queries["storage"]))
+        cache = cache_of(queries)
+        if not (
+            cache / folder_name(queries["benchmark"], queries["scale"], queries["partitions"])
+        ).exists():
+            room[str(cache)] = needed_bytes(queries["scale"])
+        if queries["is_directory"]:
             path = document["target"]["settings"].get("path") or ""
-            room[path] = room.get(path, 0) + needed_bytes(own["scale"])
+            room[path] = room.get(path, 0) + needed_bytes(queries["scale"])
     _check_room(room)
 
 
@@ -63,32 +71,34 @@ def cache_of(query: QueryDocument) -> Path:
 
 
 def _check_engine(document: TrialDocument, *, is_here: bool) -> None:
-    own = document["queries"]
+    queries = document["queries"]
     try:
-        entry = entry_of(own["engine"] or "")
+        entry = entry_of(queries["engine"] or "")
     except InputError as error:
         hint = error.hint
-        if own["engine"] == own["answers"] and hint:
+        if queries["engine"] == queries["answers"] and hint:
             hint += ", or answers: null, which compares nothing"
         raise TargetError(error.message, hint) from error
-    if own["storage"] not in entry.formats:
+    if queries["storage"] not in entry.formats:
         allowed = ", ".join(entry.formats)
         raise TargetError(
-            f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
+            f'engine "{queries["engine"]}": found format {queries["storage"]}, allowed: {allowed}'
         )
-    if own["storage"] not in ("parquet", ON_SERVER) and not (is_here or own["is_directory"]):
-        raise TargetError(f"{own['storage']} is kept in directories alone, not in buckets")
-    if not (is_here or own["is_directory"] or entry.reads_buckets):
+    if queries["storage"] not in ("parquet", ON_SERVER) and not (
+        is_here or queries["is_directory"]
+    ):
+        raise TargetError(f"{queries['storage']} is kept in directories alone, not in buckets")
+    if not (is_here or queries["is_directory"] or entry.reads_buckets):
         raise TargetError(
-            f'engine "{own["engine"]}" reads directories alone, and is asked for a bucket',
+            f'engine "{queries["engine"]}" reads directories alone, and is asked for a bucket',
             "choose another engine for targets that are object stores",
         )
 
     try:
-        is_bucket = not (is_here or own["is_directory"])
-        check_engine(own["engine"] or "", engine_settings(document), reads_buckets=is_bucket)
+        is_bucket = not (is_here or queries["is_directory"])
+        check_engine(queries["engine"] or "", engine_settings(document), reads_buckets=is_bucket)
     except InputError as error:
-        name = (own["engine"] or "").partition("_")[0]
+        name = (queries["engine"] or "").partition("_")[0]
         raise TargetError(f'engine "{name}": {error.message}', error.hint) from error
 
 

@@ -88,8 +88,8 @@ def remove_tables(document: TrialDocument) -> Summary:
 def _removed(place: TablePlace, document: TrialDocument) -> Summary:
     mark = place.mark()
     claimed = (document.get("ownership") or {}).get("volumes", [])
-    if mark is None and claimed and (found := place.volume()) not in claimed:
-        why = f"not there to clean: it was on {', or '.join(claimed)}; found was {found}"
+    if mark is None and claimed and (volume := place.volume()) not in claimed:
+        why = f"not there to clean: it was on {', or '.join(claimed)}; found was {volume}"
         return {"places_left": [{"place": place.name, "kind": "not_there", "reason": why}]}
     if mark is None or mark.run != document["run"]:
         return {"buckets_absent": [place.name], "places_left": []}

@@ -176,10 +176,10 @@ def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]
 def _moved(case: CaseMean | None) -> dict[str, float]:
     if case is None:
         return {}
-    found = {"bytes_per_s": short(case.mean.value)}
+    moved = {"bytes_per_s": short(case.mean.value)}
     if case.ends is not None:
-        found |= {"data_low": short(case.ends[0]), "data_high": short(case.ends[1])}
-    return found
+        moved |= {"data_low": short(case.ends[0]), "data_high": short(case.ends[1])}
+    return moved
 
 
 def _trial(one: Measurement) -> tuple[object, ...]:

@@ -267,18 +267,19 @@ def _over_time(findings: Findings) -> dict[str, Any]:
 
 def _exporters(findings: Findings, long: set[str]) -> Iterable[dict[str, Any]]:
     """Return what the targets' exporters showed, on each trial's own clock."""
-    seen = findings.exporters
+    exporters = findings.exporters
     begins: dict[str, float] = {}
-    for line in (line for metric in seen.metrics for line in metric.lines):
+    for line in (line for metric in exporters.metrics for line in metric.lines):
         first = line.points[0].elapsed_s
         begins[line.trial] = min(first, begins.get(line.trial, first))
     begins |= {resource.trial: resource.begin_s for resource in findings.resources}
-    for metric in seen.metrics:
+    for metric in exporters.metrics:
         yield {
             "name": f"target-{metric.probe}-{metric.metric}".replace(":", "-").replace("_", "-"),
             "title": f"{metric.metric} (probe {metric.probe})",
             "unit": metric.unit,
-            "remark": _remark(metric) + (_others(seen) if metric is seen.metrics[-1] else ""),
+            "remark": _remark(metric)
+            + (_others(exporters) if metric is exporters.metrics[-1] else ""),
             "lines": [
                 {
                     "trial": line.trial,
@@ -310,12 +311,12 @@ def _remark(metric: ExporterMetric) -> str:
     return f" Of its {metric.series} series, the {drawn} that moved most."
 
 
-def _others(seen: ExporterSeries) -> str:
+def _others(exporter_series: ExporterSeries) -> str:
     words = []
-    if seen.others:
-        words.append(f"{seen.others} more metrics moved less")
-    if seen.still:
-        words.append(f"{seen.still} stood still")
+    if exporter_series.others:
+        words.append(f"{exporter_series.others} more metrics moved less")
+    if exporter_series.still:
+        words.append(f"{exporter_series.still} stood still")
     return f" Not drawn: {', '.join(words)}; the run folder has all of them." if words else ""
 
 

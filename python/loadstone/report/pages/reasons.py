@@ -47,12 +47,15 @@ def reasons_of(findings: Findings) -> tuple[Reason, ...]:
     )
 
 
-def _reason(own: Sequence[tuple[Result, Verdict]], *, has_rounds: bool) -> Reason:
-    verdict = own[0][1]
+def _reason(results_of_case: Sequence[tuple[Result, Verdict]], *, has_rounds: bool) -> Reason:
+    verdict = results_of_case[0][1]
     name = verdict.limit.partition("(")[0]
-    names = [cell.name if has_rounds else cell.name.removesuffix(ONLY_ROUND) for cell, _ in own]
-    reason = _merged([found.reason for _, found in own])
-    evidence = [evidence_words(found.evidence) for _, found in own]
+    names = [
+        cell.name if has_rounds else cell.name.removesuffix(ONLY_ROUND)
+        for cell, _ in results_of_case
+    ]
+    reason = _merged([found.reason for _, found in results_of_case])
+    evidence = [evidence_words(found.evidence) for _, found in results_of_case]
     alike = [one for one in evidence if _NUMBER.sub("#", one) == _NUMBER.sub("#", evidence[0])]
     limit = limit_in_words(verdict.limit)
     in_words = _LABEL.sub(lambda label: limit_in_words(label[0]), reason)

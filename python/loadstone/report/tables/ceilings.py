@@ -18,11 +18,11 @@ SAID_MAX = 80
 
 def ceilings_table(findings: Findings) -> Table | None:
     """Return every measurement of every ceiling; None when none was measured."""
-    found = findings.ceilings
-    if not found:
+    ceilings = findings.ceilings
+    if not ceilings:
         return None
-    has_times = any(one.service is not None for one in found)
-    rows = [_ceiling_row(one, has_times=has_times) for one in found]
+    has_times = any(one.service is not None for one in ceilings)
+    rows = [_ceiling_row(one, has_times=has_times) for one in ceilings]
     columns = [
         Column(head="Ceiling", align="left"),
         Column(head="Of", align="left"),
@@ -42,9 +42,9 @@ def ceilings_table(findings: Findings) -> Table | None:
     columns.append(Column(head="Value", align="left"))
     notes = [
         "Least and most: of its seconds, or fio's samples. Value: what results are held against.",
-        *_mounts(found),
+        *_mounts(ceilings),
     ]
-    if any(one.count > 1 for one in found):
+    if any(one.count > 1 for one in ceilings):
         notes.append("×: so many of them work side by side in each target.")
     return Table(title="Ceilings", columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
 
@@ -77,12 +77,18 @@ def _microseconds(time_ns: int | None) -> str:
     return NOT_KNOWN if time_ns is None else units.format_number(time_ns / 1000)
 
 
-def _mounts(found: Sequence[MeasuredCeiling]) -> Iterable[str]:
+def _mounts(measured_ceilings: Sequence[MeasuredCeiling]) -> Iterable[str]:
     """Yield a line for each mount as fio words it: small blocks for IOPS, large ones for BW."""
     for name in dict.fromkeys(
-        measured_ceiling.name for measured_ceiling in found if measured_ceiling.kind == "mount"
+        measured_ceiling.name
+        for measured_ceiling in measured_ceilings
+        if measured_ceiling.kind == "mount"
     ):
-        own = [measured_ceiling for measured_ceiling in found if measured_ceiling.name == name]
+        own = [
+            measured_ceiling
+            for measured_ceiling in measured_ceilings
+            if measured_ceiling.name == name
+        ]
         words = []
         for bounds in ("write", "read"):
             rates = [one for one in own if one.bounds == bounds]

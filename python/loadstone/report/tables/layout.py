@@ -74,12 +74,12 @@ def iterations_table(findings: Findings) -> Table | None:
     """Return the same for each iteration; None when no phase had more than one."""
     several = [one for one in findings.rounds if one.iterations > 1]
     keys = {(one.phase, one.operation, one.workload) for one in several}
-    found = [
+    iterations = [
         iteration
         for iteration in findings.iterations
         if (iteration.phase, iteration.operation, iteration.workload) in keys
     ]
-    return _results(found, "Each iteration by itself") if found else None
+    return _results(iterations, "Each iteration by itself") if iterations else None
 
 
 def latency_table(findings: Findings) -> Table | None:
@@ -265,14 +265,14 @@ def _results(results: Sequence[Result], title: str) -> Table:
 
 def _with_mixes(findings: Findings) -> list[Result]:
     """Return the results, each mix before the operations it is made of."""
-    found: list[Result] = []
+    results: list[Result] = []
     left = list(findings.mixes)
     for result in findings.results:
         for mix in [mix for mix in left if set(mix.trials) <= set(result.trials)]:
-            found.append(mix)
+            results.append(mix)
             left.remove(mix)
-        found.append(result)
-    return found
+        results.append(result)
+    return results
 
 
 def _time_note(cells: Sequence[Result]) -> Iterable[str]:

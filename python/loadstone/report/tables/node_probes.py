@@ -62,7 +62,7 @@ def _is_measured(one: PathProbe) -> bool:
     return "ping" in one or "bandwidth" in one
 
 
-def _storage(found: Sequence[Measured]) -> Table:
+def _storage(measured: Sequence[Measured]) -> Table:
     rows = [
         (
             name,
@@ -71,7 +71,7 @@ def _storage(found: Sequence[Measured]) -> Table:
             *_direction(one.get("write")),
             *_direction(one.get("read")),
         )
-        for name, one in found
+        for name, one in measured
     ]
     heads = (
         Column(head="node", align="left"),
@@ -87,13 +87,13 @@ def _storage(found: Sequence[Measured]) -> Table:
         " sequential. A device is only read."
     ]
     ways: dict[str, list[str]] = {}
-    for name, one in found:
+    for name, one in measured:
         ways.setdefault(_way(one), []).append(f"{name} {one['path']}")
     if len(ways) == 1:
         notes.append(f"All: {next(iter(ways))}.")
     else:
         notes += [f"{', '.join(places)}: {way}." for way, places in ways.items()]
-    if any(is_cached(one) for _, one in found):
+    if any(is_cached(one) for _, one in measured):
         notes.append(CACHED_NOTE)
     return Table(
         title="Devices and mounts of the nodes", columns=heads, rows=tuple(rows), notes=tuple(notes)
@@ -199,15 +199,15 @@ def deployment(nodes: Nodes) -> str:
 
 def _alike(nodes: Nodes) -> dict[str, list[StorageProbe]]:
     """Return the probes that are of one kind of thing on several nodes, by what it is."""
-    found: dict[str, list[StorageProbe]] = {}
+    alike: dict[str, list[StorageProbe]] = {}
     for _, one in storage_probes(nodes):
         if "failed" not in one:
             what = one.get("file_system") or "device"
             # Nodes have directories of their own in a shared store; a local one is its path.
             is_local = str(one.get("source", "")).startswith("/dev/") or one["kind"] == "device"
             title = f"{one['path']} ({what})" if is_local else f"Mounted {what}"
-            found.setdefault(title, []).append(one)
-    return found
+            alike.setdefault(title, []).append(one)
+    return alike
 
 
 def _range(values: Sequence[float], show: "str | Callable[[float], str]") -> str:

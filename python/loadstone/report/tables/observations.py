@@ -66,11 +66,11 @@ def _limit(verdict: Verdict) -> str:
     return f"{limit_in_words(verdict.limit)} {verdict.grade or ''}".rstrip()
 
 
-def _cell(seen: ResourceState) -> str:
-    sign = SIGNS[seen.says]
-    if seen.value is None or seen.says == "not observed":
+def _cell(resource_state: ResourceState) -> str:
+    sign = SIGNS[resource_state.says]
+    if resource_state.value is None or resource_state.says == "not observed":
         return sign
-    if seen.resource == OTHER_LOADS:
-        return f"{sign} × {seen.value:.2f}"
-    percent = 100 * seen.value
+    if resource_state.resource == OTHER_LOADS:
+        return f"{sign} × {resource_state.value:.2f}"
+    percent = 100 * resource_state.value
     return f"{sign} {percent:.0f} %" if percent >= 10 else f"{sign} {percent:.2g} %"

@@ -289,12 +289,12 @@ def _rate(load: TablesLoad) -> str:
 
 
 def _ratio(first: QueryArm, arm: QueryArm) -> str:
-    found = ratio_of(first, arm)
-    if found is None:
+    ratio = ratio_of(first, arm)
+    if ratio is None:
         return NOT_KNOWN
-    if found.low is None or found.high is None:
-        return f"{found.ratio:.3g}"
-    return f"{found.ratio:.3g} ({found.low:.3g}–{found.high:.3g})"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.ratio:.3g}"
+    return f"{ratio.ratio:.3g} ({ratio.low:.3g}–{ratio.high:.3g})"
 
 
 def _slowest(arm: QueryArm) -> str:
