@@ -18,7 +18,7 @@ from tests.system import warm_start
 HANGS_AFTER_S = 600
 
 # What is kept of the host that runs the tests must not decide what they find.
-NO_STATE = "/nonexistent"
+NO_STATE = "/dev/null/state"
 
 
 Process = subprocess.Popen[str] | warm_start.Fork

@@ -2,26 +2,24 @@
 
 import html
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadstone.card.conclusion import Conclusion
-from loadstone.card.questions import conditions, connection, listings
-from loadstone.card.store import Store
 from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import TOLD_AS_JSON, Said, loadstone
+from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
 from tests.system.hostile_server import Exchange, Message, hostile, self_made_authority
 from tests.system.spoilers import error_document
 
 KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
 SWIFT_KEYS = {"OS_USERNAME": USER, "OS_PASSWORD": PASSWORD, "OS_PROJECT_NAME": PROJECT}
-Ask = Callable[[Store], Conclusion]
 DENIED = error_document("AccessDenied")
 
 
@@ -37,10 +35,9 @@ def card(url: str, *words: str, keys: Mapping[str, str] = KEYS) -> Said:
     return loadstone(*TOLD_AS_JSON, "card", url, "-f", "json", *words, environment=keys)
 
 
-def answers(said: Said) -> dict[Ask, str]:
-    """Return the answer to each question, by the function that asks it."""
-    functions = {one.text: one.ask for group in QUESTIONS.values() for one in group}
-    return {functions[row["question"]]: row["answer"] for row in said.json()["rows"]}
+def answers(said: Said) -> dict[str, str]:
+    """Return the answer to each question, by its name."""
+    return {row["name"]: row["answer"] for row in said.json()["rows"]}
 
 
 def port_of(url: str) -> int:
@@ -50,7 +47,7 @@ def port_of(url: str) -> int:
 
 def spoiled(
     url: str, is_wanted: Callable[[Message], bool], spoil: Callable[[Exchange], None]
-) -> dict[Ask, str]:
+) -> dict[str, str]:
     """Make the card of a store that spoils its answers to some requests; return the answers."""
 
     def spoiler(exchange: Exchange) -> bool:
@@ -90,8 +87,7 @@ def test_the_embedded_store_has_its_card_and_nothing_is_left(
 def kept_of(card: dict[str, Any]) -> bytes:
     """Return what a golden file keeps of a card: what is the same each time."""
     rows = [
-        f"{row['group']}: {row['question']}: {row['answer']}"
-        + (f" ({row['detail']})" if row["detail"] else "")
+        f"{row['name']}: {row['answer']}" + (f" ({row['detail']})" if row["detail"] else "")
         for row in card["rows"]
     ]
     document = {"protocol": card["protocol"], "server": card["server"], "rows": rows}
@@ -103,8 +99,8 @@ def test_a_store_that_hangs_on_one_question_answers_the_others(url: str) -> None
         return request.header("x-amz-copy-source-if-match") is not None
 
     found = spoiled(url, is_wanted, lambda exchange: exchange.wait(60))
-    undecided = [ask for ask, answer in found.items() if answer == "undecided"]
-    assert undecided == [conditions.copy_if_match]
+    undecided = [name for name, answer in found.items() if answer == "undecided"]
+    assert undecided == ["copy-if-match"]
 
 
 def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:
@@ -115,7 +111,7 @@ def test_a_store_that_denies_one_question_is_asked_the_others(url: str) -> None:
         url, is_wanted, lambda exchange: exchange.send_status("403 Forbidden", body=DENIED)
     )
     refused = {ask for ask, answer in found.items() if answer == "refused"}
-    assert refused == {one.ask for one in QUESTIONS["versions"]}
+    assert refused == {row.name for row in QUESTIONS["versions"]}
 
 
 def test_a_store_that_ignores_a_condition_is_not_believed(url: str) -> None:
@@ -129,8 +125,8 @@ def test_a_store_that_ignores_a_condition_is_not_believed(url: str) -> None:
         exchange.send_status("204 No Content")
 
     found = spoiled(url, is_wanted, ignore)
-    assert found[conditions.delete_if_other] == "no"
-    assert found[conditions.delete_if_match] == "no"
+    assert found["delete-if-match-refuses"] == "no"
+    assert found["delete-if-match-deletes"] == "no"
 
 
 def test_a_store_that_lists_late_is_found_out(url: str) -> None:
@@ -141,7 +137,7 @@ def test_a_store_that_lists_late_is_found_out(url: str) -> None:
         return request.method == "GET" and "list-type=2" in request.path
 
     found = spoiled(url, is_wanted, lambda exchange: exchange.send_status("200 OK", body=empty))
-    assert found[listings.list_after_put] == "no"
+    assert found["list-after-put"] == "no"
     # What is listed or not, all that was written is gone.
     assert buckets(url) == []
 
@@ -154,7 +150,7 @@ def test_a_store_that_closes_each_connection_is_found_out(url: str) -> None:
         exchange.close()
 
     found = spoiled(url, lambda request: True, close)
-    assert found[connection.keeps_open] == "no"
+    assert found["keep-alive"] == "no"
 
 
 def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
@@ -168,8 +164,8 @@ def test_a_store_that_denies_all_has_a_card_of_refusals(url: str) -> None:
         said = card(server.url)
     assert said.code == 0, said.err
     found = answers(said)
-    assert found[listings.read_after_put] == "refused"
-    assert found[connection.does_not_redirect] == "refused"
+    assert found["read-after-put"] == "refused"
+    assert found["no-redirects"] == "refused"
 
 
 @pytest.mark.parametrize("keeps_versions", [False, True])
@@ -193,7 +189,7 @@ def test_a_bucket_of_others_keeps_what_is_theirs(url: str, keeps_versions: bool)
     assert versions() == before
     said = card(url, "--bucket", "theirs", "--allow-foreign")
     assert said.code == 0, said.err
-    assert answers(said)[listings.read_after_put] == "yes"
+    assert answers(said)["read-after-put"] == "yes"
     assert versions() == before
     assert client.list_multipart_uploads(Bucket="theirs").get("Uploads") is None
     assert buckets(url) == ["theirs"]
@@ -271,6 +267,39 @@ def test_a_bucket_that_locks_objects_is_not_written_into(url: str) -> None:
     assert writes == []
 
 
+@pytest.mark.parametrize("has_mark", [True, False])
+def test_what_a_killed_card_left_is_removed_by_the_next(
+    has_mark: bool, url: str, tmp_path: Path
+) -> None:
+    """But a bucket that has lost the card's mark stays as it is."""
+    client = store_under_test.s3(url)
+    keys = {**KEYS, "XDG_STATE_HOME": str(tmp_path)}
+    is_reached, is_killed = threading.Event(), threading.Event()
+
+    def hang(exchange: Exchange) -> bool:
+        if is_killed.is_set() or "uploadId" not in exchange.request.path:
+            return False
+        is_reached.set()
+        exchange.wait(60)
+        return True
+
+    with hostile(port_of(url), hang) as server:
+        process = start("card", server.url, environment={**os.environ, **keys})
+        assert is_reached.wait(60)
+        process.kill()
+        process.wait()
+        is_killed.set()
+        objects = min(buckets(url), key=len)
+        if not has_mark:
+            client.delete_object(Bucket=objects, Key=".loadstone-mark")
+        before = client.list_objects_v2(Bucket=objects)["Contents"]
+        said = card(server.url, keys=keys)
+    assert said.code == 0, said.err
+    assert buckets(url) == ([] if has_mark else [objects])
+    if not has_mark:
+        assert client.list_objects_v2(Bucket=objects)["Contents"] == before
+
+
 def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
     page, document = tmp_path / "cards.html", tmp_path / "cards.json"
     twice = (url, url.replace("127.0.0.1", "localhost"))
@@ -296,17 +325,17 @@ def test_tls_is_told_and_the_other_questions_are_asked_through_it(url: str) -> N
     assert row["answer"] == "yes"
     found = answers(said)
     # The proxy answers requests in one version of HTTP.
-    assert found[connection.speaks_http_2] == "no"
-    assert found[connection.expects] == "yes"
-    assert found[conditions.one_creates] == "yes"
+    assert found["http-2"] == "no"
+    assert found["expect-continue"] == "yes"
+    assert found["one-creator-wins"] == "yes"
 
 
 def test_locks_are_asked_for_on_demand_alone(url: str) -> None:
     """The embedded store makes no bucket that can lock."""
-    locking = {row.ask for row in QUESTIONS["retention"]}
+    locking = {row.name for row in QUESTIONS["retention"]}
     assert not locking & answers(card(url)).keys()
     asked = answers(card(url, "--retention"))
-    assert {asked[ask] for ask in locking} == {"no"}
+    assert {asked[name] for name in locking} == {"no"}
     assert buckets(url) == []
 
 

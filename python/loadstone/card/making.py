@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from loadstone import __version__, _loadgen
 from loadstone.campaign.drivers import read_drivers
-from loadstone.card import removing
+from loadstone.card import journal, removing
 from loadstone.card.conclusion import Conclusion, DeniedError, UnansweredError, no
 from loadstone.card.place import FIRST, PREFIX, CardPlace
 from loadstone.card.questions import retention, versions
-from loadstone.card.store import QUESTION_S, AskedTarget, Request, Store
+from loadstone.card.store import QUESTION_S, AskedTarget, Request, Shared, Store
 from loadstone.card.table import BOTH, IN_TURN, QUESTIONS, Question, Where
 from loadstone.documents.card import Card, CardRow
 from loadstone.documents.load_event import LoadEvent
@@ -36,6 +36,8 @@ FAILURES: Final = (
 SWIFT_VERSIONS: Final = ("x-versions-enabled", "x-versions-location", "x-history-location")
 """Headers of a container that keeps what is deleted in it."""
 UNDECIDED: Final = Conclusion("undecided", "there is no place to try it in")
+NOT_OURS: Final = frozenset({"foreign", "other_run"})
+"""Why a clean-up leaves a place that has another's mark, or none."""
 NUMBERED: Final = tuple(
     (group, question) for group, questions in QUESTIONS.items() for question in questions
 )
@@ -58,13 +60,15 @@ def make_card(
     target: TargetDocument,
     *,
     say_left: Callable[[str], None],
+    say_freed: Callable[[str], None],
     bucket: str | None = None,
     allow_foreign: bool = False,
     with_retention: bool = False,
 ) -> Card:
     """Ask a target all questions of its driver; raise where it cannot be asked at all.
 
-    `say_left` is told in a line each what could not be removed, also where it raises.
+    `say_left` is told in a line each what could not be removed, also where it raises; `say_freed`
+    what was removed of a card that was killed.
 
     `bucket` is a place that the user names; with `allow_foreign` it may be another's, and all is
     written below a prefix of the card's own. `with_retention` locks objects for a moment, in a
@@ -87,28 +91,35 @@ def make_card(
         allow_foreign=allow_foreign,
     )
     asking = _Asking(objects, protocol)
+    asking.free(target, say_freed)
+    if bucket is not None:
+        asking.refuse_what_stays(objects)
+        objects = replace(objects, keeps_versions=asking.keeps_versions(objects))
+    # What needs no place is asked of one that may not be there.
+    places: dict[Where, CardPlace] = {"objects": objects, "anywhere": objects}
+    apart = replace(objects, allow_foreign=False, keeps_versions=True)
+    if any(row.where == "versions" for _, row in NUMBERED if protocol in row.protocols):
+        places["versions"] = replace(
+            apart, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16)
+        )
+    if with_retention:
+        places["locked"] = replace(
+            apart, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
+            target=_locking(target),
+        )  # fmt: skip
+    note = journal.write_note(
+        target, list({place.name: place for place in places.values()}.values())
+    )
+    left = ["all of it"]
     try:
-        if bucket is not None:
-            asking.refuse_what_stays(objects)
         ground = asking.make(objects)
-        # What needs no place is asked of one that may not be there.
-        grounds: dict[Where, _Ground] = {"objects": ground, "anywhere": _Ground(objects)}
-        unshared = replace(objects, allow_foreign=False)
-        if any(row.where == "versions" for _, row in NUMBERED if protocol in row.protocols):
-            versioned = replace(
-                unshared, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16)
-            )
-            grounds["versions"] = asking.make_versioned(versioned)
-        if with_retention:
-            locking = replace(
-                unshared, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
-                target=_locking(target),
-            )  # fmt: skip
-            grounds["locked"] = asking.make_locking(locking)
-        rows = asking.rows(grounds)
+        rows = asking.rows(places, ground)
     finally:
-        for line in asking.remove():
+        left = asking.remove()
+        for line in left:
             say_left(line)
+        if note is not None:
+            note.end(is_all_removed=not left)
     return {
         "target": target["name"],
         "protocol": protocol,
@@ -131,6 +142,8 @@ class _Asking:
         self._local = threading.local()
         self._targets: list[AskedTarget] = []
         self._places: list[CardPlace] = []
+        self._shared: dict[str, Shared] = {}
+        self._lock = threading.Lock()
         self._versioned: set[str] = set()
         self._intended: set[str] = set()
         self._unready: set[str] = set()
@@ -194,74 +207,123 @@ class _Asking:
                 raise _kept(place, "locks")
         return _Ground(place)
 
-    def make_versioned(self, place: CardPlace) -> _Ground:
+    def keeps_versions(self, place: CardPlace) -> bool:
+        """Tell whether a place is known to keep versions."""
+        return place.name in self._versioned
+
+    def free(self, target: TargetDocument, say_freed: Callable[[str], None]) -> None:
+        """Remove what killed cards left on a target."""
+        for note, places in journal.notes_left(target):
+            is_all_removed = False
+            try:
+                left = [line for place in places for line in self._free(place, say_freed)]
+                is_all_removed = not left
+            except FAILURES:
+                # They stay noted: this card is not to fail for them.
+                pass
+            finally:
+                note.end(is_all_removed=is_all_removed)
+
+    def _free(self, place: CardPlace, say_freed: Callable[[str], None]) -> list[str]:
+        """Remove what a killed card left in a place; return what is still left of it."""
+        store = self._store(place, "", REMOVAL_S)
+        if place.allow_foreign:
+            if not removing.has_claim(store, place.run):
+                return []
+        else:
+            # Only a name that was drawn is that of no bucket that the user has made since.
+            if place.name.startswith(PREFIX):
+                self._intended.add(place.name)
+            # The clean-up looks at the mark, and so comes before all else.
+            summary = place.remove(with_versions=False, is_ours=place.name in self._intended)
+            left = summary["places_left"] or []
+            if not left or {entry["kind"] for entry in left} & NOT_OURS:
+                return []
+        if place.keeps_versions:
+            self._versioned.add(place.name)
+        if not store.is_swift:
+            removing.abort_listed_uploads(store)
+        rest = [f'"{stays}"' for stays in [self._empty(place)] if stays] or self._remove(place)
+        say_freed(f'{"not all of" if rest else "removed"} "{place.name}", which a killed card left')
+        return rest
+
+    def _make_versioned(self, place: CardPlace) -> _Ground:
         """Make a place that keeps versions; where there is none, say why."""
-        try:
-            ground = self.make(place)
-            if ground.place is None:
-                return ground
-            reply = versions.enable(self._store(place, ""))
-        except DeniedError as error:
-            return _Ground(None, Conclusion("refused", str(error)))
-        except (UnansweredError, TargetError) as error:
-            return _Ground(None, Conclusion("undecided", _shown(str(error))))
+        ground = self.make(place)
+        if ground.place is None:
+            return ground
+        reply = versions.enable(self._store(place, ""))
         if not reply.is_ok:
             return _Ground(None, no(f"versions cannot be kept: {reply.words}"))
         self._versioned.add(place.name)
-        return _Ground(place)
+        return ground
 
-    def make_locking(self, place: CardPlace) -> _Ground:
-        """Make a place that can lock objects; where there is none, say why."""
+    def _make_apart(self, where: Where, place: CardPlace) -> _Ground:
+        """Make a place beside that of objects; where there is none, say why."""
         try:
+            if where == "versions":
+                return self._make_versioned(place)
             ground = self.make(place)
-        except TargetError as error:
-            if error.kind == "unsupported":
+        except DeniedError as error:
+            return _Ground(None, Conclusion("refused", str(error)))
+        except (UnansweredError, TargetError) as error:
+            is_unsupported = isinstance(error, TargetError) and error.kind == "unsupported"
+            if where == "locked" and is_unsupported:
                 return _Ground(None, no("it makes no bucket that can lock"))
-            return _Ground(None, Conclusion("undecided", _shown(error.message)))
+            return _Ground(None, Conclusion("undecided", _shown(str(error))))
         # A bucket that can lock keeps versions.
         self._versioned.add(place.name)
         return ground
 
-    def rows(self, grounds: Mapping[Where, _Ground]) -> list[CardRow]:
-        """Ask all questions, several at once, but those of some places one after another."""
+    def rows(self, places: Mapping[Where, CardPlace], objects: _Ground) -> list[CardRow]:
+        """Ask all questions, several at once, but those of one turn one after another."""
         asked = [
-            (number, group, question)
-            for number, (group, question) in enumerate(NUMBERED)
-            if self._protocol in question.protocols and question.where in grounds
+            (group, question)
+            for group, question in NUMBERED
+            if self._protocol in question.protocols and question.where in places
         ]
-        apart = [[row] for row in asked if row[2].where not in IN_TURN]
-        in_turn = [[row for row in asked if row[2].where == where] for where in IN_TURN]
-        answers: dict[int, Conclusion] = {}
-
+        turns: dict[str, list[Question]] = {}
+        # What takes longest begins first: places of their own are made before they are asked.
+        for _, question in sorted(asked, key=lambda row: row[1].where not in IN_TURN):
+            in_turn = question.where if question.where in IN_TURN else question.turn
+            turns.setdefault(in_turn or question.name, []).append(question)
+        answers: dict[str, Conclusion] = {}
         ends = time.monotonic() + QUESTIONS_S
 
-        def ask(turn: Sequence[tuple[int, str, Question]]) -> None:
-            for number, _, question in turn:
+        def ask(turn: Sequence[Question]) -> None:
+            where = turn[0].where
+            ground = objects if where == "objects" else _Ground(places[where])
+            if where in IN_TURN:
+                ground = self._make_apart(where, places[where])
+            for question in turn:
                 is_late = time.monotonic() > ends
-                ground = _Ground(None, OUT_OF_TIME) if is_late else grounds[question.where]
-                answers[number] = self._ask(question, number, ground)
+                answers[question.name] = self._ask(
+                    question, _Ground(None, OUT_OF_TIME) if is_late else ground
+                )
 
         pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="card")
         try:
-            for future in [pool.submit(ask, turn) for turn in (*in_turn, *apart)]:
+            for future in [pool.submit(ask, turn) for turn in turns.values()]:
                 future.result()
         finally:
             pool.shutdown(cancel_futures=True)
-        return [_row(group, question, answers[number]) for number, group, question in asked]
+        return [_row(group, question, answers[question.name]) for group, question in asked]
 
     def remove(self) -> list[str]:
         """Remove what was made; return what is left, a line each."""
-        left: list[str] = []
-        for place in self._places:
-            try:
-                stays = None if place.name in self._unready else self._empty(place)
-                rest = self._remove(place)
-                if stays is not None and not rest:
-                    rest = [f'"{place.name}": the store does not delete "{_shown(stays)}"']
-                left += rest
-            except FAILURES as error:
-                left.append(f'"{place.name}": {_shown(str(error))}')
-        return left
+        with ThreadPoolExecutor(thread_name_prefix="card") as pool:
+            return [line for left in pool.map(self._clear, self._places) for line in left]
+
+    def _clear(self, place: CardPlace) -> list[str]:
+        """Empty and remove a place; return what is left of it."""
+        try:
+            stays = None if place.name in self._unready else self._empty(place)
+            rest = self._remove(place)
+        except FAILURES as error:
+            return [f'"{place.name}": {_shown(str(error))}']
+        if stays is not None and not rest:
+            return [f'"{place.name}": the store does not delete "{_shown(stays)}"']
+        return rest
 
     def _empty(self, place: CardPlace) -> str | None:
         """Delete what the questions wrote; return the key of something that stays."""
@@ -270,8 +332,7 @@ class _Asking:
         removing.abort_uploads(store, sorted(uploads))
         if place.name in self._versioned:
             return removing.remove_versions(store)
-        keys = {key for target in self._targets for key in target.written(place.name)}
-        return removing.remove_objects(store, sorted(keys | {place.first_key}))
+        return removing.remove_objects(store, sorted(self._written(place) | {place.first_key}))
 
     def _remove(self, place: CardPlace) -> list[str]:
         """Remove an empty place; return what is left of it."""
@@ -280,16 +341,20 @@ class _Asking:
         summary = place.remove(with_versions=with_versions, is_ours=is_ours)
         if summary["places_left"] and name not in self._unready:
             # Stores over folders keep those of puts that they have refused.
-            folders = [_folder(number) for number in range(len(NUMBERED))]
+            below = {key.removeprefix(place.prefix) for key in self._written(place)}
+            folders = sorted({key[: key.index("/") + 1] for key in below if "/" in key})
             removing.remove_folders(self._store(place, "", REMOVAL_S), folders)
             summary = place.remove(with_versions=with_versions, is_ours=is_ours)
         return [f'"{rest["place"]}": {rest["reason"]}' for rest in summary["places_left"] or ()]
 
-    def _ask(self, question: Question, number: int, ground: _Ground) -> Conclusion:
+    def _written(self, place: CardPlace) -> set[str]:
+        return {key for target in self._targets for key in target.written(place.name)}
+
+    def _ask(self, question: Question, ground: _Ground) -> Conclusion:
         if ground.place is None:
             return ground.instead
         try:
-            return question.ask(self._store(ground.place, _folder(number)))
+            return question.ask(self._store(ground.place, f"{question.name}/"))
         except DeniedError as error:
             return Conclusion("refused", str(error))
         except (UnansweredError, TargetError) as error:
@@ -306,7 +371,10 @@ class _Asking:
             except _loadgen.TargetError as error:
                 raise as_target_error(error) from error
             self._targets.append(target)
-        return Store(target, place.name, f"{place.prefix}{below}", time.monotonic() + seconds)
+        with self._lock:
+            shared = self._shared.setdefault(place.name, Shared(place.prefix))
+        ends = time.monotonic() + seconds
+        return Store(target, place.name, f"{place.prefix}{below}", ends, shared)
 
     def _headers_of_first(self, place: CardPlace) -> Mapping[str, str]:
         """Return the headers of the object that made the place ready."""
@@ -314,11 +382,6 @@ class _Asking:
             return self._store(place, "").head(FIRST, may_be_denied=True).headers
         except UnansweredError:
             return {}
-
-
-def _folder(number: int) -> str:
-    """Return where a question writes, below the card's own prefix."""
-    return f"q{number}/"
 
 
 def _locking(target: TargetDocument) -> TargetDocument:
@@ -340,6 +403,7 @@ def _row(group: str, question: Question, answer: Conclusion) -> CardRow:
     is_usual = question.usual is None or answer.word == question.usual
     return {
         "group": group,
+        "name": question.name,
         "question": question.text,
         "answer": answer.word,
         "detail": _shown(answer.detail),

@@ -25,6 +25,7 @@ class CardPlace:
     run: str
     target: TargetDocument
     allow_foreign: bool = False
+    keeps_versions: bool = False
 
     @property
     def first_key(self) -> str:

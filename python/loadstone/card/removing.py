@@ -1,14 +1,13 @@
 """Removes what the questions wrote below the card's prefix; the place is ownership's to remove."""
 
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import md5
 from typing import Final
-from xml.sax.saxutils import escape
 
-from loadstone.card.store import Request, Store, must, parse_listing
+from loadstone.card.store import Request, Store, delete_many, must, parse_listing
 
 AT_ONCE: Final = 16
+CLAIM: Final = ".loadstone-claim"
+"""What a run calls the object that says whose a prefix in another's bucket is."""
 PAGES_MAX: Final = 20
 
 
@@ -17,7 +16,7 @@ def remove_objects(store: Store, keys: Sequence[str]) -> str | None:
 
     Return a key that is listed all the same.
     """
-    _delete(store, keys)
+    _delete(store, _deletes(keys))
     return _remove_listed(store, _listed_objects)
 
 
@@ -28,18 +27,20 @@ def remove_versions(store: Store) -> str | None:
 
 def _remove_listed(store: Store, listed: Callable[[Store], list[Request]]) -> str | None:
     before: list[Request] = []
+    delete = _delete
     for _ in range(PAGES_MAX):
         # A store may ignore the prefix that it was asked for.
         requests = [request for request in listed(store) if request.key.startswith(store.prefix)]
         if not requests or requests == before:
             break
-        _ask_all(store, requests)
-        before = requests
+        delete(store, requests)
+        # What a request that names many leaves is deleted one by one.
+        before, delete = requests, _ask_all
     return requests[0].key if requests else None
 
 
 def _listed_objects(store: Store) -> list[Request]:
-    return [Request(method="DELETE", key=key) for key in store.page().keys]
+    return _deletes(store.page().keys)
 
 
 def _listed_versions(store: Store) -> list[Request]:
@@ -58,28 +59,45 @@ def _listed_versions(store: Store) -> list[Request]:
 
 def remove_folders(store: Store, folders: Sequence[str]) -> None:
     """Delete keys that a store over folders may have kept as such, and the folder above them."""
-    _delete(store, [store.key(name) for name in folders])
-    _delete(store, [store.prefix])
+    _delete(store, _deletes([store.key(name) for name in folders]))
+    _delete(store, _deletes([store.prefix]))
 
 
-def _delete(store: Store, keys: Sequence[str]) -> None:
-    """Delete with one request what XML can name, and the rest one by one."""
-    plain = [key for key in keys if key.isprintable()] if not store.is_swift else []
-    if plain:
-        rows = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in plain)
-        body = f"<Delete><Quiet>true</Quiet>{rows}</Delete>".encode()
-        digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
-        reply = store.post("", {"delete": None}, body, headers={"content-md5": digest})
-        plain = plain if reply.is_ok else []
-    _ask_all(store, [Request(method="DELETE", key=key) for key in keys if key not in plain])
+def _deletes(keys: Iterable[str]) -> list[Request]:
+    return [Request(method="DELETE", key=key) for key in keys]
+
+
+def _delete(store: Store, requests: Sequence[Request]) -> None:
+    """Carry out deletes: with one request what it can name, the rest one by one."""
+    named = [request for request in requests if request.key.isprintable()]
+    objects = [(request.key, request.query.get("versionId")) for request in named]
+    if named and delete_many(store, objects).is_ok:
+        requests = [request for request in requests if not request.key.isprintable()]
+    _ask_all(store, requests)
 
 
 def abort_uploads(store: Store, uploads: Iterable[tuple[str, str]]) -> None:
-    """Abort uploads by key and id; those that were completed are not there any more."""
+    """Abort uploads by key and id."""
     _ask_all(
         store,
         [Request(method="DELETE", key=key, query={"uploadId": upload}) for key, upload in uploads],
     )
+
+
+def abort_listed_uploads(store: Store) -> None:
+    """Abort the uploads that a listing of uploads shows."""
+    query = {"uploads": None, "prefix": store.prefix}
+    root, _ = parse_listing(must(store.ask(Request(method="GET", query=query)), "list uploads"))
+    uploads = [
+        (entry.findtext("Key") or "", entry.findtext("UploadId") or "")
+        for entry in root.iter("Upload")
+    ]
+    abort_uploads(store, [entry for entry in uploads if entry[0].startswith(store.prefix)])
+
+
+def has_claim(store: Store, run: str) -> bool:
+    """Tell whether what lies below the prefix is a run's: its claim says so."""
+    return run.encode() in store.get(CLAIM).body
 
 
 def _ask_all(store: Store, requests: Sequence[Request]) -> None:

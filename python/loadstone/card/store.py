@@ -2,11 +2,17 @@
 
 import json
 import re
+import threading
 import time
 import xml.etree.ElementTree as ET
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from hashlib import md5
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote_plus
+from xml.sax.saxutils import escape
 
 from loadstone import _loadgen
 from loadstone.card.conclusion import DeniedError, UnansweredError
@@ -17,6 +23,7 @@ SWIFT: Final = "Swift"
 DENIED: Final = (401, 403)
 
 Signing = str | Mapping[str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +104,18 @@ class AskedTarget:
         answers = self._asker.ask(texts, timeout_s)
         replies = [_reply(json.loads(text), body) for text, body in answers]
         for request, reply in zip(requests, replies, strict=True):
-            if (
-                request.method == "POST"
-                and "uploads" in request.query
-                and (upload := upload_id(reply))
-            ):
-                self._uploads.add((place, request.key, upload))
+            self._note_upload(request, reply, place)
         self.server = self.server or replies[0].headers.get("server")
         return replies
+
+    def _note_upload(self, request: Request, reply: Reply, place: str) -> None:
+        """Take note of an upload that has begun, or is over."""
+        if request.method == "POST" and "uploads" in request.query:
+            if upload := upload_id(reply):
+                self._uploads.add((place, request.key, upload))
+        elif request.method in ("POST", "DELETE") and reply.is_ok and b"<Error>" not in reply.body:
+            upload = request.query.get("uploadId")
+            self._uploads.discard((place, request.key, upload or ""))
 
     def head(self, request: Request, place: str) -> bytes:
         """Return the head of a request, which the caller sends over a connection of its own."""
@@ -121,6 +132,31 @@ class AskedTarget:
         return {(key, upload) for where, key, upload in self._uploads if where == place}
 
 
+class Shared:
+    """What several questions need in one place: the first of them makes it, below its own prefix.
+
+    What keeps it from being made is raised for each of them.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._lock = threading.Lock()
+        self._results: dict[Callable[[Store], Any], Future[Any]] = {}
+
+    def made(self, make: Callable[["Store"], T], store: "Store") -> tuple["Store", T]:
+        """Return the store below the prefix in which `make` wrote, and what it returned."""
+        there = replace(store, prefix=f"{self._prefix}{make.__name__}/")
+        with self._lock:
+            is_first = make not in self._results
+            result = self._results.setdefault(make, Future())
+        if is_first:
+            try:
+                result.set_result(make(there))
+            except Exception as error:
+                result.set_exception(error)
+        return there, result.result()
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """A place on a target in which one question writes below a prefix of its own."""
@@ -129,6 +165,11 @@ class Store:
     place: str
     prefix: str
     ends: float
+    common: Shared
+
+    def shared(self, make: Callable[["Store"], T]) -> tuple["Store", T]:
+        """Return what `make` wrote for all questions that need it: the store there, the result."""
+        return self.common.made(make, self)
 
     @property
     def is_swift(self) -> bool:
@@ -238,6 +279,23 @@ class Store:
         return left
 
 
+def delete_many(store: Store, objects: Sequence[tuple[str, str | None]]) -> Reply:
+    """Delete several keys, or versions of them, with one request."""
+    if store.is_swift:
+        lines = (f"{quote(store.place)}/{quote(key)}\n" for key, _ in objects)
+        headers = {"content-type": "text/plain", "accept": "application/json"}
+        return store.post("", {"bulk-delete": None}, "".join(lines).encode(), headers=headers)
+    rows = "".join(
+        f"<Object><Key>{escape(key)}</Key>"
+        + (f"<VersionId>{escape(version)}</VersionId>" if version else "")
+        + "</Object>"
+        for key, version in objects
+    )
+    body = f"<Delete><Quiet>true</Quiet>{rows}</Delete>".encode()
+    digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+    return store.post("", {"delete": None}, body, headers={"content-md5": digest})
+
+
 def upload_id(reply: Reply) -> str | None:
     """Return the id of the upload that an answer says was begun."""
     element = re.search(rb"<UploadId>([^<]+)</UploadId>", reply.body)
@@ -301,8 +359,6 @@ def _s3_page(reply: Reply) -> Page:
 
 def parse_listing(reply: Reply) -> tuple[ET.Element, Callable[[str], str]]:
     """Return a listing without namespaces, and what decodes its keys; ValueError if no XML."""
-    from urllib.parse import unquote_plus
-
     try:
         root = ET.fromstring(reply.body)
     except ET.ParseError as error:

@@ -13,10 +13,12 @@ CardAnswer = Literal["yes", "no", "differs", "refused", "undecided"]
 class CardRow(TypedDict):
     """One question: its answer, what was seen, and what that means for a measurement.
 
-    `usual` says whether S3, or Swift, as documented by who made it gives this answer.
+    `name` stays the same where the question is worded anew. `usual` says whether S3, or Swift, as
+    documented by who made it gives this answer.
     """
 
     group: str
+    name: str
     question: str
     answer: CardAnswer
     detail: str

@@ -1,9 +1,11 @@
 """Conditional requests: what locks, leases and the commits of table formats stand on."""
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.questions.shared import object_of_100_bytes
 from loadstone.card.store import Reply, Request, Store
 
-AT_ONCE = 32
+CREATORS, REPLACERS = 32, 16
+"""How many race."""
 WRONG_ETAG = '"00000000000000000000000000000000"'
 IF_ABSENT = {"if-none-match": "*"}
 
@@ -45,31 +47,31 @@ def put_if_match_absent(store: Store) -> Conclusion:
 
 def one_creates(store: Store) -> Conclusion:
     """Of many puts at once with `If-None-Match: *` one succeeds."""
-    return _race(store, IF_ABSENT)
+    return _race(store, CREATORS, IF_ABSENT)
 
 
 def one_replaces(store: Store) -> Conclusion:
     """Of many puts at once with the same `If-Match` one succeeds."""
     etag = store.must_put("k", b"first").headers.get("etag", "")
-    return _race(store, {"if-match": etag})
+    return _race(store, REPLACERS, {"if-match": etag})
 
 
-def _race(store: Store, headers: dict[str, str]) -> Conclusion:
-    bodies = [f"writer {number}".encode() for number in range(AT_ONCE)]
+def _race(store: Store, writers: int, headers: dict[str, str]) -> Conclusion:
+    bodies = [f"writer {number}".encode() for number in range(writers)]
     requests = [
         Request(method="PUT", key=store.key("k"), body=body, headers=headers) for body in bodies
     ]
     replies = store.ask_at_once(requests)
     winners = [body for body, reply in zip(bodies, replies, strict=True) if reply.is_ok]
-    if len(winners) == AT_ONCE:
-        return no(f"all of {AT_ONCE} succeed")
+    if len(winners) == writers:
+        return no(f"all of {writers} succeed")
     if not winners:
         statuses = {reply.status for reply in replies}
         return no(f"none succeeds: {', '.join(map(str, sorted(statuses)))}")
     if len(winners) > 1:
-        return no(f"several of {AT_ONCE} succeed")
+        return no(f"several of {writers} succeed")
     is_kept = store.get("k").body == winners[0]
-    return yes(f"1 of {AT_ONCE}") if is_kept else no("one succeeds, and another's bytes are kept")
+    return yes(f"1 of {writers}") if is_kept else no("one succeeds, and another's bytes are kept")
 
 
 def delete_if_other(store: Store) -> Conclusion:
@@ -89,21 +91,21 @@ def delete_if_match(store: Store) -> Conclusion:
 
 def get_if_changed(store: Store) -> Conclusion:
     """A read with `If-None-Match` of what the reader has already."""
-    etag = store.must_put("k", b"first").headers.get("etag", "")
-    reply = store.get("k", {"if-none-match": etag})
-    return _status(reply, 304)
+    there, reply = store.shared(object_of_100_bytes)
+    etag = reply.headers.get("etag", "")
+    return _status(there.get("k", {"if-none-match": etag}), 304)
 
 
 def get_if_match(store: Store) -> Conclusion:
     """A read with another `If-Match` than the object's ETag."""
-    store.must_put("k", b"first")
-    return _status(store.get("k", {"if-match": WRONG_ETAG}), 412)
+    there, _ = store.shared(object_of_100_bytes)
+    return _status(there.get("k", {"if-match": WRONG_ETAG}), 412)
 
 
 def copy_if_match(store: Store) -> Conclusion:
     """A copy whose source has another ETag than the one that was named."""
-    store.must_put("k", b"first")
-    source = f"/{store.place}/{store.key('k')}"
+    there, _ = store.shared(object_of_100_bytes)
+    source = f"/{store.place}/{there.key('k')}"
     headers = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": WRONG_ETAG}
     return _status(store.put("copy", b"", headers), 412)
 

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterator
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
+from loadstone.card.questions.shared import five_reads, missing_object
 from loadstone.card.store import Reply, Request, Store
 
 STALL_NS = (38_000_000, 48_000_000)
@@ -17,22 +18,22 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0
 
 def keeps_open(store: Store) -> Conclusion:
     """Reads one after another go over one connection."""
-    return _keeps(_reads(store))
+    return _keeps(store.shared(five_reads)[1])
 
 
 def keeps_open_after_puts(store: Store) -> Conclusion:
     """Puts one after another go over one connection."""
-    return _keeps([store.must_put("k") for _ in range(4)])
+    return _keeps([store.must_put("k") for _ in range(3)])
 
 
 def keeps_open_after_errors(store: Store) -> Conclusion:
     """A connection outlives a read of what is not there."""
-    return _keeps([store.get("absent") for _ in range(4)])
+    return _keeps([store.get("absent") for _ in range(3)])
 
 
 def answers_at_once(store: Store) -> Conclusion:
     """Small answers do not wait 40 ms for a delayed acknowledgement."""
-    replies = [reply for reply in _reads(store) if not reply.is_fresh]
+    replies = [reply for reply in store.shared(five_reads)[1] if not reply.is_fresh]
     if len(replies) < 2:
         raise UnansweredError("each connection is closed")
     least, most = STALL_NS
@@ -70,21 +71,16 @@ def speaks_http_2(store: Store) -> Conclusion:
 
 def has_tls(store: Store) -> Conclusion:
     """TLS: its version and cipher, as the load generator gets them."""
-    tls = store.get("absent").tls
+    tls = store.shared(missing_object)[1].tls
     return no("plain HTTP") if tls is None else yes(", ".join(tls))
 
 
 def does_not_redirect(store: Store) -> Conclusion:
     """Requests are answered where they are sent."""
-    reply = store.get("absent")
+    _, reply = store.shared(missing_object)
     if 300 <= reply.status < 400:
         return no(f"{reply.words} to {reply.headers.get('location', 'nowhere')}")
     return yes()
-
-
-def _reads(store: Store) -> list[Reply]:
-    store.must_put("k", bytes(1024))
-    return [store.get("k") for _ in range(6)]
 
 
 def _keeps(replies: list[Reply]) -> Conclusion:
@@ -97,7 +93,7 @@ def _keeps(replies: list[Reply]) -> Conclusion:
 @contextlib.contextmanager
 def _connection(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
     """Open a connection of our own to where the target's requests go."""
-    reply = store.get("absent")
+    _, reply = store.shared(missing_object)
     address, _, port = reply.peer.rpartition(":")
     settings = store.target.document["target"]["settings"]
     try:

@@ -1,36 +1,46 @@
 """Uploads in parts: the rules by which large objects are written."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
-from loadstone.card.questions.conditions import IF_ABSENT
+from loadstone.card.questions.conditions import IF_ABSENT, WRONG_ETAG
+from loadstone.card.questions.shared import object_of_100_bytes
 from loadstone.card.store import Reply, Request, Store, must, upload_id
 
 PART_BYTES_MIN = 5 << 20
 """Of all parts but the last."""
+Parts = Sequence[tuple[int, str]]
+"""Their numbers and ETags, as a completion names them."""
 
 
 def in_parts(store: Store) -> Conclusion:
     """Two parts, completed in order, are one object whose ETag names the number of parts."""
-    upload = _begin(store)
-    first = b"a" * PART_BYTES_MIN
-    etags = [_put_part(store, upload, 1, first), _put_part(store, upload, 2, b"b")]
-    reply = _complete(store, upload, [(1, etags[0]), (2, etags[1])])
+    there, (_, _, reply) = store.shared(_object_of_two_parts)
     if not _is_done(reply):
         return no(reply.words)
-    read = store.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"})
+    read = there.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"})
     if read.body != b"ab":
         return no("the object is not its parts")
-    etag = store.head("k").headers.get("etag", "").strip('"')
+    etag = read.headers.get("etag", "").strip('"')
     return yes() if etag.endswith("-2") else differs("the ETag does not tell the number of parts")
+
+
+def reads_by_part(store: Store) -> Conclusion:
+    """A read by the number of a part."""
+    there, _ = _needed_object(store)
+    reply = there.get("k", query={"partNumber": "2"})
+    if not reply.is_ok:
+        return no(reply.words)
+    if reply.body != b"b":
+        return differs(f"{reply.status}, the whole object")
+    count = reply.headers.get("x-amz-mp-parts-count")
+    return yes() if reply.status == 206 and count == "2" else differs(f"{reply.status}, no count")
 
 
 def refuses_small_parts(store: Store) -> Conclusion:
     """A part below 5 MiB that is not the last is refused."""
-    upload = _begin(store)
-    etags = [_put_part(store, upload, number, b"a") for number in (1, 2)]
-    reply = _complete(store, upload, [(1, etags[0]), (2, etags[1])])
+    reply = _complete_wrongly(store, lambda first, second: [(1, first), (2, second)])
     if _is_done(reply):
         return no("parts of 1 byte are accepted")
     return yes(reply.words) if reply.status == 400 else differs(reply.words)
@@ -38,9 +48,7 @@ def refuses_small_parts(store: Store) -> Conclusion:
 
 def refuses_disorder(store: Store) -> Conclusion:
     """Parts that are not named in ascending order are refused."""
-    upload = _begin(store)
-    etags = [_put_part(store, upload, number, b"a") for number in (1, 2)]
-    reply = _complete(store, upload, [(2, etags[1]), (1, etags[0])])
+    reply = _complete_wrongly(store, lambda first, second: [(2, second), (1, first)])
     if _is_done(reply):
         return no("accepted")
     return yes(reply.words) if reply.code == "InvalidPartOrder" else differs(reply.words)
@@ -59,9 +67,7 @@ def takes_last_of_number(store: Store) -> Conclusion:
 
 def refuses_wrong_part(store: Store) -> Conclusion:
     """A completion that names another ETag than the part's is refused."""
-    upload = _begin(store)
-    _put_part(store, upload, 1, b"a")
-    reply = _complete(store, upload, [(1, '"00000000000000000000000000000000"')])
+    reply = _complete_wrongly(store, lambda first, second: [(1, WRONG_ETAG)])
     if _is_done(reply):
         return no("accepted")
     return yes(reply.words) if reply.code == "InvalidPart" else differs(reply.words)
@@ -79,11 +85,9 @@ def skips_numbers(store: Store) -> Conclusion:
 
 def completes_twice(store: Store) -> Conclusion:
     """A completion that is sent again is answered as the first one."""
-    upload = _begin(store)
-    etag = _put_part(store, upload, 1, b"a")
-    must(_complete(store, upload, [(1, etag)]), "complete")
-    reply = _complete(store, upload, [(1, etag)])
-    if store.get("k").body != b"a":
+    there, (upload, parts) = _needed_object(store)
+    reply = _complete(there, upload, parts)
+    if there.get("k", {"range": f"bytes={PART_BYTES_MIN}-"}).body != b"b":
         return no("the object is lost")
     return yes() if _is_done(reply) else differs(reply.words)
 
@@ -95,7 +99,7 @@ def aborts(store: Store) -> Conclusion:
     reply = store.delete("k", query={"uploadId": upload})
     if not reply.is_ok:
         return no(reply.words)
-    if upload in (*_uploads(store), *_uploads(store, "k")):
+    if upload in _uploads(store, "k"):
         return no("it is listed still")
     late = _send_part(store, upload, 1, b"a")
     return no("it takes parts still") if late.is_ok else yes(late.words)
@@ -103,17 +107,16 @@ def aborts(store: Store) -> Conclusion:
 
 def lists_uploads(store: Store) -> Conclusion:
     """An upload that has begun is listed."""
-    upload = _begin(store)
-    if upload in _uploads(store):
+    there, (upload, _) = store.shared(_upload)
+    if upload in _uploads(there):
         return yes()
-    return differs("only by its whole key") if upload in _uploads(store, "k") else no("not listed")
+    return differs("only by its whole key") if upload in _uploads(there, "k") else no("not listed")
 
 
 def lists_parts(store: Store) -> Conclusion:
     """The parts of an upload are listed."""
-    upload = _begin(store)
-    etag = _put_part(store, upload, 1, b"a")
-    reply = store.get("k", query={"uploadId": upload})
+    there, (upload, etag) = store.shared(_upload)
+    reply = there.get("k", query={"uploadId": upload})
     if not reply.is_ok:
         return no(reply.words)
     return yes() if etag.strip('"').encode() in reply.body else no("the part is not listed")
@@ -121,10 +124,10 @@ def lists_parts(store: Store) -> Conclusion:
 
 def copies_part(store: Store) -> Conclusion:
     """A part is copied from a range of an object."""
-    store.must_put("source", b"0123456789")
+    source, _ = store.shared(object_of_100_bytes)
     upload = _begin(store)
     headers = {
-        "x-amz-copy-source": f"/{store.place}/{store.key('source')}",
+        "x-amz-copy-source": f"/{store.place}/{source.key('k')}",
         "x-amz-copy-source-range": "bytes=2-4",
     }
     query = {"partNumber": "1", "uploadId": upload}
@@ -151,16 +154,43 @@ def completes_if_absent(store: Store) -> Conclusion:
     return yes(reply.words) if reply.status == 412 else differs(reply.words)
 
 
-def reads_by_part(store: Store) -> Conclusion:
-    """A read by the number of a part."""
+def _object_of_two_parts(store: Store) -> tuple[str, Parts, Reply]:
+    """Complete an upload; return its id, its parts, and the answer."""
     upload = _begin(store)
-    etag = _put_part(store, upload, 1, b"a")
-    must(_complete(store, upload, [(1, etag)]), "complete")
-    reply = store.get("k", query={"partNumber": "1"})
-    if not reply.is_ok:
-        return no(reply.words)
-    count = reply.headers.get("x-amz-mp-parts-count")
-    return yes() if reply.status == 206 and count == "1" else differs(f"{reply.status}, no count")
+    first = _put_part(store, upload, 1, b"a" * PART_BYTES_MIN)
+    parts = [(1, first), (2, _put_part(store, upload, 2, b"b"))]
+    return upload, parts, _complete(store, upload, parts)
+
+
+def _needed_object(store: Store) -> tuple[Store, tuple[str, Parts]]:
+    """Return the object of two parts for a question that needs it."""
+    there, (upload, parts, reply) = store.shared(_object_of_two_parts)
+    if not _is_done(reply):
+        raise UnansweredError(f"complete: {reply.words}")
+    return there, (upload, parts)
+
+
+def _upload(store: Store) -> tuple[str, str]:
+    """Begin an upload that stays open, with a part; return its id and the part's ETag."""
+    upload = _begin(store)
+    return upload, _put_part(store, upload, 1, b"a")
+
+
+def _upload_to_refuse(store: Store) -> tuple[str, str, str]:
+    """Begin an upload with two parts; return its id and their ETags."""
+    upload = _begin(store)
+    return upload, _put_part(store, upload, 1, b"a"), _put_part(store, upload, 2, b"a")
+
+
+def _complete_wrongly(store: Store, parts: Callable[[str, str], Parts]) -> Reply:
+    """Complete an upload of two parts in a way that is to be refused."""
+    there, (upload, first, second) = store.shared(_upload_to_refuse)
+    reply = _complete(there, upload, parts(first, second))
+    if reply.status != 404:
+        return reply
+    # A question before this one was not refused, or ended the upload all the same.
+    upload, first, second = _upload_to_refuse(store)
+    return _complete(store, upload, parts(first, second))
 
 
 def _begin(store: Store) -> str:
@@ -183,7 +213,7 @@ def _put_part(store: Store, upload: str, number: int, body: bytes) -> str:
 def _complete(
     store: Store,
     upload: str,
-    parts: Sequence[tuple[int, str]],
+    parts: Parts,
     headers: dict[str, str] | None = None,
 ) -> Reply:
     rows = "".join(

@@ -1,9 +1,8 @@
 """Reads of parts of an object."""
 
 from loadstone.card.conclusion import Conclusion, differs, no, yes
+from loadstone.card.questions.shared import BODY, object_of_100_bytes
 from loadstone.card.store import Reply, Store
-
-BODY = b"0123456789" * 10
 
 
 def first_bytes(store: Store) -> Conclusion:
@@ -54,14 +53,14 @@ def of_nothing(store: Store) -> Conclusion:
 
 def of_head(store: Store) -> Conclusion:
     """A HEAD gives the length of the object."""
-    store.must_put("k", BODY)
-    length = store.head("k").headers.get("content-length")
+    there, _ = store.shared(object_of_100_bytes)
+    length = there.head("k").headers.get("content-length")
     return yes() if length == str(len(BODY)) else no(f"content-length: {length}")
 
 
 def _read(store: Store, text: str) -> Reply:
-    store.must_put("k", BODY)
-    return store.get("k", {"range": text})
+    there, _ = store.shared(object_of_100_bytes)
+    return there.get("k", {"range": text})
 
 
 def _is(store: Store, text: str, body: bytes, content_range: str) -> Conclusion:

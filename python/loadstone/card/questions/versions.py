@@ -10,17 +10,17 @@ VERSION = "x-amz-version-id"
 
 def keeps_versions(store: Store) -> Conclusion:
     """Each put makes a version, and each version can be read."""
-    ids = _two_versions(store)
-    if None in ids or ids[0] == ids[1]:
+    there, ids = store.shared(_two_versions)
+    if ids[0] == ids[1]:
         return no("puts get no ids of their own")
-    bodies = [store.get("k", query={"versionId": version}).body for version in ids]
+    bodies = [there.get("k", query={"versionId": version}).body for version in ids]
     return yes() if bodies == [b"first", b"second"] else no("an older version cannot be read")
 
 
 def lists_versions(store: Store) -> Conclusion:
     """All versions are listed, the newest first."""
-    ids = _two_versions(store)
-    reply = _list(store)
+    there, ids = store.shared(_two_versions)
+    reply = _list(there)
     if not reply.is_ok:
         return no(reply.words)
     listed = re.findall(r"<VersionId>([^<]*)</VersionId>", reply.body.decode(errors="replace"))
@@ -31,12 +31,11 @@ def lists_versions(store: Store) -> Conclusion:
 
 def delete_marks(store: Store) -> Conclusion:
     """A delete leaves a marker, and the versions below it."""
-    ids = _two_versions(store)
-    reply = must(store.delete("k"), "DELETE")
-    read = store.get("k")
+    there, (ids, reply) = store.shared(_deleted_object)
+    read = there.get("k")
     if read.status != 404:
         return no(f"a read gives {read.words}")
-    if store.get("k", query={"versionId": ids[0]}).body != b"first":
+    if there.get("k", query={"versionId": ids[0]}).body != b"first":
         return no("the versions are gone")
     is_told = reply.headers.get("x-amz-delete-marker") == "true"
     return yes() if is_told else differs("the response does not report the marker")
@@ -44,10 +43,9 @@ def delete_marks(store: Store) -> Conclusion:
 
 def hides_deleted(store: Store) -> Conclusion:
     """A listing of objects leaves out what is deleted."""
-    store.must_put("kept")
-    _two_versions(store)
-    must(store.delete("k"), "DELETE")
-    return yes() if store.listed() == ["kept"] else no("the deleted object is listed")
+    there, _ = store.shared(_deleted_object)
+    there.must_put("kept")
+    return yes() if there.listed() == ["kept"] else no("the deleted object is listed")
 
 
 def marker_goes(store: Store) -> Conclusion:
@@ -104,6 +102,11 @@ def _two_versions(store: Store) -> list[str]:
     if None in ids:
         raise UnansweredError("a put gets no version")
     return [str(version) for version in ids]
+
+
+def _deleted_object(store: Store) -> tuple[list[str], Reply]:
+    """Write two versions and delete the object; return their ids, and what the delete gave."""
+    return _two_versions(store), must(store.delete("k"), "DELETE")
 
 
 def _list(store: Store) -> Reply:

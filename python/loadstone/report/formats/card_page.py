@@ -30,18 +30,19 @@ class SideBySide:
 
 def side_by_side(cards: Sequence[Card]) -> list[SideBySide]:
     """Return the questions of all cards, groups in their order, the surprising first in each."""
-    by_question: list[Mapping[tuple[str, str], CardRow]] = [
-        {(row["group"], row["question"]): row for row in card["rows"]} for card in cards
+    by_name: list[Mapping[str, CardRow]] = [
+        {row["name"]: row for row in card["rows"]} for card in cards
     ]
-    questions = dict.fromkeys(key for rows in by_question for key in rows)
-    groups = list(dict.fromkeys(group for group, _ in questions))
+    first = {name: row for rows in reversed(by_name) for name, row in rows.items()}
+    names = dict.fromkeys(name for rows in by_name for name in rows)
+    groups = list(dict.fromkeys(first[name]["group"] for name in names))
     rows = [
         SideBySide(
-            group=group,
-            question=question,
-            cells=tuple(one.get((group, question)) for one in by_question),
+            group=first[name]["group"],
+            question=first[name]["question"],
+            cells=tuple(cells.get(name) for cells in by_name),
         )
-        for group, question in questions
+        for name in names
     ]
     return sorted(rows, key=lambda row: (groups.index(row.group), not row.is_surprising))
 

@@ -122,15 +122,18 @@ def _cards(
     cards, code = [], 0
     for document in documents:
         left: list[str] = []
+        freed: list[str] = []
         try:
             card = make_card(
                 document, bucket=bucket, allow_foreign=allow_foreign,
-                with_retention=with_retention, say_left=left.append,
+                with_retention=with_retention, say_left=left.append, say_freed=freed.append,
             )  # fmt: skip
             cards.append(card)
         except LoadstoneError as error:
             tell(error)
             code = exit_code.FAILED
+        for line in freed:
+            say(f"note: {document['name']}: {line}")
         for line in left:
             code = code or exit_code.LEFT
             say(f"error: {document['name']}: left behind: {line}")
