@@ -17,6 +17,7 @@ from loadstone.results.layout import ANSWER
 from loadstone.results.leg_log import read_legs
 from loadstone.results.store import read_run
 from tests.system.command import loadstone, start
+from tests.unit.test_gate import keep_gate
 
 KEYS = {
     "LOADSTONE_ACCESS_KEY": "me",
@@ -116,6 +117,27 @@ def test_commands_of_a_campaign_need_consent_and_typed_ones_do_not(tmp_path: Pat
     allowed = loadstone(*words, "--allow-commands", tmp_path / "gate.yaml", environment=KEYS)
     assert allowed.code == exit_code.FAILED
     assert (tmp_path / "run").exists()
+
+
+def test_the_command_of_a_run_folder_needs_consent(tmp_path: Path) -> None:
+    port, marker = free_port(), tmp_path / "has-run"
+    history = tmp_path / "runs"
+    history.mkdir()
+    keep_gate(history / "theirs", "2026-01-01", "no worse", 0)
+    manifest = history / "theirs" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("./theirs", "/bin/touch").replace(
+        "{data}", str(marker)))  # fmt: skip
+    words = (
+        "ab", "--baseline", "last-green", "--history", history, "--new", server(port),
+        "-o", tmp_path / "run", "bench", "put", f"http://127.0.0.1:{port}", *SMALL,
+    )  # fmt: skip
+    refused = loadstone(*words, environment=KEYS)
+    assert refused.code == exit_code.FAILED
+    assert str(marker) in refused.err
+    assert not marker.exists()
+    allowed = loadstone("ab", "--allow-commands", *words[1:], environment=KEYS)
+    assert allowed.code == exit_code.FAILED
+    assert marker.exists()
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "junit"])

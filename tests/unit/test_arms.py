@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -128,6 +129,31 @@ def test_a_directory_that_is_another_s_is_neither_used_nor_deleted(tmp_path: Pat
     (own / "precious").write_text("theirs")
     arms.leave()
     assert (theirs / "precious").read_text() == (own / "precious").read_text() == "theirs"
+    assert [error.kind for error in arms.left] == ["left-behind"]
+
+
+def test_what_a_server_has_mounted_in_its_directory_is_not_deleted(tmp_path: Path) -> None:
+    own_mounts = ("unshare", "--user", "--map-root-user", "--mount")
+    if subprocess.run([*own_mounts, "true"], capture_output=True).returncode:
+        pytest.skip("needs mount namespaces of its own")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "precious").write_text("theirs")
+    code = f"from tests.unit import test_arms as t; t.leave_a_mount(t.Path({str(tmp_path)!r}))"
+    said = subprocess.run([*own_mounts, sys.executable, "-c", code], capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "left-behind\n"), said.stderr
+    assert (tmp_path / "theirs" / "precious").read_text() == "theirs"
+
+
+def leave_a_mount(folder: Path) -> None:
+    """Run a server that mounts the folder of others in its directory, and print what is left."""
+    port = free_port()
+    serve = f"exec {sys.executable} -m http.server --bind 127.0.0.1 {port}"
+    mount = f'mkdir "$0/m" && mount --bind {folder}/theirs "$0/m" && {serve}'
+    arms = arms_of(folder, ["/bin/sh", "-c", mount, "{data}"], port)
+    arms.enter(trial(block=1))
+    arms.leave()
+    for error in arms.left:
+        print(error.kind)
 
 
 def test_a_command_of_its_own_stops_a_server(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A gate beside its run: it looks after some blocks, says how it stands, and answers at the end."""
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,11 +9,11 @@ from loadstone.analysis.accounts.gate import POWER, GateAnswer, Outcome, Rules, 
 from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say
-from loadstone.errors import InputError, LoadstoneError
+from loadstone.errors import InputError, LeftBehindError, LoadstoneError
 from loadstone.execution.runner import RunEnd
 from loadstone.report.formats import gate as reports
 from loadstone.results.files import durable
-from loadstone.results.layout import ANSWER, read_manifest
+from loadstone.results.layout import ANSWER, read_json, read_manifest
 from loadstone.results.leg_log import read_legs
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
@@ -81,7 +80,8 @@ class GateKeeper:
                 each = ", ".join(f"{arm} {count:,}" for arm, count in facts.failed.items())
                 say(f"error: requests failed: {each}")
             return exit_code.FAILED
-        return CODES[gate.outcome]
+        left = any(isinstance(problem, LeftBehindError) for problem in end.problems)
+        return CODES[gate.outcome] or (exit_code.LEFT if left else 0)
 
     def _judge(self, folder: Path, blocks: int) -> GateAnswer:
         return judge(read_account(read_run(folder)), *self._arms, self._rules, blocks)
@@ -111,11 +111,11 @@ def last_green(history: Path) -> tuple[str, ...]:
     Raises InputError where none did.
     """
     for folder in sorted(history.iterdir() if history.is_dir() else (), reverse=True, key=_began):
-        with contextlib.suppress(OSError, ValueError, KeyError, LoadstoneError):
-            answer = json.loads((folder / ANSWER).read_text())
+        with contextlib.suppress(LookupError, TypeError, AttributeError, LoadstoneError):
+            answer = read_json(folder / ANSWER)
             if answer["outcome"] == "no worse" and not any(answer["failed"].values()):
                 campaign = read_manifest(folder)["campaign"] or {}
-                return tuple(campaign["arms"][answer["new"]]["start"])
+                return tuple(map(str, campaign["arms"][answer["new"]]["start"]))
     raise InputError(
         f'no run in "{history}" has a build that passed its gate',
         "name the base with --base COMMAND the first time, and keep the run folders there",

@@ -163,6 +163,7 @@ class Surroundings:
     def close(self) -> None:
         """End what was started."""
         self._arms.leave()
+        self.problems += self._arms.left
         self._exporters.stop()
 
     def note(self, document: TrialDocument, summary: Summary) -> None:

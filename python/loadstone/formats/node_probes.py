@@ -122,6 +122,12 @@ def _document(tool: str, text: str) -> JsonNode:
     return parse_document(FileLine(Path(tool)), text[begin : end + 1])
 
 
+def mounts_in(text: str, path: str) -> list[str]:
+    """Return where something is mounted at a path or below it, by /proc/self/mountinfo."""
+    points = (_unescaped(line.split()[4]) for line in text.splitlines())
+    return [point for point in points if point == path or point.startswith(f"{path}/")]
+
+
 def read_mount(text: str, path: str) -> FoundMount:
     """Return what is mounted at a path, or above it, as /proc/self/mountinfo has it."""
     best: tuple[str, FoundMount] | None = None

@@ -5,6 +5,7 @@ its processor time, memory and disk are those of the processes of its session.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import ssl
@@ -19,10 +20,11 @@ from loadstone import units
 from loadstone.campaign.schema.arm import DATA, Arm
 from loadstone.documents.target_state import ServerState, TargetState
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import TargetError
+from loadstone.errors import LeftBehindError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Program, run_programs
+from loadstone.formats.node_probes import mounts_in
 from loadstone.results.leg_log import LegEntry, append_leg
 
 POLL_S = 0.05
@@ -41,7 +43,7 @@ class _Leg:
     arm: Arm
     program: Program
     directory: Path | None
-    inode: int
+    identity: tuple[int, int]
     entry: LegEntry
 
 
@@ -64,6 +66,8 @@ class ArmServers:
         self._interrupt = interrupt
         self._leg: _Leg | None = None
         self._started = 0
+        self.left: list[LeftBehindError] = []
+        """What could not be deleted of the directories of legs."""
 
     def enter(self, document: TrialDocument) -> None:
         """Have the server of a trial's leg running, and no other.
@@ -131,7 +135,7 @@ class ArmServers:
                 "stop what serves there, or give the arms another port",
             )
         self._started += 1
-        directory, inode = self._make_directory(name, arm)
+        directory, identity = self._make_directory(name, arm)
         program = Program(
             _words(arm.start, directory), environment=self._environment(arm, directory)
         )
@@ -140,7 +144,7 @@ class ArmServers:
             "command": list(program.command), "data": None if directory is None else str(directory),
             "started_unix_ns": program.started_unix_ns,
         }  # fmt: skip
-        self._leg = leg = _Leg(name, number, arm, program, directory, inode, entry)
+        self._leg = leg = _Leg(name, number, arm, program, directory, identity, entry)
         began, timeout_s = time.monotonic(), arm.ready_timeout_ns / 1e9
         status: int | None = None
         while not self._interrupt.is_asked:
@@ -161,17 +165,17 @@ class ArmServers:
                 raise self._error(leg, f"{arm.ready} answered {last} for {limit}")
             time.sleep(POLL_S)
 
-    def _make_directory(self, name: str, arm: Arm) -> tuple[Path | None, int]:
+    def _make_directory(self, name: str, arm: Arm) -> tuple[Path | None, tuple[int, int]]:
         """Make the leg's own directory, which must not be there; None where none is asked for."""
         if not any(DATA in word for word in (*arm.start, *arm.stop)):
-            return None, 0
+            return None, (0, 0)
         parent = self._folder / "arms" if arm.data is None else Path(arm.data)
         path = parent.resolve() / f"loadstone-{self._run[:12]}-{self._started:04d}-{name}"
         try:
             if arm.data is None:
                 parent.mkdir(exist_ok=True)
             path.mkdir(mode=0o700)
-            return path, path.lstat().st_ino
+            return path, _identity(path)
         except OSError as error:
             raise TargetError(
                 f'arm "{name}": make "{path}": {error.strerror}',
@@ -189,11 +193,18 @@ class ArmServers:
         leg.entry["ended_unix_ns"] = ended.ended_unix_ns
         append_leg(self._folder, leg.entry)
         if leg.directory is not None:
-            with contextlib.suppress(OSError):
-                # Only what was made here: another may have taken its name.
-                if leg.directory.lstat().st_ino == leg.inode:
-                    shutil.rmtree(leg.directory)
-                if leg.arm.data is None:
+            try:
+                _remove(leg.directory, leg.identity)
+            except OSError as error:
+                where = f'arm "{leg.name}" left behind "{leg.directory}"'
+                self.left.append(
+                    LeftBehindError(
+                        f"{where}: {error.strerror}",
+                        "unmount what is not its own, and remove the directory",
+                    )
+                )
+            if leg.arm.data is None:
+                with contextlib.suppress(OSError):
                     leg.directory.parent.rmdir()
 
     def _environment(self, arm: Arm, directory: Path | None) -> dict[str, str]:
@@ -212,6 +223,24 @@ class ArmServers:
             f'arm "{leg.name}": {what}{printed}',
             "try its command by hand; it must stay in the foreground",
         )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    facts = path.lstat()
+    return facts.st_dev, facts.st_ino
+
+
+def _remove(directory: Path, identity: tuple[int, int]) -> None:
+    """Delete a directory that was made here; OSError where it is another, or holds a mount.
+
+    What a server has mounted in it, a disk or the folder of others, is not its own.
+    """
+    mounts = mounts_in(Path("/proc/self/mountinfo").read_text(), str(directory))
+    if mounts:
+        raise OSError(errno.EBUSY, f'"{mounts[0]}" is mounted')
+    if _identity(directory) != identity:
+        raise OSError(errno.ESTALE, "it is not the directory that was made")
+    shutil.rmtree(directory)
 
 
 def _words(words: Sequence[str], directory: Path | None) -> tuple[str, ...]:

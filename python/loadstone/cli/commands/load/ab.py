@@ -6,13 +6,14 @@ memory. What follows the options is what is measured: `bench` with its flags, or
 with two arms.
 
 With --baseline last-green the base is the command of the newest build that passed its gate, by the
-run folders in --history.
+run folders in --history; as that runs what a folder says, it asks first, or takes
+--allow-commands.
 
 A command is split into words as a shell does, but no shell reads it. It has to stay in the
 foreground. {data} in it stands for a new, empty directory of the leg.
 
-Exit codes: 0, no worse; 3, worse; 6, not decided within --blocks-max; 4, results are void; 1,
-requests failed, or a server did not start; 130, Ctrl-C.
+Exit codes: 0, no worse; 3, worse; 6, not decided within --blocks-max; 4, results are void; 5, a
+directory of data could not be removed; 1, requests failed, or a server did not start; 130, Ctrl-C.
 
 \b
 Examples:
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstone.cli import session
+from loadstone.cli import consent, session
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,7 +120,14 @@ def command(
             )
         if baseline not in (None, LAST_GREEN):
             raise InputError.of_value(baseline or "", LAST_GREEN)
-        commands = {BASE: last_green(history) if base is None else _split(base), NEW: _split(new)}
+        words_of_base = _split(base) if base is not None else last_green(history)
+        if base is None:
+            # A run folder may be a stranger's, or come with a branch that is to be tried.
+            where = f"the base, from the runs in {history}"
+            consent.ask_for(
+                [(where, shlex.join(words_of_base))], who="this gate", is_allowed=allow_commands
+            )
+        commands = {BASE: words_of_base, NEW: _split(new)}
         campaign = _of_commands(context, words[1:], commands, ready, stop, blocks_max)
     else:
         if (base, new, baseline, ready, stop) != (None,) * 5:
