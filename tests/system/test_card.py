@@ -14,7 +14,7 @@ from loadstone.card.table import QUESTIONS
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
-from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
+from tests.system.command import TOLD_AS_JSON, Said, loadstone, start, trials_of
 from tests.system.hostile_server import Exchange, Message, hostile, self_made_authority
 from tests.system.spoilers import error_document
 
@@ -212,7 +212,7 @@ def test_what_a_store_does_not_delete_in_a_bucket_of_others_is_told(url: str) ->
     with hostile(port_of(url), keep) as server:
         said = card(server.url, "--bucket", "theirs", "--allow-foreign")
     assert said.code == exit_code.LEFT
-    assert [line for line in said.err.splitlines() if 'left behind: "theirs"' in line]
+    assert [line for line in said.err.splitlines() if '"theirs"' in line]
     assert client.list_objects_v2(Bucket="theirs")["KeyCount"] > 50
 
 
@@ -227,7 +227,7 @@ def test_a_bucket_that_could_not_be_made_ready_and_stays_is_told(url: str) -> No
         said = card(server.url)
     assert said.code == exit_code.FAILED
     (left,) = buckets(url)
-    assert [line for line in said.err.splitlines() if f'left behind: "{left}"' in line]
+    assert [line for line in said.err.splitlines() if f'"{left}"' in line]
 
 
 def test_a_store_that_ignores_prefixes_loses_nothing_of_others(url: str) -> None:
@@ -298,6 +298,48 @@ def test_what_a_killed_card_left_is_removed_by_the_next(
     assert buckets(url) == ([] if has_mark else [objects])
     if not has_mark:
         assert client.list_objects_v2(Bucket=objects)["Contents"] == before
+
+
+def test_a_run_keeps_the_card_of_its_target_and_a_comparison_names_what_differs(
+    url: str, tmp_path: Path
+) -> None:
+    def ignore(exchange: Exchange) -> bool:
+        is_wanted = exchange.request.header("x-amz-copy-source-if-match") is not None
+        if is_wanted:
+            exchange.send_status("200 OK", body=b"<CopyObjectResult/>")
+        return is_wanted
+
+    bench = ("bench", "put", "-n", "20", "-t", "2", "--card")
+    honest, lax = tmp_path / "honest", tmp_path / "lax"
+    assert loadstone(*bench, url, "-o", honest, environment=KEYS).code == 0
+    with hostile(port_of(url), ignore) as server:
+        assert loadstone(*bench, server.url, "-o", lax, environment=KEYS).code == 0
+    assert buckets(url) == []
+    cards = [
+        loadstone("report", folder, "-f", "json").json()["cards"]["s3"] for folder in (honest, lax)
+    ]
+    assert [row["name"] for row in cards[0]["rows"]] == [row["name"] for row in cards[1]["rows"]]
+    compared = loadstone("compare", honest, lax, "-f", "json", "--insist").json()
+    differing = {kind["name"]: (kind["a"], kind["b"]) for kind in compared["kinds"]}
+    assert differing["copy-if-match"] == ("yes", "no")
+
+
+def test_a_run_whose_target_cannot_be_asked_goes_on_without_a_card(
+    url: str, tmp_path: Path
+) -> None:
+    def fail(exchange: Exchange) -> bool:
+        is_wanted = "/loadstone-card-" in exchange.request.path
+        if is_wanted:
+            exchange.send_status("400 Bad Request", body=b"")
+        return is_wanted
+
+    bench = ("bench", "put", "-n", "20", "-t", "2", "--card", "-o", tmp_path / "run")
+    with hostile(port_of(url), fail) as server:
+        loadstone(*bench, server.url, environment=KEYS)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert list(manifest["cards_failed"]) == ["s3"]
+    assert manifest["state"] == "failed"
+    assert len(trials_of(tmp_path / "run")) == 2
 
 
 def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:

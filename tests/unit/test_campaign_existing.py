@@ -95,6 +95,7 @@ def test_a_mix_with_a_write_is_refused_at_the_write() -> None:
         ("2026/}", "2026/}\n  size: 4KiB", "dataset"),
         ("load:", "keep_data: true\nload:", "keep_data"),
         ("load:", "fill: 1GiB\nload:", "fill"),
+        ("load:", "card: true\nload:", "card"),
         ("- get", "- {op: get, size: 4KiB}", "phases.0.size"),
         ("driver: s3, endpoint: \"http://store:9000\"", "driver: block, path: /dev/x",
          "dataset.existing"),

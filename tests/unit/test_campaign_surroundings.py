@@ -381,3 +381,15 @@ def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
     assert "30.0 s" in told
     assert "ceph_* of http://h/m" in told
     assert "measured trial" in told
+
+
+def test_cards_are_of_the_targets_that_have_one() -> None:
+    assert plan_of("").cards == ()
+    assert [target["name"] for target in plan_of("card: true").cards] == ["web"]
+
+
+def test_a_card_without_a_target_that_has_one_is_refused() -> None:
+    text = CAMPAIGN.replace('  web: {driver: s3, endpoint: "http://web", access_key: a, ', "#")
+    with pytest.raises(CampaignError) as caught:
+        make_plan(parse_campaign(f"{text}card: true", drivers=DRIVERS, environ={}), DRIVERS)
+    assert [mistake.key for mistake in caught.value.mistakes] == ["card"]

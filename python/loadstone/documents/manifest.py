@@ -9,6 +9,7 @@ from typing import Any, Required
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
+from loadstone.documents.card import Card
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.node import NodeDocument
 from loadstone.documents.object_list import ObjectListDocument
@@ -242,6 +243,8 @@ class Manifest(RunOutcome, total=False):
     stores: dict[str, StoreDocument]
     hosts: list[JoinedHost]
     calibration: KeptCalibration | None
+    cards: dict[str, Card]
+    cards_failed: dict[str, str]
     ceilings: list[CeilingDocument]
     ceilings_failed: dict[str, str]
     files: dict[str, FileDigest] | None

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from loadstone.documents.card import Card
 from loadstone.documents.result import (
     Amount,
     Count,
@@ -389,6 +390,8 @@ class ReportDocument(TypedDict):
     """Phases of several operations once more, as the operation all. Never add mixes to results."""
     ceilings: list[ReportCeiling]
     """Limits measured apart from the load, each measurement."""
+    cards: dict[str, Card]
+    """What targets honour, by their names; empty where the campaign did not ask for cards."""
     hooks: list[ReportHook]
     """The campaign's own commands that were run, in order."""
     searches: list[ReportSearch]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.card import Card
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
@@ -117,6 +118,28 @@ class CeilingFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardStarted:
+    """A target begins to be asked what it honours."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardMade:
+    """A target has answered, and its card is in the manifest."""
+
+    card: Card
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardFailed:
+    """A target could not be asked; the trials go on without its card."""
+
+    target: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookEnded:
     """A command of the campaign's own was run; `entry` is its line in the log of hooks."""
 
@@ -137,5 +160,8 @@ Event = (
     | CeilingProgress
     | CeilingEnded
     | CeilingFailed
+    | CardStarted
+    | CardMade
+    | CardFailed
     | HookEnded
 )

@@ -268,6 +268,7 @@ class _Session:
         try:
             self.around.start()
             self.around.hooks.run("before_run")
+            self.around.make_cards()
             block: int | None = None
             for number, planned in enumerate(trials, start=1):
                 if block not in (None, planned.document["block"]) and self._is_decided(block):

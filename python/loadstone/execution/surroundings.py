@@ -13,6 +13,7 @@ from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
+from loadstone.execution.cards import make_cards
 from loadstone.execution.events import CeilingFailed, Event, HostNews, Resting
 from loadstone.execution.host.settling import Settling, disk_queue
 from loadstone.execution.interrupt import Interrupt
@@ -102,6 +103,10 @@ class Surroundings:
                 self._listen(CeilingFailed(document=planned.document, reason=error.message))
             else:
                 self.problems += [left_behind] if left_behind else []
+
+    def make_cards(self) -> None:
+        """Ask targets what they honour, where the plan wants it, before all load."""
+        self.problems += make_cards(self._plan, self._writer, self._listen, self._interrupt)
 
     @property
     def pending(self) -> list[PlannedCeiling]:

@@ -13,6 +13,7 @@ from typing import Literal
 from loadstone.analysis.judgements.standing import Standing
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.campaign.parameters import whole_parameter
+from loadstone.documents.card import Card
 
 Parameter = str | int | float | None
 
@@ -225,6 +226,7 @@ class Account:
     run: str = ""
     client_links: tuple[tuple[float, int], ...] = ()
     comparable: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    cards: Mapping[str, Card] = field(default_factory=dict)
     identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
     hinted: tuple[Measurement, ...] = ()

@@ -12,6 +12,7 @@ from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.statistics import ratios as statistics
 
 ACROSS = "one of them is a lower bound"
+KINDS_SHOWN = 5
 
 
 def sentence(comparison: Comparison, case: CaseComparison) -> str:
@@ -105,6 +106,13 @@ def blocks_needed(case: CaseComparison, half_width: float = MARGIN) -> int | Non
     return statistics.repetitions_needed(spread, half_width)
 
 
+def kinds_words(comparison: Comparison) -> str:
+    """Return in what the stores are not of one kind, by their cards."""
+    shown = "; ".join(map(str, comparison.kinds[:KINDS_SHOWN]))
+    more = len(comparison.kinds) - KINDS_SHOWN
+    return f"not of one kind, by their cards: {shown}" + (f"; and {more} more" if more > 0 else "")
+
+
 def undecided_words(comparison: Comparison) -> str:
     """Return how many blocks would tell apart what these did not; empty where none would."""
     open_ones = [
@@ -166,6 +174,10 @@ def to_json(comparison: Comparison) -> dict[str, object]:
             {"field": factor.field, "a": factor.a, "b": factor.b} for factor in comparison.factors
         ],
         "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
+        "kinds": [
+            {"name": kind.name, "question": kind.question, "a": kind.a, "b": kind.b}
+            for kind in comparison.kinds
+        ],
         "overridden": comparison.is_overridden,
         "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
         "geometric_mean": _ratio_json(comparison.geometric_mean),

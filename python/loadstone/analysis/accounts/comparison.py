@@ -25,6 +25,7 @@ from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
 from loadstone.analysis.statistics.days import Arms
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
+from loadstone.documents.card import CardAnswer
 from loadstone.errors import InputError
 
 ABSENT = "not recorded"
@@ -42,6 +43,19 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.field}: {_shown(self.a)} and {_shown(self.b)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindDifference:
+    """One question of a card that two stores answer differently."""
+
+    name: str
+    question: str
+    a: CardAnswer
+    b: CardAnswer
+
+    def __str__(self) -> str:
+        return f"{self.question}: {self.a} and {self.b}"
 
 
 def is_factor(field: str, factors: Collection[str]) -> bool:
@@ -96,6 +110,29 @@ def differences(a: Account, b: Account) -> tuple[Difference, ...]:
             if one != other:
                 found.setdefault(field, Difference(field=field, a=one, b=other))
     return tuple(found.values())
+
+
+def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
+    """Return the questions that the stores of two arms answer differently, where cards say it.
+
+    Two kinds of stores may be compared; a reader must know that they are no substitutes.
+    """
+    found = []
+    for target_a, target_b in _matched(a, b):
+        if target_a not in a.cards or target_b not in b.cards:
+            continue
+        rows = {row["name"]: row for row in b.cards[target_b]["rows"]}
+        for row in a.cards[target_a]["rows"]:
+            other = rows.get(row["name"])
+            words = {row["answer"], other["answer"]} if other else set()
+            if other and len(words) == 2 and not words & {"undecided", "refused"}:
+                found.append(
+                    KindDifference(
+                        name=row["name"], question=row["question"], a=row["answer"],
+                        b=other["answer"],
+                    )
+                )  # fmt: skip
+    return tuple(found)
 
 
 def _facts(account: Account, target: str) -> Mapping[str, object]:
@@ -185,6 +222,7 @@ class Comparison:
 
     `factors` are what is compared: settings in which two targets of one run were made to differ, or
     what the caller declared.
+    `kinds` are questions of the cards that the stores answer differently.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
     then no comparisons. `geometric_mean` is of all cases that are not void, and of a single one its
     own ratio; where some cases are sums of others there is none. `is_one_run` says that both were
@@ -201,6 +239,7 @@ class Comparison:
     geometric_mean: statistics.Ratio | None
     factors: tuple[Difference, ...] = ()
     refused: tuple[Difference, ...] = ()
+    kinds: tuple[KindDifference, ...] = ()
     is_overridden: bool = False
     has_control: bool = False
     is_one_run: bool = False
@@ -249,6 +288,7 @@ def compare(
         geometric_mean=None,
         factors=compared,
         refused=refused,
+        kinds=kinds_differ(a, b),
         is_overridden=is_insisted and bool(refused),
         has_control=bool(floors),
         is_one_run=is_one_run,

@@ -31,6 +31,7 @@ from loadstone.analysis.naming import describe_size
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.documents.card import Card
 from loadstone.documents.manifest import HostFacts
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import ALTERED, Run
@@ -101,11 +102,22 @@ def account_of(
         disclosure=_disclosure(run, results),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
+        cards=_cards(run, systems),
         identical=twins_of(run),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
         ceilings=ceilings_of_run(run),
     )
+
+
+def _cards(run: Run, systems: Mapping[str, Sequence[str]]) -> dict[str, Card]:
+    """Return the cards of systems: that of the first of its targets that has one."""
+    cards = run.manifest.get("cards") or {}
+    found = {
+        system: next((cards[name] for name in names if name in cards), None)
+        for system, names in systems.items()
+    }
+    return {system: card for system, card in found.items() if card is not None}
 
 
 def ceilings_of_run(run: Run) -> tuple[KnownCeiling, ...]:

@@ -447,6 +447,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
             {"name": ceiling.name, "kind": ceiling.kind, "bytes_per_s": ceiling.bytes_per_s}
             for ceiling in findings.ceilings
         ],
+        "cards": manifest.get("cards"),
         "calibration": _ceilings(findings),
         "verdicts": [
             {"result": cell.name, "limit": outcome.limit, "grade": outcome.grade}

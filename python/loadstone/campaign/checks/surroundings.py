@@ -12,7 +12,33 @@ from loadstone.errors import shown
 
 def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
     """Return the mistakes of everything that stands around the load."""
-    return [*_ceilings(campaign, drivers), *_hooks(campaign), *_probes(campaign)]
+    return [
+        *_ceilings(campaign, drivers),
+        *_card(campaign, drivers),
+        *_hooks(campaign),
+        *_probes(campaign),
+    ]
+
+
+def targets_with_card(campaign: Campaign, drivers: Drivers) -> list[str]:
+    """Return the targets that are asked what they honour before the load.
+
+    The server of an arm runs only in its legs.
+    """
+    if not campaign.card:
+        return []
+    known = [name for name, target in campaign.targets.items() if target.driver in drivers]
+    asked = [name for name in known if drivers[campaign.targets[name].driver].facts.protocol]
+    return [name for name in asked if name not in campaign.arms]
+
+
+def _card(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    if campaign.card and not targets_with_card(campaign, drivers):
+        yield KeyMistake(
+            path=("card",),
+            found="it without a target that has a card",
+            allowed="a target that speaks S3 or Swift, whose server is not an arm's",
+        )
 
 
 def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:

@@ -76,6 +76,7 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
     for name, is_there in (
         ("fill", case.workload.fill is not None),
         ("keep_data", campaign.keep_data),
+        ("card", campaign.card),
     ):
         if is_there:
             yield KeyMistake(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.campaign.checks.check import campaign_mistakes
+from loadstone.campaign.checks.surroundings import targets_with_card
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
 from loadstone.campaign.planning import beyond, filling, lifecycle, placement, scripted, trial
 from loadstone.campaign.planning.case import Case, cases_of
@@ -42,6 +43,7 @@ class Plan:
     replication: Mapping[str, float]
     ceilings: tuple[PlannedCeiling, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    cards: tuple[TargetDocument, ...] = ()
     arms: Mapping[str, Arm] = field(default_factory=dict)
     probes: TargetProbes = field(default_factory=TargetProbes)
     later: "Later | None" = field(default=None, compare=False, repr=False)
@@ -116,6 +118,7 @@ def make_plan(
         },
         ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
         hooks=campaign.hooks,
+        cards=tuple(planner.targets[name] for name in targets_with_card(campaign, table)),
         arms=campaign.arms,
         probes=campaign.probes,
         later=later if later.left else None,

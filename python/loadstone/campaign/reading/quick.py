@@ -85,6 +85,7 @@ _FLAGS = {
     "on_error": "--on-error",
     "prepare": "--prepare",
     "audit": "--audit",
+    "card": "--card",
 }
 _TOP_KEYS = (
     "seed",
@@ -97,6 +98,7 @@ _TOP_KEYS = (
     "prepare",
     "keep_data",
     "audit",
+    "card",
 )
 _PHASE_FLAGS = {
     "iterations": "--iterations",
@@ -152,6 +154,7 @@ class Flags(TypedDict, total=False):
     prepare: str | None
     keep_data: bool
     audit: bool
+    card: bool
     allow_foreign: bool
     reuse: str | None
     existing: bool

@@ -323,6 +323,11 @@ class Campaign(WorkloadKeys):
         description="Keep a ledger of acknowledged writes, and read back what it says before "
         "anything is deleted: true, or {sample: N}.",
     )
+    card: Flag = Field(
+        default=False,
+        description="Ask each target that speaks S3 or Swift what it honours before any load, in "
+        "buckets of the card's own, and keep the answers with the run.",
+    )
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."
     )

@@ -20,6 +20,9 @@ from loadstone.documents.python_types import Live
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.events import (
+    CardFailed,
+    CardMade,
+    CardStarted,
     CeilingEnded,
     CeilingFailed,
     CeilingProgress,
@@ -36,6 +39,7 @@ from loadstone.execution.events import (
     TrialSkipped,
     TrialStarted,
 )
+from loadstone.report.card_words import summary_of
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import describe_refusal, refused
 
@@ -319,6 +323,12 @@ class _PlainView:
             case CeilingFailed(document=document, reason=reason):
                 text = f"{ceiling_words(document)}: failed: {_one_line(reason)}"
                 self._say(text, number="-")
+            case CardStarted(target=name):
+                self._say(f"card of {name}: started", number="-")
+            case CardMade(card=card):
+                self._say(f"card of {card['target']}: {summary_of(card)}", number="-")
+            case CardFailed(target=name, reason=reason):
+                self._say(f"card of {name}: failed: {_one_line(reason)}", number="-")
             case HookEnded(entry=entry):
                 is_well = entry["state"] == "ended" and entry["exit_code"] == 0
                 if not (is_well and self._is_quiet):
@@ -408,6 +418,12 @@ class _TerminalView:
                 self._keep("✓", f"{ceiling_words(document)}: {measured(measurements)}")
             case CeilingFailed(document=document, reason=reason):
                 self._keep("✗", f"{ceiling_words(document)}: failed: {_one_line(reason)}")
+            case CardStarted(target=name):
+                self._screen.tell(f"card of {name}", "started")
+            case CardMade(card=card):
+                self._keep("✓", f"card of {card['target']}: {summary_of(card)}")
+            case CardFailed(target=name, reason=reason):
+                self._keep("✗", f"card of {name}: failed: {_one_line(reason)}")
             case HookEnded(entry=entry):
                 is_good = entry["state"] == "ended" and entry["exit_code"] == 0
                 self._keep("✓" if is_good else "✗", hook_words(entry))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.documents.card import Card, CardRow
+from loadstone.report.card_words import summary_of
 from loadstone.report.pages.frame import render_page
-from loadstone.units import counted
 
 LEGEND = (
     "yes, no; differs: it does something else; refused: the store denied the question; undecided:"
@@ -45,16 +45,6 @@ def side_by_side(cards: Sequence[Card]) -> list[SideBySide]:
         for name in names
     ]
     return sorted(rows, key=lambda row: (groups.index(row.group), not row.is_surprising))
-
-
-def summary_of(card: Card) -> str:
-    """Return a card in a sentence."""
-    surprising = sum(not row["usual"] for row in card["rows"])
-    server = f'server "{card["server"]}", ' if card["server"] else ""
-    return (
-        f"{server}{counted(len(card['rows']), 'question')}, {surprising} answered otherwise than"
-        f" by {card['protocol']}, {counted(card['requests'], 'request')} in {card['seconds']:.1f} s"
-    )
 
 
 def render_cards(cards: Sequence[Card]) -> bytes:

@@ -195,6 +195,8 @@ def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
     if found.refused:
         label = "NONCOMPARABLE, by --insist" if found.is_overridden else "Not comparable"
         yield f"{label}: they differ in {'; '.join(str(one) for one in found.refused)}."
+    if found.kinds:
+        yield f"{claims.kinds_words(found)}."
     if is_control:
         yield f"A against A, one target under two names: {claims.noise(found)}."
     elif not found.has_control:

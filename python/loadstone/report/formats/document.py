@@ -92,6 +92,7 @@ def document(run: Run, findings: Findings) -> ReportDocument:
         "trials": [_trial(trial) for trial in findings.trials],
         "contention": [_contention(one) for one in contentions(findings.results, findings.trials)],
         "ceilings": [_ceiling(one) for one in findings.ceilings],
+        "cards": manifest.get("cards") or {},
         "hooks": [cast("ReportHook", dict(entry)) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
         "queries": None if findings.queries is None else _queries(findings.queries),

@@ -24,6 +24,7 @@ from loadstone.report.pages.reasons import reasons_of
 from loadstone.report.pages.result_rows import result_table
 from loadstone.report.result_words import notes_below
 from loadstone.report.tables.capacity import capacity_table, steps_table
+from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
 from loadstone.report.tables.contention import contention_table
 from loadstone.report.tables.hosts import hosts_table
@@ -98,6 +99,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
             standard_table(run, findings),
             mistakes_table(findings),
             statements_table(run),
+            *card_tables(run.manifest),
             *node_tables(run.manifest.get("nodes") or {}),
         ),
         facts=_facts(run),

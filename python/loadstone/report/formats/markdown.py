@@ -8,6 +8,7 @@ from loadstone.report.formats.disclosure import mistakes_table, standard_table, 
 from loadstone.report.opening import STANDINGS, opening
 from loadstone.report.options import Options
 from loadstone.report.tables.capacity import steps_table
+from loadstone.report.tables.cards import card_tables
 from loadstone.report.tables.ceilings import hooks_table, target_table
 from loadstone.report.tables.in_order import measured_tables
 from loadstone.report.tables.interventions import intervention_table, verdict_table
@@ -46,6 +47,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         standard_table(run, findings),
         mistakes_table(findings),
         statements_table(run),
+        *card_tables(run.manifest),
         *node_tables(run.manifest.get("nodes") or {}),
     )
     for table in closing:

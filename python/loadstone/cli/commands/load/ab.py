@@ -41,7 +41,8 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 BASE, NEW = "base", "new"
 LAST_GREEN = "last-green"
 REFUSED = (
-    "reuse", "keep_data", "audit", "existing", "list_file", "blocks", "conditions", "dry_run",
+    "reuse", "keep_data", "audit", "card", "existing", "list_file", "blocks", "conditions",
+    "dry_run",
 )  # fmt: skip
 """Flags of bench that a gate has no use for: its servers and their data are new in each leg."""
 

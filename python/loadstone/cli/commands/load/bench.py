@@ -50,7 +50,7 @@ AS_NAMED = (
     "threads", "duration", "iterations", "rounds", "blocks", "rate", "arrivals", "clients_max",
     "cpus", "numa", "rate_limit", "ramp_up", "ramp_down", "verify", "block", "range_count",
     "part_size", "part_concurrency", "keys", "theta", "prefix", "timeout", "on_error", "seed",
-    "keep_data", "audit", "allow_foreign", "reuse",
+    "keep_data", "audit", "card", "allow_foreign", "reuse",
 )  # fmt: skip
 """Flags that a workload has under the same name."""
 
@@ -211,6 +211,9 @@ def command(
         typer.Option(
             "--audit", help="Keep a ledger of acknowledged writes, and read everything back."
         ),
+    ] = False,
+    card: Annotated[
+        bool, typer.Option("--card", help="First ask the target what it honours: loadstone card.")
     ] = False,
     allow_foreign: Annotated[
         bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")

@@ -154,7 +154,8 @@ def _json(cards: Sequence["Card"]) -> str:
 
 
 def _print(cards: Sequence["Card"]) -> None:
-    from loadstone.report.formats.card_page import LEGEND, side_by_side, summary_of
+    from loadstone.report.card_words import summary_of
+    from loadstone.report.formats.card_page import LEGEND, side_by_side
 
     for number, card in enumerate(cards, 1):
         before = f"{number}: " if len(cards) > 1 else ""

@@ -41,7 +41,7 @@ from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, Acco
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
 from loadstone.analysis.statistics.ratios import TOGETHER
-from loadstone.cli import completion, exit_code
+from loadstone.cli import completion, exit_code, plain
 from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
@@ -290,6 +290,12 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
         print(f"{label}: they differ in")
         for difference in found.refused:
             print(f"  {difference}")
+    if found.kinds:
+        print("not of one kind, by their cards:")
+        for kind in found.kinds[: claims.KINDS_SHOWN]:
+            print(plain(f"  {kind}"))
+        if (more := len(found.kinds) - claims.KINDS_SHOWN) > 0:
+            print(f"  {more} more: --format json")
     if not found.comparisons:
         print()
         return
