@@ -6,10 +6,17 @@ set -euo pipefail
 
 python3 -m venv "$RUNNER_TEMP/loadstone"
 PATH="$RUNNER_TEMP/loadstone/bin:$PATH"
-pip install --quiet "$LOADSTONE_INSTALL"
+pip install --quiet -- "$LOADSTONE_INSTALL"
 
+if [ -e "$LOADSTONE_FOLDER" ]; then
+    # What is in it would be taken for this job's results, and may come with the branch.
+    echo "error: there is a \"$LOADSTONE_FOLDER\" before anything was measured" >&2
+    exit 1
+fi
 # Words as a shell would split them, quotes included, and nothing else of a shell.
-mapfile -d '' -t arguments < <(xargs printf '%s\0' <<<"$LOADSTONE_ARGUMENTS")
+words="$RUNNER_TEMP/loadstone.words"
+xargs printf '%s\0' <<<"$LOADSTONE_ARGUMENTS" >"$words"
+mapfile -d '' -t arguments <"$words"
 code=0
 loadstone "${arguments[@]}" -o "$LOADSTONE_FOLDER" || code=$?
 echo "exit-code=$code" >>"$GITHUB_OUTPUT"

@@ -12,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from loadstone.cli import exit_code
+from tests.system.command import loadstone
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "action" / "measure.sh"
@@ -92,6 +93,22 @@ def test_without_a_run_the_exit_code_is_kept(arguments: str, tmp_path: Path) -> 
     assert re.fullmatch(r"exit-code=[12]\n", job.read("output"))
     assert not job.read("commented")
     assert not (tmp_path / "pwned").exists()
+
+
+def test_arguments_that_are_no_words_measure_nothing(tmp_path: Path) -> None:
+    """The words before an open quote, without a threshold behind it, would pass."""
+    job = measure(tmp_path, "bench get null -n 10 --fail-if 'get p99 > 1ns")
+    assert job.code != 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_came_with_the_branch_is_not_reported(tmp_path: Path) -> None:
+    loadstone("bench", "get", "null", "-n", "10", "-o", tmp_path / "run")
+    assert (tmp_path / "run" / "manifest.json").exists()
+    job = measure(tmp_path, "bench get null -n 10")
+    assert job.code != 0
+    assert not job.read("commented")
+    assert not job.read("summary")
 
 
 def test_the_action_hands_the_script_what_it_reads() -> None:
