@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from loadstone.errors import InputError
 from loadstone.results.files.tables import StreamWriter
 from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.view import live_metrics
 from loadstone.view.live_metrics import RunMetrics, serving_metrics
 from tests.unit.test_view import rows, write_run
 
@@ -102,6 +104,23 @@ def test_metrics_are_served_as_prometheus_reads_them(tmp_path: Path) -> None:
     ):
         names = {family.name for family in text_string_to_metric_families(answer.read().decode())}
     assert {"loadstone_live_requests", "loadstone_live_trials"} <= names
+
+
+def test_scrapers_that_never_ask_take_few_threads_and_give_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_metrics._MetricsRequest, "timeout", 0.5)
+    before = threading.active_count()
+    with serving_metrics(write_run(tmp_path / "run"), "127.0.0.1:0") as url:
+        address = ("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]))
+        idle = [socket.create_connection(address) for _ in range(100)]
+        assert threading.active_count() - before <= live_metrics.SCRAPERS_MAX + 1
+        # Each is closed: those in excess at once, the others after their time.
+        assert [connection.recv(1) for connection in idle] == [b""] * len(idle)
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            assert answer.status == 200
+        for connection in idle:
+            connection.close()
 
 
 def expressions(node: Any) -> Iterator[str]:

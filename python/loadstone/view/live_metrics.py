@@ -5,13 +5,16 @@ of them, and a scraper that stays away costs nothing.
 """
 
 import contextlib
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -35,6 +38,9 @@ BUCKETS_S = (
 )  # fmt: skip
 LABELS = ("target", "phase", "operation")
 TIMES = ("response", "service")
+SCRAPERS_MAX = 16
+IDLE_S = 10.0
+"""A scraper that sends or takes nothing for so long has lost its connection."""
 
 
 class Labels(NamedTuple):
@@ -195,6 +201,47 @@ class RunMetrics(Collector):
         return self._plan.get(trial)
 
 
+class _MetricsServer(ThreadingMixIn, WSGIServer):
+    """Answers a few scrapers at a time: threads and descriptors are those of the load, too."""
+
+    daemon_threads = True
+
+    def __init__(self, family: socket.AddressFamily, address: tuple[str, int]) -> None:
+        self.address_family = family
+        self._seats = threading.BoundedSemaphore(SCRAPERS_MAX)
+        super().__init__(address, _MetricsRequest)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, or close the connection where too many are open."""
+        if self._seats.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and give the seat back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._seats.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a scraper that went away, or never asked."""
+
+
+class _MetricsRequest(WSGIRequestHandler):
+    timeout = IDLE_S
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+def _server(host: str, port: int) -> _MetricsServer:
+    facts = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = facts[0]
+    return _MetricsServer(family, (str(address[0]), port))
+
+
 @contextlib.contextmanager
 def serving_metrics(folder: Path, address: str) -> Iterator[str]:
     """Serve the metrics of a run at an address (HOST:PORT), and yield their URL.
@@ -207,12 +254,15 @@ def serving_metrics(folder: Path, address: str) -> Iterator[str]:
     registry = CollectorRegistry()
     registry.register(RunMetrics(folder))
     try:
-        server, thread = start_http_server(int(port), host.strip("[]"), registry)
+        server = _server(host.strip("[]"), int(port))
     except OSError as error:
         raise InputError(
             f"metrics cannot be served at {address}: {error.strerror}",
             "name an address of this host and a free port; port 0 takes one",
         ) from error
+    server.set_app(make_wsgi_app(registry))
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     try:
         yield f"http://{host}:{server.server_port}/metrics"
     finally:
