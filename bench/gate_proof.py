@@ -2,10 +2,10 @@
 
 Gates of two kinds take turns, beside whatever else the machine does: `equal`, the store against
 itself, and `slower`, against itself with a burn of 5 % more processor time on each request. The
-burn is calibrated first, by a gate against one that costs about as much as a request. Requests are
-puts of 256 KiB, most of which is hashing: what other programs do to the caches changes a request of
-4 KiB by more than 5 %. Each gate is a line of build/gate-proof/gates.jsonl; the same command goes
-on where it ended, and `--summary` only counts.
+burn is calibrated first, by a gate against a larger one. Requests are puts of 256 KiB, most of
+which is hashing: what other programs do to the caches changes a request of 4 KiB by more than 5 %.
+Each gate is a line of build/gate-proof/gates.jsonl; the same command goes on where it ended, and
+`--summary` only counts.
 
     python bench/gate_proof.py [--gates 100] [--hours 1] [--margin 2.5%] [--blocks-max 30]
 """
@@ -25,17 +25,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from loadstone.analysis.accounts.account import SERVER_CPU
 from loadstone.analysis.accounts.gate import BLOCKS_MIN
+from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.ratios import t_quantile
+from loadstone.results.store import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "target" / "release" / "loadstone-store"
 FOLDER = ROOT / "build" / "gate-proof"
 KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests"}
 SHARE = 0.05
-CALIBRATING_ROUNDS = 500_000
-LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "250")
+CALIBRATING_ROUNDS = 50_000
+CALIBRATING_BLOCKS = 12
+LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "500")
 KINDS = ("equal", "slower")
 CONFIDENCE = 0.95
 POWER = 0.95
@@ -56,9 +60,15 @@ def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path
     if gates:
         rounds = max(gate["burn_rounds"] for gate in gates)
     else:
-        gate = _gate(CALIBRATING_ROUNDS, options.margin, BLOCKS_MIN)
+        # Nothing is as near as this margin, so that no look ends it early.
+        gate = _gate(CALIBRATING_ROUNDS, "49%", CALIBRATING_BLOCKS)
         rounds = round(CALIBRATING_ROUNDS * SHARE / gate["change"])
-        print(f"{rounds:,} rounds take {SHARE:.0%} more of processor time", flush=True)
+        print(
+            f"{CALIBRATING_ROUNDS:,} rounds take {gate['change']:.1%} ({gate['low']:.1%} to"
+            f" {gate['high']:.1%}) more of processor time, after {gate['blocks']} blocks;"
+            f" {rounds:,} take {SHARE:.0%}",
+            flush=True,
+        )
     while len(gates) < options.gates * len(KINDS) and time.monotonic() < end:
         kind = KINDS[len(gates) % len(KINDS)]
         gate = _gate(rounds if kind == "slower" else 0, options.margin, options.blocks_max)
@@ -89,8 +99,17 @@ def _gate(rounds: int, margin: str, blocks_max: int) -> dict[str, Any]:
         "blocks_max": blocks_max, "margin": answer["margin"], "alpha": answer["alpha"],
         "change": row["change"], "low": row["low"], "high": row["high"],
         "cpu_ns": row["base"], "seconds": time.monotonic() - began, "began": time.time(),
-        "load": (load_before + os.getloadavg()[0]) / 2,
+        "load": (load_before + os.getloadavg()[0]) / 2, "log_ratios": _log_ratios(run),
     }  # fmt: skip
+
+
+def _log_ratios(run: Path) -> list[float]:
+    """Return for each block the logarithm of how much more the new arm takes than the base."""
+    values: dict[int, dict[str, float]] = {}
+    for measurement in read_account(read_run(run)).of(SERVER_CPU):
+        if measurement.block is not None and measurement.value:
+            values.setdefault(measurement.block, {})[measurement.target] = measurement.value
+    return [math.log(arms["new"] / arms["base"]) for arms in values.values() if len(arms) == 2]
 
 
 def _store(arm: str, port: int, burn: int) -> Path:

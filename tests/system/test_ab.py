@@ -25,6 +25,7 @@ KEYS = {
     "AWS_ACCESS_KEY_ID": "me",
     "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
 }
+ENVIRONMENT = {**{name: text for name, text in os.environ.items() if name[:4] != "AWS_"}, **KEYS}
 ANSWERS = (0, exit_code.WORSE, exit_code.VOID, exit_code.UNDECIDED)
 SMALL = ("-t", "2", "-n", "400", "-s", "4KiB")
 
@@ -81,14 +82,14 @@ def test_a_build_whose_requests_fail_is_told_at_the_first_look(tmp_path: Path) -
     assert min(answer["failed"].values()) > 0
 
 
-def test_ctrl_c_ends_a_gate_with_what_is_known(tmp_path: Path) -> None:
-    port = free_port()
-    process = start(
-        "ab", "--base", server(port), "--new", server(port), "-f", "json", "-o", tmp_path / "run",
-        "bench", "put", f"http://127.0.0.1:{port}", "-t", "1", "-n", "100",
-        environment={**os.environ, **KEYS},
+def test_ctrl_c_ends_a_gate_with_what_is_known_and_it_goes_on(tmp_path: Path) -> None:
+    port, run = free_port(), tmp_path / "run"
+    words = (
+        "ab", "--base", server(port), "--new", server(port), "-f", "json", "-o", run,
+        "--blocks-max", "6", "bench", "put,get", f"http://127.0.0.1:{port}", "-t", "1", "-n", "100",
     )  # fmt: skip
-    while process.poll() is None and len(read_legs(tmp_path / "run")) < 3:
+    process = start(*words, environment=ENVIRONMENT)
+    while process.poll() is None and len(read_legs(run)) < 3:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
@@ -98,7 +99,40 @@ def test_ctrl_c_ends_a_gate_with_what_is_known(tmp_path: Path) -> None:
     assert 1 <= answer["blocks"] < 6
     assert answer["rows"]
     # A gate that has ended keeps its answer for the next; this one has not.
-    assert not (tmp_path / "run" / ANSWER).exists()
+    assert not (run / ANSWER).exists()
+    begun = read_run(run)
+    resumed = loadstone("ab", "--resume", *words[1:], environment=KEYS)
+    assert resumed.code in ANSWERS, resumed.err
+    assert resumed.json()["blocks"] == 6
+    assert json.loads((run / ANSWER).read_text()) == resumed.json()
+    records = {record.id: record for record in read_run(run).records}
+    for record in begun.records:
+        assert not record.is_whole or records[record.id].summary == record.summary
+    assert sum(record.trial["measured"] for record in records.values()) == 6 * 2 * 2
+    assert not any(record.summary.get("failed") for record in records.values())
+
+
+def test_a_server_does_not_survive_a_kill(tmp_path: Path) -> None:
+    port, run = free_port(), tmp_path / "run"
+    process = start(
+        "ab", "--base", server(port), "--new", server(port), "-o", run, "bench", "put",
+        f"http://127.0.0.1:{port}", "-t", "1", "-n", "1000000",
+        environment=ENVIRONMENT,
+    )  # fmt: skip
+    while process.poll() is None and not list((run / "trials").glob("*.arrows")):
+        time.sleep(0.05)
+    with socket.create_connection(("127.0.0.1", port)):
+        process.kill()
+        process.communicate()
+    until = time.monotonic() + 60
+    while is_listening(port):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_commands_of_a_campaign_need_consent_and_typed_ones_do_not(tmp_path: Path) -> None:

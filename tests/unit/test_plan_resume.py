@@ -121,6 +121,28 @@ def test_a_target_that_could_not_be_used_goes_on_where_it_stopped() -> None:
     assert ids(left) == ["0002 get", "0003 delete", "0004 clean-up"]
 
 
+def test_the_rest_of_a_leg_finds_the_data_that_went_with_its_server() -> None:
+    arm = '{start: [serve], ready: "http://127.0.0.1:9000/"}'
+    phases = "[put, get, {op: put, name: again}]"
+    plan = planned(f"arms: {{store: {arm}}}\nphases: {phases}\nblocks: 2\n")
+    whole = ["put", "get", "again", "clean-up"]
+    assert [trial.phase for trial in plan.trials] == whole * 2
+    rests = {
+        0: whole,
+        1: ["prepare", "get", "again", "clean-up"],
+        2: ["prepare", "again", "clean-up"],
+        3: ["clean-up"],
+        4: [],
+    }
+    for finished, rest in rests.items():
+        for block in (0, 1):
+            left = resume(plan, {trial.id for trial in plan.trials[: 4 * block + finished]})
+            assert [trial.phase for trial in left.trials] == rest + whole * (1 - block), (
+                finished,
+                block,
+            )
+
+
 def test_objects_that_the_plan_never_wrote_are_not_written_by_a_resume() -> None:
     plan = planned("prepare: never\nphases: [get, head]\n")
     for finished in (set(), {"0001"}):

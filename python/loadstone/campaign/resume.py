@@ -7,6 +7,7 @@ from typing import Any
 
 from loadstone.campaign.drivers import Driver
 from loadstone.campaign.planning import beyond, lifecycle, trial
+from loadstone.campaign.planning.legs import legs_of
 from loadstone.campaign.planning.lifecycle import Need, State, dataset_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
@@ -18,6 +19,8 @@ from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 
 _Place = tuple[str, str]
+
+WRITTEN = (State.PARTIAL, State.FULL, State.SURPLUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ def resume(
     it, a `prepare` or `clean-up` trial is put in again, under a new number at the end of the
     plan's. Without `started_ids`, the first unfinished trial of each target is taken to have
     started, and so is each one that stands before a finished one.
+
+    The data of a leg went with its server: where its trials had written any, it is written anew.
     """
     finished = set(finished_ids)
     started = _started(plan, finished) if started_ids is None else set(started_ids)
@@ -54,12 +59,20 @@ def resume(
     past = _past(plan, finished, started)
     written = _written(plan)
     remaining: list[PlannedTrial] = []
+    legs = legs_of(plan.trials) if plan.arms else {}
+    begun = {leg for trial, leg in legs.items() if trial in finished}
+    leg: int | None = None
     for entry in plan.trials:
         if entry.id in finished:
             continue
         place, document = _place(entry), entry.document
         dataset = past.get(place, RunToResume())
         need = lifecycle.need_of(document, is_first=entry.is_first)
+        if entry.id in legs and legs[entry.id] != leg:
+            leg = legs[entry.id]
+            if leg in begun and dataset.state in WRITTEN and entry.phase != lifecycle.CLEAN_UP:
+                need = Need.FULL
+            dataset = RunToResume(is_in_doubt=leg in begun)
         if not dataset.suits(need, _version(document)):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
                 number += 1

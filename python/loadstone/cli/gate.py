@@ -74,7 +74,9 @@ class GateKeeper:
         sys.stdout.flush()
         if end.state == "interrupted":
             return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
-        durable.write_file(folder, ANSWER, reports.to_json(gate, facts).encode())
+        # The first answer stands: the rules of a later call may be others.
+        if end.state == "finished" and not (folder / ANSWER).exists():
+            durable.write_file(folder, ANSWER, reports.to_json(gate, facts).encode())
         if end.state == "failed" or any(facts.failed.values()):
             if any(facts.failed.values()):
                 each = ", ".join(f"{arm} {count:,}" for arm, count in facts.failed.items())

@@ -117,7 +117,7 @@ def measure(
         begun = read_manifest(folder)
         fail_if.check_thresholds(thresholds, begun["plan"])
         if begun["state"] == "finished":
-            return _finished(campaign, folder, form, thresholds)
+            return _finished(campaign, folder, form, thresholds, gate)
     with contextlib.ExitStack() as stack:
         plan: Plan
         scripts = stack.enter_context(making_scripts(campaign))
@@ -151,7 +151,7 @@ def measure(
         except BaseException:
             # What stopped it may keep the folder from being read, too.
             with contextlib.suppress(LoadstoneError):
-                _print_left(folder, file, command)
+                _print_left(folder, file, command, is_gate=gate is not None)
             raise
         finally:
             view.close()
@@ -200,7 +200,7 @@ def _interrupted(
     gate: "GateKeeper | None",
 ) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
-    _print_left(folder, file, command)
+    _print_left(folder, file, command, is_gate=gate is not None)
     sys.stderr.flush()
     if gate is not None:
         return gate.conclude(folder, end)
@@ -209,23 +209,26 @@ def _interrupted(
     return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
 
 
-def _print_left(folder: Path, file: Path | None, command: str | None) -> None:
-    """Say what a run that ended too early leaves, and how a campaign's goes on."""
+def _print_left(folder: Path, file: Path | None, command: str | None, *, is_gate: bool) -> None:
+    """Say what a run that ended too early leaves, and how a campaign's or a gate's goes on."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
-    if file is not None:
+    if file is not None or is_gate:
         say(f"hint: continue with: {_resuming(command, file, folder)}")
         if str(file) == "-":
             key = "campaign_file"
             print(f'hint: use the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
 
 
-def _resuming(command: str | None, file: Path, folder: Path) -> str:
+def _resuming(command: str | None, file: Path | None, folder: Path) -> str:
     """Return what goes on with a run: as it was typed, for its --set values must be the same."""
     words = shlex.split(command) if command else ["loadstone", "run", str(file)]
-    if not any(word.startswith(("-o", "--out")) for word in words):
-        words += ["-o", str(folder)]
-    return shlex.join([*words, *([] if "--resume" in words else ["--resume"])])
+    # What follows the workload of a gate is the workload's.
+    at = len(words) if file is not None else words.index("ab") + 1
+    is_named = any(word.startswith(("-o", "--out")) for word in words)
+    options = [] if is_named else ["-o", str(folder)]
+    options += [] if "--resume" in words else ["--resume"]
+    return shlex.join([*words[:at], *options, *words[at:]])
 
 
 def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:
@@ -313,12 +316,18 @@ def _is_left(folder: Path, campaign: Campaign) -> bool:
 
 
 def _finished(
-    campaign: Campaign, folder: Path, form: str, thresholds: Sequence["Threshold"]
+    campaign: Campaign,
+    folder: Path,
+    form: str,
+    thresholds: Sequence["Threshold"],
+    gate: "GateKeeper | None",
 ) -> int:
     """Say that nothing is left of a run, and how it went as a whole."""
     _changes(campaign, read_manifest(folder), folder)
     run = read_run(folder)
     print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
+    if gate is not None:
+        return gate.conclude(folder, runner.RunEnd())
     findings = _print_report(folder, form, thresholds=thresholds)
     end = runner.whole_end(
         {"trial": record.trial, "summary": record.summary, "labels": list(record.labels)}
@@ -439,11 +448,6 @@ def _take_up(
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
-    if campaign.arms:
-        raise InputError(
-            f'run "{folder}" cannot be resumed: the data of its arms went with their servers',
-            "run it into another folder",
-        )
     scripts, lists = makers
     plan = make_plan(
         campaign,

@@ -73,7 +73,10 @@ class Surroundings:
             _plan=plan, _writer=writer, _listen=listen, _interrupt=interrupt,
             _edges=_edges(plan.trials), _exporters=Exporters(plan.probes.prometheus),
             _clusters=Clusters(plan, interrupt), _stores=Stores(plan, interrupt),
-            _arms=ArmServers(plan.arms, legs_of(plan.trials), writer.path, plan.run, interrupt),
+            _arms=ArmServers(
+                plan.arms, legs_of(plan.trials), writer.path, plan.run, interrupt,
+                is_resumed=bool(writer.manifest.get("resumed")),
+            ),
         )  # fmt: skip
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:

@@ -1,7 +1,8 @@
 """Arms: starts the server of a leg on new data, waits until it is ready, and stops it afterwards.
 
-A leg is the trials of one case of an arm in one block. Each server has a process group of its own;
-its processor time, memory and disk are those of the processes of its session.
+A leg is the trials of one case of an arm in one block. Each server has a process group of its own,
+which ends with loadstone even if that is killed; its processor time, memory and disk are those of
+the processes of its session.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LeftBehindError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import Program, run_programs
+from loadstone.execution.programs.program import Guard, Program, run_programs
 from loadstone.formats.node_probes import mounts_in
 from loadstone.results.leg_log import LegEntry, append_leg
 
@@ -42,6 +43,7 @@ class _Leg:
     number: int | None
     arm: Arm
     program: Program
+    guard: Guard | None
     directory: Path | None
     identity: tuple[int, int]
     entry: LegEntry
@@ -57,15 +59,20 @@ class ArmServers:
         folder: Path,
         run: str,
         interrupt: Interrupt,
+        *,
+        is_resumed: bool = False,
     ) -> None:
-        """`legs` has the number of each trial's leg; a step of a search belongs to the last one."""
+        """`legs` has the number of each trial's leg; a step of a search belongs to the last one.
+
+        Where a run `is_resumed`, directories of legs that were killed may be left.
+        """
         self._arms = arms
         self._legs = legs
         self._folder = folder
         self._run = run
         self._interrupt = interrupt
         self._leg: _Leg | None = None
-        self._started = 0
+        self._started = self._left_by_earlier_sessions() if is_resumed else 0
         self.left: list[LeftBehindError] = []
         """What could not be deleted of the directories of legs."""
 
@@ -144,7 +151,8 @@ class ArmServers:
             "command": list(program.command), "data": None if directory is None else str(directory),
             "started_unix_ns": program.started_unix_ns,
         }  # fmt: skip
-        self._leg = leg = _Leg(name, number, arm, program, directory, identity, entry)
+        guard = Guard(program) if program.pid else None
+        self._leg = leg = _Leg(name, number, arm, program, guard, directory, identity, entry)
         began, timeout_s = time.monotonic(), arm.ready_timeout_ns / 1e9
         status: int | None = None
         while not self._interrupt.is_asked:
@@ -170,7 +178,7 @@ class ArmServers:
         if not any(DATA in word for word in (*arm.start, *arm.stop)):
             return None, (0, 0)
         parent = self._folder / "arms" if arm.data is None else Path(arm.data)
-        path = parent.resolve() / f"loadstone-{self._run[:12]}-{self._started:04d}-{name}"
+        path = parent.resolve() / f"{self._lead}{self._started:04d}-{name}"
         try:
             if arm.data is None:
                 parent.mkdir(exist_ok=True)
@@ -182,10 +190,23 @@ class ArmServers:
                 "data names a directory that exists and may be written to",
             ) from error
 
+    @property
+    def _lead(self) -> str:
+        return f"loadstone-{self._run[:12]}-"
+
+    def _left_by_earlier_sessions(self) -> int:
+        """Return the highest number among the directories of this run's legs that are left."""
+        parents = {Path(arm.data or self._folder / "arms") for arm in self._arms.values()}
+        names = (path.name for parent in parents for path in parent.glob(f"{self._lead}*"))
+        numbers = (name.removeprefix(self._lead).partition("-")[0] for name in names)
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
     def _end(self, leg: _Leg) -> None:
         """Take leave of a server that has ended, and keep what became of it."""
         self._leg = None
         leg.program.kill_left()
+        if leg.guard is not None:
+            leg.guard.dismiss()
         ended = leg.program.finish()
         leg.entry["state"] = ended.state
         leg.entry["exit_code"] = ended.exit_code

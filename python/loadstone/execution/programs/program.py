@@ -179,6 +179,28 @@ class Program:
                     self._output.append(part)
 
 
+class Guard:
+    """Kills a program's process group when this process has gone, even by SIGKILL.
+
+    A shell in a session of its own waits at a pipe. Only this process has the other end, which the
+    kernel closes with it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        script = 'read -r _ || kill -s KILL -- "-$1"'
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", script, "sh", str(program.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def dismiss(self) -> None:
+        """End the watch; the group must still have its number, or another's might be killed."""
+        self._shell.communicate(b"\n")
+
+
 def run_programs(
     commands: Sequence[Sequence[str]],
     *,

@@ -87,6 +87,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted gate.")] = False,
     form: Annotated[
         str, typer.Option("--format", "-f", help="terminal, markdown, json or junit.")
     ] = "terminal",
@@ -139,11 +140,14 @@ def command(
     arms = tuple(campaign.arms)
     if len(arms) != 2:
         raise InputError(f"a gate compares two arms, and the campaign has {len(arms)}", "see arms")
+    if resume and output is None:
+        raise InputError("--resume needs the folder of the run to continue", "name it with -o")
     gate = GateKeeper(rules, *arms, form, is_quiet=quiet)
     gate.announce()
     return session.measure(
         campaign,
         output or session.default_folder("ab"),
+        resume=resume,
         command=shlex.join(["loadstone", *context.obj]),
         # What the user typed needs no further consent.
         allow_commands=allow_commands or is_typed,
