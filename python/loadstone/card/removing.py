@@ -45,7 +45,10 @@ def _listed_objects(store: Store) -> list[Request]:
 
 def _listed_versions(store: Store) -> list[Request]:
     query = {"versions": None, "prefix": store.prefix, "encoding-type": "url"}
-    root, plain = parse_listing(must(store.ask(Request(method="GET", query=query)), "list"))
+    reply = store.ask(Request(method="GET", query=query))
+    if reply.status == 404:
+        return []
+    root, plain = parse_listing(must(reply, "list"))
     return [
         Request(
             method="DELETE",

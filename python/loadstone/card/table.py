@@ -145,6 +145,10 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
             HISTORY, where="versions"),
         Question("versions-suspended", "suspended, a put replaces null", versions.suspends,
             HISTORY, where="versions"),
+        # Last of its turn: a store that deletes the bucket has no versions any more.
+        Question("bucket-with-objects-kept", "a bucket with objects is not deleted",
+            versions.bucket_stays, "a bucket that is removed takes along what others put into it",
+            where="versions"),
     ),
     "retention": (
         Question("retention-kept", "a locked version cannot be deleted", retention.keeps_locked,

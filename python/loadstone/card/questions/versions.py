@@ -86,6 +86,15 @@ def suspends(store: Store) -> Conclusion:
     return yes() if set(written) <= {"null", None} else differs("puts get ids of their own")
 
 
+def bucket_stays(store: Store) -> Conclusion:
+    """The delete of a bucket with objects in it is refused: here of the card's own."""
+    store.must_put("k")
+    reply = store.ask(Request(method="DELETE"), may_be_denied=True)
+    if store.get("k").is_ok:
+        return yes(reply.words) if reply.status == 409 else differs(reply.words)
+    return no("deleted with all that is in it")
+
+
 def enable(store: Store) -> Reply:
     """Have a place keep versions."""
     return _set_versioning(store, "Enabled")
