@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -272,12 +273,25 @@ def test_a_reading_under_load_is_waited_past_and_never_kept() -> None:
     half_s = 500_000_000
     assert reading(9.0, now_ns).disk_requests(now_ns - half_s) == 9.0
     # From before the load's end: a newer one is due soon, or the target is not asked.
-    assert reading(9.0, now_ns - half_s).disk_requests(now_ns) == 9.0
-    assert reading(9.0, now_ns - half_s, every_s=30).disk_requests(now_ns) is None
-    assert reading(9.0, now_ns - 10 * half_s).disk_requests(now_ns) is None
-    # An exporter that falls silent leaves nothing behind: the trial is not unsettled by it.
-    values = iter([9.0, 9.0])
-    assert settle(disk_queue(lambda: next(values, None)))[0]["residues"] == []
+    assert reading(9.0, now_ns - half_s).disk_requests(now_ns) is None
+    assert reading(9.0, now_ns - half_s).disk_requests_due() == 9.0
+    assert reading(9.0, now_ns - half_s, every_s=30).disk_requests_due() is None
+    assert reading(9.0, now_ns - 10 * half_s).disk_requests_due() is None
+
+
+def test_what_was_read_under_load_unsettles_no_trial() -> None:
+    # An exporter that falls silent leaves nothing behind.
+    expected = iter([9.0, 9.0, 9.0])
+    silent = disk_queue(lambda: None, lambda: next(expected, None))
+    state, told = settle(silent)
+    assert (state["residues"], bool(told)) == ([], True)
+    # Nor does one that was waited for in vain before, and was last read under the load.
+    host = Settling()
+    settle(replace(disk_queue(lambda: 9.0), wait_s=0.0), host)
+    state, told = settle(disk_queue(lambda: None, lambda: 9.0), host)
+    assert (state["residues"], told) == ([], [])
+    (residue,) = settle(disk_queue(lambda: 9.0), host)[0]["residues"]
+    assert residue["before_load"] == 9.0
 
 
 def test_a_trial_that_began_unsettled_is_labelled_and_proves_no_step() -> None:

@@ -152,7 +152,10 @@ class Surroundings:
         state = self._settling.settle(
             [
                 *quantities,
-                disk_queue(lambda: self._exporters.disk_requests(self._load_ended_unix_ns)),
+                disk_queue(
+                    lambda: self._exporters.disk_requests(self._load_ended_unix_ns),
+                    self._exporters.disk_requests_due,
+                ),
             ],
             self._interrupt.wait,
             lambda left_s, why: self._listen(Resting(seconds=left_s, why=why)),

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from loadstone._loadgen import StreamReader, Table
 from loadstone.campaign.schema.target_probe import PrometheusProbe
@@ -89,26 +89,33 @@ class Exporters:
             self._recent.append(batch)
 
     def disk_requests(self, since_unix_ns: int = 0) -> float | None:
-        """Return the requests under way at the busiest disk since a time, as read last.
+        """Return the requests under way at the busiest disk, as read last since a time.
 
-        A reading from before it counts for no longer than a newer one takes to come. None where
-        there is neither, or nothing is watched.
+        None where nothing was read since, or nothing is watched.
         """
-        with self._lock:
-            recent = list(self._recent)
+        return self._disk_requests(lambda probe, read_ns: read_ns >= since_unix_ns)
+
+    def disk_requests_due(self) -> float | None:
+        """Return the same as read last, as long as the next reading is due soon."""
         now_ns = time.time_ns()
         every_ns = {f"{PREFIX}{probe.name}": probe.every_ns for probe in self._probes}
+
+        def is_due(probe: str, read_ns: int) -> bool:
+            next_ns = every_ns.get(probe, SOON_NS)
+            return next_ns <= SOON_NS and now_ns - read_ns <= 2 * next_ns
+
+        return self._disk_requests(is_due)
+
+    def _disk_requests(self, is_current: Callable[[str, int], bool]) -> float | None:
+        with self._lock:
+            recent = list(self._recent)
         newest: dict[tuple[str, str], float] = {}
         names = ("time_unix_ns", "probe", "metric", "host", "subject", "value")
         for batch in recent:
             for read_ns, probe, metric, host, subject, value in zip(
                 *(batch[name] for name in names), strict=True
             ):
-                next_ns = every_ns.get(probe, SOON_NS)
-                is_current = read_ns >= since_unix_ns or (
-                    next_ns <= SOON_NS and now_ns - read_ns <= 2 * next_ns
-                )
-                if metric == DISK_REQUESTS and is_current:
+                if metric == DISK_REQUESTS and is_current(probe, read_ns):
                     newest[host, subject] = value
         return max(newest.values(), default=None)
 

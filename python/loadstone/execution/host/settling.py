@@ -58,6 +58,8 @@ class Quantity:
     """One thing that an earlier trial may have left, and how much of it counts as settled.
 
     `words` say until when a trial waits, with {} for the value; `help_along` does what makes it go.
+    `expect` returns a value from under the last load while a newer one is due: worth a wait, and
+    never kept.
     """
 
     name: str
@@ -65,8 +67,14 @@ class Quantity:
     settled_max: float
     wait_s: float
     read: Callable[[], float | None]
+    expect: Callable[[], float | None] = lambda: None
     describe: Callable[[float], str] = units.format_number
     help_along: Callable[[Callable[[], bool]], None] | None = None
+
+    def look(self) -> tuple[float | None, float]:
+        """Return how much there is, where that is known, and how much there may be."""
+        value = self.read()
+        return value, (self.expect() if value is None else value) or 0.0
 
 
 Rest = Callable[[float], bool]
@@ -114,50 +122,49 @@ class Settling:
         What this host does not tell is left out.
         """
         began = time.monotonic()
-        first = {
-            quantity.name: value
-            for quantity in quantities
-            if (value := quantity.read()) is not None
-        }
-        last: dict[str, float | None] = {**first}
+        looks = {quantity.name: quantity.look() for quantity in quantities}
+        first = {name: value for name, (value, _) in looks.items()}
+        last = {**first}
         unsettled = [
             quantity
             for quantity in quantities
-            if first.get(quantity.name, 0.0) > quantity.settled_max
-            and quantity.name not in self._in_vain
+            if looks[quantity.name][1] > quantity.settled_max and quantity.name not in self._in_vain
         ]
         for quantity in unsettled:
-            last[quantity.name] = self._wait_for(quantity, first[quantity.name], rest, tell)
+            last[quantity.name] = self._wait_for(quantity, looks[quantity.name], rest, tell)
         if (dirty_bytes := last.get("dirty_bytes")) is not None:
             # What is left is the next trial's to wait for, too.
             self._written_bytes = round(dirty_bytes)
-        return {
-            "waited_ns": round((time.monotonic() - began) * 1e9) if unsettled else 0,
-            "residues": [
-                Residue(
-                    quantity=quantity.name,
-                    before_wait=first[quantity.name],
-                    before_load=before_load,
-                    settled_max=quantity.settled_max,
+        residues = []
+        for quantity in quantities:
+            before_wait, before_load = first[quantity.name], last[quantity.name]
+            if before_load is not None:
+                residues.append(
+                    Residue(
+                        quantity=quantity.name,
+                        before_wait=before_load if before_wait is None else before_wait,
+                        before_load=before_load,
+                        settled_max=quantity.settled_max,
+                    )
                 )
-                for quantity in quantities
-                if (before_load := last.get(quantity.name)) is not None
-            ],
-        }
+        waited_ns = round((time.monotonic() - began) * 1e9) if unsettled else 0
+        return {"waited_ns": waited_ns, "residues": residues}
 
-    def _wait_for(self, quantity: Quantity, first: float, rest: Rest, tell: Tell) -> float | None:
+    def _wait_for(
+        self, quantity: Quantity, look: tuple[float | None, float], rest: Rest, tell: Tell
+    ) -> float | None:
         """Return how much of a quantity is left when it has settled, or after its bound.
 
-        None where it can no longer be read.
+        None where that is not known.
         """
         end = time.monotonic() + quantity.wait_s
-        why = quantity.words.format(quantity.describe(first))
-        value: float | None = first
+        value, pending = look
+        why = quantity.words.format(quantity.describe(pending))
         tell(quantity.wait_s, why)
         if quantity.help_along is not None:
             quantity.help_along(lambda: rest(0.0))
-            value = quantity.read()
-        while value is not None and value > quantity.settled_max:
+            value, pending = quantity.look()
+        while pending > quantity.settled_max:
             left_s = end - time.monotonic()
             if left_s <= 0:
                 self._in_vain.add(quantity.name)
@@ -165,11 +172,13 @@ class Settling:
             tell(left_s, why)
             if rest(min(left_s, TICK_S)):
                 break
-            value = quantity.read()
+            value, pending = quantity.look()
         return value
 
 
-def disk_queue(read: Callable[[], float | None]) -> Quantity:
+def disk_queue(
+    read: Callable[[], float | None], expect: Callable[[], float | None] = lambda: None
+) -> Quantity:
     """Return the requests that wait at the busiest of a target's disks that are watched."""
     return Quantity(
         name="target_disk_requests",
@@ -177,6 +186,7 @@ def disk_queue(read: Callable[[], float | None]) -> Quantity:
         settled_max=DISK_REQUESTS_SETTLED_MAX,
         wait_s=DISK_WAIT_S,
         read=read,
+        expect=expect,
     )
 
 
