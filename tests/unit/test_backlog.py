@@ -83,6 +83,19 @@ def test_after_a_warm_up_as_much_is_under_way_at_both_ends() -> None:
     assert not is_by_answers(rows, rows, (0, 10 * SECOND_NS), entry, 0.01 * SECOND_NS)
 
 
+@pytest.mark.parametrize("length_s", [2, 3, 6])
+def test_a_backlog_that_a_short_warm_up_left_is_no_rate(length_s: int) -> None:
+    for seed in range(20):
+        due = arrivals(91, 1 + length_s, seed)
+        served = queued(due, capacity=64)
+        of_window = due >= 1
+        window = (SECOND_NS, (1 + length_s) * SECOND_NS)
+        entry = {"start_ns": 0, "end_ns": int(served.max() * SECOND_NS)}
+        median_ns = float(np.median((served - due)[of_window])) * SECOND_NS
+        counted, rows = answered(served[of_window]), answered(served)
+        assert is_by_answers(counted, rows, window, entry, median_ns), seed
+
+
 def test_a_record_without_its_end_is_measured_by_what_was_due() -> None:
     due = arrivals(400, 5, seed=5)
     rows = answered(queued(due, capacity=100))

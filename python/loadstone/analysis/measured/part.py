@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 SHARE_MAX = 0.01
 """A deficit below it is no overload: 99 % of the rate asked for is enough."""
 
-DEVIATIONS = 3.0
+DEVIATIONS, DEVIATIONS_DRAINED = 3.0, 1.0
+"""By how much a deficit must exceed chance, and where work lasted on behind the window as well."""
+
 FILLED_MEDIANS = 3.0
 """After so many median response times as many requests are under way as later on."""
 
-DRAIN_SHARE, DRAIN_MEDIANS, DRAIN_RATE = 0.1, 1.5, 0.5
-"""A window too short to look at its seconds: it lasted on for so much of itself and so many median
-times, and at half its rate or more. A backlog is worked off at full pace; slow answers trickle in.
+DRAIN_SHARE, DRAIN_MEDIANS, DRAIN_RATE = 0.1, 1.2, 0.75
+"""Work lasted on behind a window for so much of it and so many median times, and at so much of its
+rate. A backlog is worked off at full pace; slow answers trickle in.
 """
 
 
@@ -69,9 +71,11 @@ def is_by_answers(
     # A backlog makes the median as long as it likes: the second half of the window tells as well.
     filled_ns = min(began_ns + SECOND_NS + median_ns, (start_ns + end_ns) / 2)
     first, last = math.ceil(max(start_ns, filled_ns) / SECOND_NS), end_ns // SECOND_NS
-    if last > first:
-        return _falls_behind(rows, of_all_stages, end_ns - start_ns, (first, last))
-    return _lasts_on(rows, window_ns, last_ns, median_ns)
+    lasts_on = _lasts_on(rows, window_ns, last_ns, median_ns)
+    if last <= first:
+        return lasts_on
+    deviations = DEVIATIONS_DRAINED if lasts_on else DEVIATIONS
+    return _falls_behind(rows, of_all_stages, end_ns - start_ns, (first, last), deviations)
 
 
 EARLY_MIN, EARLY_GROWTH = 50, 1.3
@@ -127,7 +131,11 @@ def _by_second(rows: Rows) -> dict[int, int]:
 
 
 def _falls_behind(
-    rows: Rows, of_all_stages: Rows, window_ns: int, seconds: tuple[int, int]
+    rows: Rows,
+    of_all_stages: Rows,
+    window_ns: int,
+    seconds: tuple[int, int],
+    deviations: float,
 ) -> bool:
     """Tell whether less was answered than was due, in whole seconds when as much is under way."""
     length_s = window_ns / SECOND_NS
@@ -138,11 +146,11 @@ def _falls_behind(
     expected = due * (last - first) / length_s
     # How many were due in the seconds that are left out is a matter of chance.
     chance = math.sqrt(due * (length_s - (last - first)) / length_s)
-    return expected - done > max(SHARE_MAX * expected, DEVIATIONS * chance)
+    return expected - done > max(SHARE_MAX * expected, deviations * chance)
 
 
 def _lasts_on(rows: Rows, window_ns: tuple[int, int], last_ns: int, median_ns: float) -> bool:
-    """Tell whether work went on at full pace behind a short window."""
+    """Tell whether work went on at full pace behind a window."""
     start_ns, end_ns = window_ns
     drain_ns = last_ns - end_ns
     if drain_ns <= max(DRAIN_SHARE * (end_ns - start_ns), DRAIN_MEDIANS * median_ns):
