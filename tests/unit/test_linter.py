@@ -438,6 +438,27 @@ def test_a_dataset_smaller_than_five_times_the_memory_fails() -> None:
     assert outcome(500) == "pass"
 
 
+@pytest.mark.parametrize(
+    ("cached", "cache", "outcome"),
+    [
+        ((0.0, 0.09), None, "pass"),
+        ((0.0, 0.5), None, "fail"),
+        ((1.0, 1.0), None, "fail"),
+        ((1.0, 1.0), "warm", "pass"),
+    ],
+)
+def test_what_was_seen_of_the_page_cache_decides_before_the_sizes_do(
+    cached: tuple[float, float], cache: str | None, outcome: str
+) -> None:
+    for dataset in (1, 10**6):
+        stated = Disclosure(
+            cached=cached, cache=cache, dataset_bytes=dataset, client_memory_bytes=100
+        )
+        found = outcomes(account([measurement(1.0)], disclosure=stated))
+        # Five times the memory and a statement of the caches are both good.
+        assert found["cache-measured"] == outcome
+
+
 def test_percentiles_are_checked_for_their_source_their_load_and_their_tail() -> None:
     def outcome(check: str, work: int | None, **stated: object) -> str:
         one = measurement(1e6, metric="response_ns_p99", work=work)

@@ -28,7 +28,7 @@ from loadstone.analysis.limits.observed import (
     Observed,
     Tried,
 )
-from loadstone.analysis.limits.verdict import decide
+from loadstone.analysis.limits.verdict import NEXT, Verdict, decide
 from loadstone.analysis.measured import reading
 from loadstone.analysis.measured.part import Part
 from loadstone.results.record import Run
@@ -60,6 +60,52 @@ def test_without_anything_observed_nothing_is_claimed() -> None:
     found = decide(Observed(point=HERE))
     assert (found.limit, found.grade) == ("UNDETERMINED", None)
     assert found.effect == "none"
+
+
+def test_loads_with_more_or_less_in_the_page_cache_are_not_compared() -> None:
+    def step(low: float | None, high: float | None, rate: float) -> LoadStep:
+        return LoadStep(
+            low=replace(HERE, cached=low), high=replace(FLAT, rate=rate, time_s=0.2, cached=high)
+        )
+
+    for low, high in ((0.0, 0.2), (0.9, 0.1)):
+        alike, apart = step(low, low, 2000), step(low, high, 2000)
+        assert (alike.is_rise, apart.is_rise, apart.is_steep) == (True, False, False)
+        alike, apart = step(low, low, 500), step(low, high, 500)
+        assert (alike.is_fall, apart.is_fall) == (True, False)
+        alike, apart = step(low, low, 1010), step(low, high, 1010)
+        assert (alike.is_saturated, apart.is_flat, apart.is_slower) == (True, False, None)
+        assert step(low, None, 2000).is_rise, "what was not seen excludes nothing"
+        found = decide(
+            Observed(
+                point=replace(HERE, cached=low), higher=replace(FLAT, cached=high), **IDLE_CLIENT
+            )
+        )
+        assert (found.limit, found.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
+
+
+def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
+    def found(cached: float | None) -> Verdict:
+        near = {**path(0.95), "TARGET_DISK": CeilingUse(name="device", share=0.95, share_max=0.95)}
+        point, higher = (replace(one, cached=cached) for one in (HERE, FLAT))
+        return decide(
+            Observed(
+                point=point, higher=higher, ceilings=near, server={"network": 0.99}, **IDLE_CLIENT
+            )
+        )
+
+    for cached in (None, 0.0, 0.5):
+        assert found(cached).limit.startswith(("TARGET", "NETWORK_PATH"))
+    verdict = found(1.0)
+    assert (verdict.limit, verdict.next[1]) == ("UNDETERMINED", NEXT["cold"][1].format())
+    assert {fact.limit for fact in verdict.facts if fact.bearing == "refutes"} == {
+        "NETWORK_PATH", "TARGET_DISK", "TARGET_NETWORK",
+    }  # fmt: skip
+    states = {one.resource: (one.says, one.value) for one in verdict.observations}
+    assert states["client's page cache"] == ("open", 1.0)
+    # A full client is one all the same.
+    busy = Observed(point=replace(HERE, cached=1.0), higher=replace(FLAT, cached=1.0), flags=CPU)
+    assert decide(busy).limit == "INSTRUMENT_CPU"
 
 
 def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:

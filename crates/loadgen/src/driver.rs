@@ -15,6 +15,7 @@ use crate::ownership::{BucketState, Standing, Swept};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::settings::Setting;
+use crate::transport::page_cache::Cached;
 use crate::transport::raw::{RawAnswer, RawRequest};
 use crate::trial::Trial;
 
@@ -67,6 +68,12 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
     /// Returns what the trial's places lie on, a device or a file system, where the same name may
     /// lead to another one later.
     fn volume(&self) -> Option<&str> {
+        None
+    }
+
+    /// Looks how much of the dataset is in this host's page cache; `None` where that cannot be seen,
+    /// or where requests pass it by.
+    fn look_at_page_cache(&self) -> Option<Cached> {
         None
     }
 

@@ -107,6 +107,10 @@ pub(crate) fn run<D: Driver>(
     let (trial, driver) = &open::<D>(trial, &retries, control, sink)?;
     let binding = &Binding::of(trial)?;
     let mut buckets = ready_buckets(driver, trial, &control.stop, sink)?;
+    // What a script's actions read is not evenly its subjects.
+    let reads =
+        trial.mix.iter().any(|share| share.operation.info().reads) && !trial.follows_script();
+    let cached = if reads { driver.look_at_page_cache() } else { None };
     let threads = thread_count(trial, driver.is_blocking(), binding);
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let mut start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
@@ -171,7 +175,16 @@ pub(crate) fn run<D: Driver>(
     );
     let Made { counts, paused_ns, .. } = retries.made();
     let log_ins = driver.log_ins();
-    Ok(Summary { log_ins, retries: counts, retries_paused_ns: paused_ns, ..summary })
+    let (cache_sampled_bytes, cache_resident_bytes) =
+        cached.map(|cached| (cached.sampled_bytes, cached.resident_bytes)).unzip();
+    Ok(Summary {
+        log_ins,
+        retries: counts,
+        retries_paused_ns: paused_ns,
+        cache_sampled_bytes,
+        cache_resident_bytes,
+        ..summary
+    })
 }
 
 /// Opens the driver of a trial, and the files that the trial names.
@@ -533,6 +546,8 @@ fn summary(
         log_ins: LogIns::default(),
         retries: BTreeMap::new(),
         retries_paused_ns: 0,
+        cache_sampled_bytes: None,
+        cache_resident_bytes: None,
         cores: ends.len(),
         clients: trial.load.clients(),
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),

@@ -160,6 +160,8 @@ class Summary(TypedDict, total=False):
     bytes: Whole
     bytes_received: Whole
     bytes_sent: Whole
+    cache_resident_bytes: Whole | None
+    cache_sampled_bytes: Whole | None
     clients: Whole
     clients_requests_max: Whole
     clients_requests_min: Whole

@@ -17,7 +17,7 @@ SUMS = (
     "clients_requests_squares",
     "connections_opened", "bytes_sent", "bytes_received", "requests_repeated", "log_ins",
     "log_ins_ns", "cores", "clients", "puts_failed_more", "objects_swept", "cores_watched",
-    "objects_swept_again", "retries_paused_ns",
+    "objects_swept_again", "retries_paused_ns", "cache_sampled_bytes", "cache_resident_bytes",
 )  # fmt: skip
 LISTS = ("thread_cpu_ns", "thread_awake_ns", "thread_run_delay_ns", "stalls", "places_left")
 NAMES = (

@@ -23,6 +23,7 @@ use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::{
     disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns},
     limits,
+    page_cache::{self, Cached},
     ring::{Action, Ring, RingPark, SlotIndex},
 };
 use crate::trial::Trial;
@@ -155,6 +156,13 @@ impl Driver for Block {
 
     fn volume(&self) -> Option<&str> {
         self.place.volume()
+    }
+
+    fn look_at_page_cache(&self) -> Option<Cached> {
+        let file = self.place.file().filter(|_| !self.place.is_direct())?.as_fd();
+        page_cache::look(self.dataset.spec().objects, |index| {
+            Some((file, DATA_START + index * self.stride_bytes, self.stride_bytes))
+        })
     }
 
     fn thread(self: &Arc<Self>) -> Result<BlockThread, Error> {

@@ -24,6 +24,7 @@ use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::disk::{self, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns};
+use crate::transport::page_cache::{self, Cached};
 use crate::transport::{identity, limits};
 use crate::trial::{Options, Ownership, Trial};
 
@@ -232,6 +233,21 @@ impl Driver for FileTree {
         Some(&self.volume)
     }
 
+    fn look_at_page_cache(&self) -> Option<Cached> {
+        if self.is_direct {
+            return None;
+        }
+        let mut path = Vec::new();
+        page_cache::look(self.dataset.spec().objects, |index| {
+            path.clear();
+            self.write_path(index, &mut path);
+            let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            let file = disk::open_at(self.directory.as_fd(), writes::c_path(&path), flags).ok()?;
+            let bytes = rustix::fs::fstat(&file).ok()?.st_size;
+            Some((file, 0, u64::try_from(bytes).ok()?))
+        })
+    }
+
     fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
         Ok(Reactor::new(Box::new(Sleep), Clock::real()))
     }
@@ -260,6 +276,20 @@ impl Driver for FileTree {
             turns: Turns::default(),
             last_error: None,
         })
+    }
+}
+
+impl FileTree {
+    /// Appends an object's path below the root, and returns where its name begins.
+    #[inline]
+    fn write_path(&self, index: u64, path: &mut Vec<u8>) -> usize {
+        let dataset = &self.dataset;
+        dataset.write_bucket(dataset.bucket_of(index), path);
+        path.push(b'/');
+        let leaf = path.len() + self.leaf_start;
+        dataset.write_key(index, path);
+        path.push(0);
+        leaf
     }
 }
 
@@ -440,14 +470,9 @@ impl FileClient {
     /// Points at an object: writes its path and returns what it must hold.
     #[inline]
     fn at_object(&mut self, object: Object) -> ObjectId {
-        let (dataset, index) = (&self.tree.dataset, object.index);
         self.path.clear();
-        dataset.write_bucket(dataset.bucket_of(index), &mut self.path);
-        self.path.push(b'/');
-        self.leaf = self.path.len() + self.tree.leaf_start;
-        dataset.write_key(index, &mut self.path);
-        self.path.push(0);
-        dataset.id(object)
+        self.leaf = self.tree.write_path(object.index, &mut self.path);
+        self.tree.dataset.id(object)
     }
 
     /// Points at a bucket.

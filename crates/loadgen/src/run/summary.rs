@@ -74,6 +74,13 @@ pub struct Summary {
     pub retries: BTreeMap<String, u64>,
     /// How long those waited before they were sent again, all together.
     pub retries_paused_ns: u64,
+    /// How much of the dataset that is read was looked at in this host's page cache before the load,
+    /// where that can be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_sampled_bytes: Option<u64>,
+    /// How much of that was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_resident_bytes: Option<u64>,
     /// Log-ins while load was on.
     #[serde(flatten)]
     pub log_ins: LogIns,

@@ -73,6 +73,11 @@ pub fn volume_of(directory: &Path) -> std::io::Result<String> {
     Ok(of_file_system(directory, located(directory)?.as_fd()))
 }
 
+/// Tells whether a file lies on ZFS.
+pub(super) fn is_zfs(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u32 == ZFS)
+}
+
 /// Returns a descriptor that only says where a directory is: nothing is asked of its file system.
 ///
 /// # Errors

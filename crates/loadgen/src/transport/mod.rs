@@ -14,6 +14,7 @@ pub(crate) mod identity;
 pub(crate) mod inbox;
 pub(crate) mod limits;
 pub(crate) mod options;
+pub(crate) mod page_cache;
 pub(crate) mod parts;
 pub(crate) mod raw;
 pub(crate) mod reading;

@@ -174,7 +174,8 @@ class StatedLoad:
 class Disclosure:
     """What is known of how the measurements were made; None is "not stated", and never "no".
 
-    `spread` names what a printed ± means. `order` says how the arms were ordered in time.
+    `spread` names what a printed ± means. `order` says how the arms were ordered in time. `cached`
+    are the least and the most of its data that was in the client's page cache before a trial.
     """
 
     replication_unit: str | None = None
@@ -191,6 +192,7 @@ class Disclosure:
     dataset_objects: int | None = None
     client_memory_bytes: int | None = None
     cache: str | None = None
+    cached: tuple[float, float] | None = None
     fill: str | None = None
     steadiness: str | None = None
     instrument_ceiling: str | None = None

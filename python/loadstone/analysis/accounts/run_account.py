@@ -24,6 +24,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.accounts.level import BUSY_RATE, read_level
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import TrialRate, system_of
+from loadstone.analysis.instrument.client_limits import cached_share
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
@@ -286,6 +287,8 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
     verified = {float(one) for trial in measured if (one := trial.get("verify")) is not None}
     is_checked = any(record.summary.get("verified_requests") for record in run.records)
     connections = {trial.get("connections") for trial in measured}
+    shares = [cached_share(record) for record in run.records if record.trial["measured"]]
+    cached = [share for share in shares if share is not None]
     statements = (run.manifest.get("campaign") or {}).get("statements") or {}
     return Disclosure(
         connections=_connections(connections),
@@ -306,6 +309,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
         tuning=statements.get("configuration"),
         durability=statements.get("redundancy"),
         cache=statements.get("cache"),
+        cached=(min(cached), max(cached)) if cached else None,
         fill=statements.get("fill") or describe_fill(run),
         verified=(min(verified) if is_checked else 0.0) if verified else None,
         all_trials_listed=True,

@@ -45,11 +45,15 @@ class TrialRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What the load cost the hosts it came from; absent where it was not observed."""
+    """What the load cost the hosts it came from; absent where it was not observed.
+
+    `cached` is the share of the data that it reads that was in their page cache before it.
+    """
 
     cpu_us_per_request: float | None
     rss_bytes_max: float | None
     sockets_max: float | None
+    cached: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,21 +4,25 @@ A trial's rate is its good work over the common wall time of the measure stage. 
 blocks, trials and agents: counts, times and histograms, never percentiles.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.analysis.cells.cell import Cell, Client, Deviation, TrialRate
 from loadstone.analysis.cells.little import little_of
+from loadstone.analysis.instrument.client_limits import cached_share
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.judgements.labels import label_cell
 from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part, WindowWork
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
+from loadstone.campaign.operations import READS
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import LoadDocument
+from loadstone.results.record import Record
 
 ALL_OPERATIONS = "all"
 
@@ -249,4 +253,10 @@ def _client(parts: list[Part], peaks: Mapping[str, Peaks]) -> Client:
         cpu_us_per_request=cpu_ns / 1000 / requests if cpu_ns and requests else None,
         rss_bytes_max=max((p.rss_bytes for p in seen if p.rss_bytes is not None), default=None),
         sockets_max=max((p.sockets for p in seen if p.sockets is not None), default=None),
+        cached=_cached(records) if parts[0].operation in READS else None,
     )
+
+
+def _cached(records: Collection[Record]) -> float | None:
+    shares = [share for record in records if (share := cached_share(record)) is not None]
+    return fmean(shares) if shares else None

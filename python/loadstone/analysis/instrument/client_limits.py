@@ -332,6 +332,20 @@ def residue_of(record: Record, quantity: str) -> float:
     return max(left, default=0.0)
 
 
+CACHED_SOME, CACHED_ALL = 0.10, 0.99
+"""From which share of its data in the page cache on a trial is partly, or all but wholly, one of
+memory."""
+
+
+def cached_share(record: Record) -> float | None:
+    """Return how much of a trial's dataset its hosts had in their page cache before the load.
+
+    None where nobody could see that, or nothing is read through it.
+    """
+    sampled = record.summary.get("cache_sampled_bytes")
+    return (record.summary.get("cache_resident_bytes") or 0) / sampled if sampled else None
+
+
 def _port_rest_s(record: Record, lines: Lines, host: str) -> int:
     """Return for how many seconds a port of a host rests; older records do not say its setting."""
     settings = [

@@ -17,7 +17,12 @@ from loadstone.analysis.cells.little import (
     is_held_back,
     little_beyond_chance,
 )
-from loadstone.analysis.instrument.client_limits import OCCUPIED_SOME, occupied_share
+from loadstone.analysis.instrument.client_limits import (
+    CACHED_SOME,
+    OCCUPIED_SOME,
+    cached_share,
+    occupied_share,
+)
 from loadstone.analysis.instrument.headroom import (
     HICCUP_SHARE,
     has_lost_host,
@@ -83,6 +88,11 @@ def is_unsettled(record: Record) -> bool:
         for state in states
         for residue in state["residues"]
     )
+
+
+def is_cached(record: Record) -> bool:
+    """CACHED."""
+    return (cached_share(record) or 0.0) >= CACHED_SOME
 
 
 def label_trial(record: Record) -> tuple[str, ...]:
@@ -306,6 +316,7 @@ TRIAL_LABELS: Mapping[str, Callable[[Record], bool]] = {
     "STALLED": is_stalled,
     "NOISY": is_stalled_shortly,
     "UNSETTLED": is_unsettled,
+    "CACHED": is_cached,
     "UNCHECKED": is_unchecked,
     "LOG_INS": logs_in_often,
     "HOST_LOST": has_lost_host,

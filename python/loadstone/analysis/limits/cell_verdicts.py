@@ -338,6 +338,7 @@ def _point(cell: Cell, *, is_first: bool = False) -> LoadPoint:
         error=_error(cell),
         is_settled="UNSETTLED" not in cell.labels,
         is_first=is_first,
+        cached=cell.client.cached,
     )
 
 

@@ -10,7 +10,12 @@ from enum import IntEnum
 from typing import Literal
 
 from loadstone import units
-from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED, OCCUPIED_SOME
+from loadstone.analysis.instrument.client_limits import (
+    CACHED_ALL,
+    LOAD_THREADS,
+    OCCUPIED,
+    OCCUPIED_SOME,
+)
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.observed import (
     RISES,
@@ -338,6 +343,24 @@ def _ceilings(observed: Observed) -> Iterator[Fact]:
             yield Fact(limit=limit, bearing="refutes", reason=share, evidence=(ceiling.evidence(),))
 
 
+BEHIND_THE_CACHE = ("NETWORK_PATH", "TARGET_DISK", "TARGET_NETWORK")
+
+
+def _page_cache(observed: Observed) -> Iterator[Fact]:
+    cached = observed.point.cached
+    if cached is None or not observed.is_from_memory:
+        return
+    for limit in BEHIND_THE_CACHE:
+        yield Fact(
+            limit=limit,
+            bearing="refutes",
+            reason=f"{cached:.0%} of the data was in the page cache before the trial",
+            evidence=(
+                Evidence(metric="data in the page cache", value=cached, threshold=CACHED_ALL),
+            ),
+        )
+
+
 def _target_resources(observed: Observed) -> Iterator[Fact]:
     used = observed.server or {}
     up = observed.step_up
@@ -400,6 +423,7 @@ LOOKS: tuple[Callable[[Observed], Iterator[Fact]], ...] = (
     _offer,
     _loads,
     _ceilings,
+    _page_cache,
     _target_resources,
 )
 

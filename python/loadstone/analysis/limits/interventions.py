@@ -47,7 +47,12 @@ class InterventionEffect:
         point = None
         if self.kind == "half the clients" and load is not None:
             time_s = changed.service.mean_ns / 1e9 if changed.service else None
-            point = LoadPoint(load=load, rate=changed.requests_per_s, time_s=time_s)
+            point = LoadPoint(
+                load=load,
+                rate=changed.requests_per_s,
+                time_s=time_s,
+                cached=changed.client.cached,
+            )
         hosts = None
         if self.kind == "half the hosts":
             hosts = self.base.hosts or 1, changed.hosts or 1

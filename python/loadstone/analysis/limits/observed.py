@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from loadstone.analysis.instrument.client_limits import CACHED_ALL, CACHED_SOME
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.validity import Gate
 
@@ -37,7 +38,8 @@ class LoadPoint:
 
     `error` is the relative standard error of the rate, 0 where it is not known. `is_settled` says
     that what earlier trials had left was gone when it began, `is_first` that no other trial of its
-    target ran before its only one.
+    target ran before its only one. `cached` is the share of the data that it reads that was in the
+    page cache before it, None where that was not seen.
     """
 
     load: float
@@ -46,6 +48,7 @@ class LoadPoint:
     error: float = 0.0
     is_settled: bool = True
     is_first: bool = False
+    cached: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,22 +69,29 @@ class LoadStep:
         return self.ratio * math.exp(-noise), self.ratio * math.exp(noise)
 
     @property
+    def is_alike(self) -> bool:
+        """Whether as much of the data was in the page cache before either load, or was not seen."""
+        if self.low.cached is None or self.high.cached is None:
+            return True
+        return abs(self.high.cached - self.low.cached) < CACHED_SOME
+
+    @property
     def is_rise(self) -> bool:
         """Whether more load brings more."""
         is_more = self.ratio > RISES and self._interval[0] > SURELY_RISES
-        return is_more and self.low.is_settled
+        return is_more and self.low.is_settled and self.is_alike
 
     @property
     def is_fall(self) -> bool:
         """Whether more load brings less; a target's first trial is slow for more reasons."""
         is_less = self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
-        return is_less and self.high.is_settled and not self.high.is_first
+        return is_less and self.high.is_settled and not self.high.is_first and self.is_alike
 
     @property
     def is_flat(self) -> bool:
         """Whether more load brings no more: a rise of any size that matters is excluded."""
         is_same = not self.is_rise and not self.is_fall and self._interval[1] < SURELY_FLAT
-        return is_same and self.high.is_settled
+        return is_same and self.high.is_settled and self.is_alike
 
     @property
     def is_proportional(self) -> bool:
@@ -95,8 +105,11 @@ class LoadStep:
 
     @property
     def is_slower(self) -> bool | None:
-        """Whether a request takes longer at the higher load; None where times are not known."""
-        if not self.low.time_s or not self.high.time_s:
+        """Whether a request takes longer at the higher load.
+
+        None where times are not known, or one load reads more from memory than the other.
+        """
+        if not self.low.time_s or not self.high.time_s or not self.is_alike:
             return None
         return self.high.time_s > RISES * self.low.time_s
 
@@ -239,6 +252,11 @@ class Observed:
     grows_slower: bool = False
     met_below: LoadPoint | None = None
     tried: Sequence[Tried] = ()
+
+    @property
+    def is_from_memory(self) -> bool:
+        """Whether all that is read was in the client's page cache, so that no target is asked."""
+        return (self.point.cached or 0.0) >= CACHED_ALL
 
     @property
     def is_overloaded(self) -> bool:

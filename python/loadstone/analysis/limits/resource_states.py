@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loadstone.analysis.instrument.card_limits import NIC_BUSY
-from loadstone.analysis.instrument.client_limits import OCCUPIED
+from loadstone.analysis.instrument.client_limits import CACHED_SOME, OCCUPIED
 from loadstone.analysis.limits.facts import (
     INSTRUMENT_MAX,
     THROTTLED,
@@ -84,6 +84,12 @@ ROWS: tuple[_Row, ...] = (
     _client("client's ports", "INSTRUMENT_SOCKETS", threshold=PORTS_QUICK_SHARE),
     _client("client's cards", "CLIENT_NIC", threshold=NIC_BUSY),
     _Row(
+        resource="client's page cache",
+        limits=(),
+        is_watched=lambda observed: observed.point.cached is not None,
+        use=lambda observed: (observed.point.cached, CACHED_SOME),
+    ),
+    _Row(
         resource="client's own ceiling",
         limits=("INSTRUMENT_LIMITED", "INSTRUMENT_HOSTS"),
         is_watched=lambda observed: observed.null_rate is not None,
@@ -114,6 +120,9 @@ def observe_all(observed: Observed, facts: Sequence[Fact]) -> tuple[ResourceStat
     """Return every row of the table; what it says is what the facts of its limits do."""
     states = []
     for row in ROWS:
+        if not row.limits and not row.is_watched(observed):
+            # Most targets have nothing there.
+            continue
         value, threshold = row.use(observed)
         says = _says(row, observed, facts)
         states.append(
@@ -133,7 +142,7 @@ def _says(row: _Row, observed: Observed, facts: Sequence[Fact]) -> Says:
     if row.resource == OTHER_LOADS:
         step = observed.step
         return "refutes" if step is not None and (step.is_flat or step.is_fall) else "open"
-    ceiling = observed.ceilings.get(row.limits[0])
+    ceiling = observed.ceilings.get(row.limits[0]) if row.limits else None
     value, threshold = row.use(observed)
     # A ceiling that fell or was passed proves no room, and one program among others that fills a
     # resource of the host no limit. Below its threshold all else has room.

@@ -42,6 +42,11 @@ NEXT: Mapping[str, tuple[str, str]] = {
     ),
     "repeat": ("repeat it in blocks", "loadstone run CAMPAIGN --set blocks=6"),
     "rest": ("rest between trials", "loadstone run CAMPAIGN --set phases.0.pause_after=60s"),
+    "cold": (
+        "empty the page cache before each trial",
+        "loadstone run CAMPAIGN --set 'hooks=[{{at: before_trial, shell:"
+        ' "sync; echo 3 > /proc/sys/vm/drop_caches"}}]\'',
+    ),
     "path": (
         "measure the path",
         "loadstone run CAMPAIGN --set 'ceilings=[{{kind: network, host: HOST}}]'",
@@ -226,6 +231,9 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
     """
     if not _is_saturated(observed) or not _client_has_room(observed):
         return None
+    if observed.is_from_memory:
+        # What the client's memory answers never comes to the target.
+        return None
     step = observed.step
     is_falling = step is not None and step.is_fall and not observed.is_overloaded
     if observed.is_overloaded:
@@ -296,6 +304,15 @@ def _undetermined(observed: Observed, facts: tuple[Fact, ...]) -> Verdict:
 def _doubt(observed: Observed) -> tuple[str, str]:
     """Return why no limit can be named, and which measurement is missing."""
     step = observed.step
+    if observed.is_from_memory:
+        share = observed.point.cached or 0.0
+        return f"{share:.0%} of the data was in the client's page cache before the trial", "cold"
+    if step is not None and not step.is_alike:
+        low, high = step.low.cached or 0.0, step.high.cached or 0.0
+        return (
+            f"{low:.0%} of the data was in the client's page cache before the lower load, and"
+            f" {high:.0%} before the higher one"
+        ), "cold"
     if is_out_of_line(observed):
         return (
             "a smaller load reached as much as a larger one: this trial was slow by chance or by"

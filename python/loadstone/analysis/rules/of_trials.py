@@ -104,6 +104,13 @@ RULES: tuple[Rule, ...] = (
         do="Rest longer between trials (pause_after), or end what else keeps it up.",
     ),
     _caution(
+        id="CACHED",
+        short="read from memory",
+        says="a tenth or more of the data was in the client's page cache before the trial",
+        means="Such reads are answered by the client's memory and never reach the target.",
+        do="Set direct: true, or empty the page cache before each trial by a hook.",
+    ),
+    _caution(
         id="UNCHECKED",
         short="reads not checked",
         says="no read was checked (verify: 0): wrong bytes would count as successes",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import Account, Measurement, grouped
+from loadstone.analysis.instrument.client_limits import CACHED_SOME
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
 from loadstone.analysis.rules.rule import Check, Rule, listed
@@ -234,7 +235,7 @@ def _equal_tuning(account: Account) -> Checked:
     id="cache-measured",
     says="cache instead of storage",
     means="Memory was measured.",
-    do="Use a dataset of five times the memory, or state the cache.",
+    do="Empty the page cache before each trial, use five times the memory, or state the cache.",
 )
 def _storage_not_cache(account: Account) -> Checked:
     stated = account.disclosure
@@ -243,6 +244,12 @@ def _storage_not_cache(account: Account) -> Checked:
     cold = next(repetition.cold_first(account), None)
     if cold is not None:
         return "fail", cold.statement
+    if stated.cached is not None and stated.cache is None:
+        least, most = stated.cached
+        return _pass_if(
+            most < CACHED_SOME,
+            f"{least:.0%} to {most:.0%} of the data was in the client's page cache before a trial",
+        )
     if stated.dataset_bytes is not None and stated.client_memory_bytes is not None:
         ratio = stated.dataset_bytes / stated.client_memory_bytes
         if ratio >= MEMORY_MULTIPLE:
