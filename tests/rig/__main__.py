@@ -30,10 +30,10 @@ SIMULATED = ROOT / "tests" / "rig" / "simulated.json"
 INJECTED = ROOT / "tests" / "rig" / "injected.json"
 
 PARTS = ("simulated", "injected")
-MEASURED_SEED = 20_261_127
-MEASURED_COUNT = 2800
-INJECTED_SEED = 20_261_128
-INJECTED_COUNT = 24
+MEASURED_SEED = 20_261_202
+MEASURED_COUNT = 3000
+INJECTED_SEED = 20_261_201
+INJECTED_COUNT = 70
 SECONDS = 3.0
 
 

@@ -4,6 +4,9 @@
 observed allows. What a production set-up would have too, an exporter on the server and a
 measured ceiling of the path, is there where `is_watched`; `judged` is the load whose verdict is
 asked for.
+
+What is injected is bounded by rates, quotas and sleeps far below what the machine can do, so that
+other programs on it change little.
 """
 
 import random
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.rig.machine import Limits
+from tests.rig.tls import Key
 
 FREE = Limits()
 SWEPT = (4, 8, 16)
@@ -37,6 +41,7 @@ class Bottleneck:
     workload: Mapping[str, Any] = field(default_factory=dict)
     is_watched: bool = False
     hog: bool = False
+    tls: Key | None = None
 
     @property
     def is_client(self) -> bool:
@@ -68,7 +73,7 @@ def _between(chance: random.Random, low: float, high: float) -> float:
 
 
 def _client_quota(chance: random.Random) -> dict[str, Any]:
-    cores = _between(chance, 0.04, 0.12)
+    cores = _between(chance, 0.04, 0.1)
     return {
         "summary": f"the client's control group may use {cores:g} of a core",
         "expected": ("INSTRUMENT_CPU",),
@@ -103,13 +108,13 @@ def _client_open(chance: random.Random) -> dict[str, Any]:
 
 
 def _client_card(chance: random.Random) -> dict[str, Any]:
-    megabits = _between(chance, 15, 80)
+    megabits = _between(chance, 5, 20)
     return {
         "summary": f"the client's card sends {megabits:g} Mbit/s",
         "expected": ("CLIENT_NIC",),
         "client": Limits(sends_megabits=megabits),
         "operation": "put",
-        "size": chance.choice(("16KiB", "64KiB", "256KiB")),
+        "size": chance.choice(("8KiB", "16KiB", "32KiB")),
     }
 
 
@@ -126,12 +131,12 @@ def _client_ports(chance: random.Random) -> dict[str, Any]:
 
 
 def _path(chance: random.Random) -> dict[str, Any]:
-    megabits, is_watched = _between(chance, 15, 80), chance.random() < 0.6
+    megabits, is_watched = _between(chance, 5, 20), chance.random() < 0.6
     return {
         "summary": f"{megabits:g} Mbit/s on the way from the server",
         "expected": ("NETWORK_PATH",) if is_watched else ("BEYOND_CLIENT", "NETWORK_PATH"),
         "server": Limits(sends_megabits=megabits),
-        "size": chance.choice(("4KiB", "64KiB", "256KiB")),
+        "size": chance.choice(("8KiB", "16KiB", "32KiB")),
         "is_watched": is_watched,
     }
 
@@ -149,7 +154,7 @@ def _too_few(chance: random.Random) -> dict[str, Any]:
 
 
 def _throttle(chance: random.Random) -> dict[str, Any]:
-    rate = round(_between(chance, 50, 250))
+    rate = round(_between(chance, 20, 80))
     return {
         "summary": f"the store answers 503 SlowDown beyond {rate} requests a second",
         "expected": ("TARGET_THROTTLED",),
@@ -158,21 +163,21 @@ def _throttle(chance: random.Random) -> dict[str, Any]:
 
 
 def _pacing(chance: random.Random) -> dict[str, Any]:
-    mib, is_watched = chance.choice((2, 4, 8)), chance.random() < 0.6
+    mib, is_watched = chance.choice((1, 2)), chance.random() < 0.6
     return {
         "summary": f"the store paces its bodies to {mib} MiB/s",
         "expected": ("TARGET_SOFTWARE",) if is_watched else ("BEYOND_CLIENT",),
         "faults": {"bytes_per_s": mib << 20},
-        "size": chance.choice(("16KiB", "64KiB")),
+        "size": chance.choice(("16KiB", "32KiB")),
         "is_watched": is_watched,
     }
 
 
 def _pacing_open(chance: random.Random) -> dict[str, Any]:
     made = _pacing(chance)
-    rate = round(made["faults"]["bytes_per_s"] / 65_536 * chance.uniform(1.2, 1.6))
+    rate = round(made["faults"]["bytes_per_s"] / 16_384 * chance.uniform(1.2, 1.6))
     return made | {
-        "size": "64KiB",
+        "size": "16KiB",
         "load": {"rate": f"{rate}/s", "clients_max": 400},
         "threads": (),
         "judged": rate,
@@ -180,7 +185,7 @@ def _pacing_open(chance: random.Random) -> dict[str, Any]:
 
 
 def _met(chance: random.Random) -> dict[str, Any]:
-    rate = chance.randrange(30, 150)
+    rate = chance.randrange(20, 80)
     return {
         "summary": f"{rate} requests a second of an open load, which are served",
         "expected": ("NOT_SATURATED",),
@@ -191,13 +196,42 @@ def _met(chance: random.Random) -> dict[str, Any]:
 
 
 def _server_quota(chance: random.Random) -> dict[str, Any]:
-    cores, is_watched = _between(chance, 0.05, 0.2), chance.random() < 0.6
+    cores, is_watched = _between(chance, 0.05, 0.12), chance.random() < 0.6
     return {
         "summary": f"the server's control group may use {cores:g} of a core",
         "expected": ("TARGET_CPU",) if is_watched else ("BEYOND_CLIENT",),
         "server": Limits(cores=cores),
         "is_watched": is_watched,
     }
+
+
+def _client_tls(chance: random.Random) -> dict[str, Any]:
+    cores = _between(chance, 0.03, 0.05)
+    return _tls(chance, key="ec") | {
+        "summary": f"the client encrypts with {cores:g} of a core",
+        "expected": ("INSTRUMENT_CPU",),
+        "client": Limits(cores=cores),
+    }
+
+
+def _server_tls(chance: random.Random) -> dict[str, Any]:
+    cores = _between(chance, 0.1, 0.2)
+    return _tls(chance, key="rsa") | {
+        "summary": f"the server encrypts with {cores:g} of a core",
+        "expected": ("TARGET_CPU",),
+        "server": Limits(cores=cores),
+        # A connection for each request is one load, which alone does not show that it is full.
+        "is_watched": True,
+    }
+
+
+def _tls(chance: random.Random, key: Key) -> dict[str, Any]:
+    """Encrypt much on connections that are kept, or little on one for each request."""
+    if chance.random() < 0.5:
+        dataset = {"objects": 50, "size": "1MiB"}
+        return {"tls": key, "size": "1MiB", "workload": {"dataset": dataset}}
+    # Further loads would wait for the ports of the first.
+    return {"tls": key, "size": "1KiB", "workload": {"connections": "per_request"}, "threads": ()}
 
 
 FAMILIES: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
@@ -213,4 +247,6 @@ FAMILIES: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "store's pacing, open load": _pacing_open,
     "a rate that is met": _met,
     "server's quota": _server_quota,
+    "client's TLS": _client_tls,
+    "server's TLS": _server_tls,
 }

@@ -64,7 +64,7 @@ def _free_rate(bottleneck: Bottleneck) -> float:
     """Return the requests a second of the same operation where nothing is injected."""
     free = replace(
         bottleneck,
-        client=FREE, server=FREE, faults={}, hog=False, is_watched=False,
+        client=FREE, server=FREE, faults={}, tls=None, hog=False, is_watched=False,
         load={}, threads=(), judged=CLIENTS_FREE,
     )  # fmt: skip
     document, _ = _run(free, CEILING_S)
@@ -129,6 +129,7 @@ def _server(host: Host, bottleneck: Bottleneck) -> Iterator[tuple[int, int]]:
         "secret_key": KEYS["LOADSTONE_RIG_SECRET"],
         "threads": 1,
         "faults": dict(bottleneck.faults),
+        "tls": bottleneck.tls,
     }
     process = host.start(python("-m", "tests.rig.server", json.dumps(configuration)))
     assert process.stdout is not None
@@ -163,9 +164,10 @@ def _campaign(
         "targets": {
             "store": {
                 "driver": "s3",
-                "endpoint": f"http://{address}:{port}",
+                "endpoint": f"{'https' if bottleneck.tls else 'http'}://{address}:{port}",
                 "access_key": {"env": "LOADSTONE_RIG_KEY"},
                 "secret_key": {"env": "LOADSTONE_RIG_SECRET"},
+                **({"tls": {"verify": False}} if bottleneck.tls else {}),
             }
         },
         "dataset": {"objects": 200, "size": bottleneck.size},

@@ -24,6 +24,8 @@ HEADERS = 500
 """Bytes of each request and answer that are no payload."""
 
 THREAD = ("client thread", "client memory", "client ports")
+HANDSHAKE_US = {"client thread": (600, 2000), "processors": (2000, 8000)}
+"""A certificate costs who signs with it more than who checks it."""
 TARGET_RESOURCES = ("processors", "core", "disk", "card", "software")
 ROOM = (1.3, 6.0)
 
@@ -57,13 +59,17 @@ def _draw(
     *limits: str,
     kinds: Mapping[Kind, int] | None = None,
     others: bool = False,
+    full_at: float | None = None,
+    cores: int | None = None,
     changes: Callable[[Scenario, random.Random], Scenario] | None = None,
     **fields: Any,
 ) -> Scenario:
     """Draw a scenario in which these resources are full first, all of the others having room."""
-    # A load thread that does fewer requests a second is none that anybody has seen.
-    full_at = _between(chance, 400 if any(name in THREAD for name in limits) else 60, 2500)
-    resources, cores = _resources(chance, full_at, limits, others=others)
+    if full_at is None:
+        # A load thread that does fewer requests a second is none that anybody has seen.
+        full_at = _between(chance, 400 if any(name in THREAD for name in limits) else 60, 2500)
+    cores = cores or chance.choice((2, 4, 8, 16))
+    resources = _resources(chance, full_at, limits, cores, others=others)
     scenario = Scenario(
         family=family,
         combination="",
@@ -100,14 +106,15 @@ def _draw(
         + (["others on the target"] if any(one.others for one in resources) else [])
         + (["client not watched"] if not scenario.client.is_watched else [])
         + ([f"and {limits[1]}"] if len(limits) > 1 else [])
+        + ([] if scenario.is_kept else ["a connection each"])
     )
     return replace(scenario, combination=", ".join(words))
 
 
 def _resources(
-    chance: random.Random, full_at: float, limits: Sequence[str], *, others: bool
-) -> tuple[Sequence[Resource], int]:
-    """Draw when each resource is full, and how many cores the target has."""
+    chance: random.Random, full_at: float, limits: Sequence[str], cores: int, *, others: bool
+) -> Sequence[Resource]:
+    """Draw when each resource is full."""
     at = {name: full_at * (1 + 0.08 * chance.random() * bool(i)) for i, name in enumerate(limits)}
     ours = {}
     for name in ("client thread", "client card", "path", *TARGET_RESOURCES):
@@ -116,13 +123,12 @@ def _resources(
         ours.setdefault(name, at[name])
     ours["client thread"] = at.get("client thread") or max(400.0, ours["client thread"])
     has_others = others and chance.random() < 0.3
-    cores = chance.choice((2, 4, 8, 16))
     servers = {
         "processors": cores,
         "disk": chance.choice((1, 1, 1, 1, 4, 16, 16, 64)),
         "software": chance.choice((1, 1, 4, 16, 64)),
     }
-    resources = tuple(
+    return tuple(
         Resource(
             name=name,
             full_at_per_s=rate,
@@ -131,7 +137,6 @@ def _resources(
         )
         for name, rate in ours.items()
     )
-    return resources, cores
 
 
 def _watched(chance: random.Random) -> Watched:
@@ -320,6 +325,36 @@ def _two(chance: random.Random, family: str) -> Scenario:
     return _draw(chance, family, first, second)
 
 
+def _tls(side: Literal["client thread", "processors"]) -> Callable[[random.Random, str], Scenario]:
+    """Draw a side whose encryption is full first: of handshakes, or of what connections carry."""
+
+    def draw(chance: random.Random, family: str) -> Scenario:
+        is_kept = chance.random() < 0.5
+        cores = 1 if side == "client thread" else chance.choice((2, 4))
+        size = cores << 20 if is_kept else chance.choice(SIZES[:4])
+        # A byte of AES-GCM with the copies that come with it, and a request without either.
+        taken_us = size * _between(chance, 6e-4, 2e-3) + _between(chance, 15, 60)
+        if not is_kept:
+            taken_us += _between(chance, *HANDSHAKE_US[side])
+        return _draw(
+            chance,
+            family,
+            side,
+            full_at=cores * 1e6 / taken_us,
+            cores=cores if cores > 1 else None,
+            size=size,
+            is_kept=is_kept,
+            changes=None if is_kept else _connecting,
+        )
+
+    return draw
+
+
+def _connecting(scenario: Scenario, chance: random.Random) -> Scenario:
+    """Have a connection of its own take two round trips more, and not take all local ports."""
+    return replace(scenario, seconds=5.0, delay_s=3 * scenario.delay_s)
+
+
 CLOSED: Mapping[Kind, int] = {"sweep": 5, "single": 1}
 
 
@@ -348,6 +383,7 @@ FAMILIES: Mapping[str, Callable[[random.Random, str], Scenario]] = {
     "client's ports or descriptors": _family(
         "client ports", kinds=CLOSED, changes=_refusing_client
     ),
+    "client's TLS": _tls("client thread"),
     "path's rate": _family("path"),
     "path's burst credit": _family("path", changes=_with_credit),
     "path's losses": _family("path", changes=_losing),
@@ -355,6 +391,7 @@ FAMILIES: Mapping[str, Callable[[random.Random, str], Scenario]] = {
     "target's processors": _family("processors", others=True),
     "target's single core": _family("core", others=True),
     "target's disk": _family("disk", others=True),
+    "target's TLS": _tls("processors"),
     "target's card": _family("card", others=True),
     "target's lock or pacing": _family("software", others=True),
     "target's pauses": _family("software", changes=_pausing),

@@ -51,6 +51,7 @@ def thread_times(scenario: Scenario, tried: int, served: int) -> Mapping[str, An
         "thread_run_delay_ns": [
             round(share * taken_ns * (lost if waited else 0.002)) for share in (1.0, *others)
         ],
+        **({} if scenario.is_kept else {"connections_opened": tried}),
         "bytes_received": moved if is_get else HEADERS * served,
         "bytes_sent": HEADERS * served if is_get else moved,
         "hiccup": None,

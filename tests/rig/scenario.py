@@ -140,7 +140,8 @@ class Scenario:
     `paced_per_s` limits a closed load. `refusal` is what the client counts where something refuses
     requests beyond its rate. `slow_first` is how many times slower the first trial is, `contention`
     by how much each further multiple of the fitting load slows the software. `sent_again` is the
-    share of TCP segments that were lost on the path.
+    share of TCP segments that were lost on the path. `is_kept` says that clients keep their
+    connections, instead of a new one for each request.
     """
 
     family: str
@@ -171,6 +172,7 @@ class Scenario:
     target_cores: int = 8
     is_core_moving: bool = False
     sent_again: float = 0.0
+    is_kept: bool = True
 
     @property
     def is_open(self) -> bool:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from loadstone import _loadgen
+from tests.rig import tls
 
 CPU_GROUPS = Path("/sys/fs/cgroup")
 
@@ -87,9 +88,12 @@ class Exporter(http.server.BaseHTTPRequestHandler):
 def main() -> None:
     """Serve until the process is ended."""
     configuration = json.loads(sys.argv[1])
+    key = configuration.pop("tls")
     store = _loadgen.Store(json.dumps(configuration))
-    exporter = http.server.ThreadingHTTPServer((configuration["bind"], 0), Exporter)
-    print(store.port, exporter.server_address[1], flush=True)
+    address = configuration["bind"]
+    port = tls.serve(address, store.port, key) if key else store.port
+    exporter = http.server.ThreadingHTTPServer((address, 0), Exporter)
+    print(port, exporter.server_address[1], flush=True)
     threading.Thread(target=exporter.serve_forever, daemon=True).start()
     threading.Event().wait()
 

@@ -126,6 +126,7 @@ def _plan(scenario: Scenario) -> Plan:
         "seed": scenario.seed,
         "targets": {"model": {"driver": "simulated"}},
         "dataset": {"objects": 1000, "size": scenario.size},
+        "connections": "keep_alive" if scenario.is_kept else "per_request",
         "load": loads,
         "phases": [phase],
         **({"sweep": sweep} if sweep else {}),
