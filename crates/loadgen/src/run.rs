@@ -51,6 +51,7 @@ pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
 use crate::schedule::Schedule;
+use crate::transport::page_cache::Cached;
 use crate::transport::retries::{Made, Retries};
 use crate::trial::Trial;
 
@@ -107,10 +108,7 @@ pub(crate) fn run<D: Driver>(
     let (trial, driver) = &open::<D>(trial, &retries, control, sink)?;
     let binding = &Binding::of(trial)?;
     let mut buckets = ready_buckets(driver, trial, &control.stop, sink)?;
-    // What a script's actions read is not evenly its subjects.
-    let reads =
-        trial.mix.iter().any(|share| share.operation.info().reads) && !trial.follows_script();
-    let cached = if reads { driver.look_at_page_cache() } else { None };
+    let cached = look_at_page_cache(trial, driver);
     let threads = thread_count(trial, driver.is_blocking(), binding);
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let mut start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
@@ -173,18 +171,32 @@ pub(crate) fn run<D: Driver>(
         &driver.features(),
         buckets,
     );
+    Ok(with_driver(summary, driver, &retries, cached))
+}
+
+/// Adds what the driver did and saw beside the load.
+fn with_driver<D: Driver>(
+    summary: Summary,
+    driver: &Arc<D>,
+    retries: &Retries,
+    cached: Option<Cached>,
+) -> Summary {
     let Made { counts, paused_ns, .. } = retries.made();
-    let log_ins = driver.log_ins();
-    let (cache_sampled_bytes, cache_resident_bytes) =
-        cached.map(|cached| (cached.sampled_bytes, cached.resident_bytes)).unzip();
-    Ok(Summary {
-        log_ins,
+    Summary {
+        log_ins: driver.log_ins(),
         retries: counts,
         retries_paused_ns: paused_ns,
-        cache_sampled_bytes,
-        cache_resident_bytes,
+        cache_sampled_bytes: cached.map(|cached| cached.sampled_bytes),
+        cache_resident_bytes: cached.map(|cached| cached.resident_bytes),
         ..summary
-    })
+    }
+}
+
+/// Looks how much of what a trial reads is in this host's page cache.
+fn look_at_page_cache<D: Driver>(trial: &Trial, driver: &Arc<D>) -> Option<Cached> {
+    let reads = trial.mix.iter().any(|share| share.operation.info().reads);
+    // What a script's actions read is not spread evenly over its subjects.
+    if reads && !trial.follows_script() { driver.look_at_page_cache() } else { None }
 }
 
 /// Opens the driver of a trial, and the files that the trial names.
