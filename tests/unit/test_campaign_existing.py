@@ -1,5 +1,6 @@
 """Campaigns on objects that others wrote: what they may say, and what is planned."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from loadstone.campaign.reading.quick import campaign_from_flags
 from loadstone.campaign.schema.dataset import Existing
 from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.trial import TargetDocument
-from loadstone.errors import CampaignError
+from loadstone.errors import CampaignError, InputError
+from loadstone.execution.object_lists import ListMaker
 
 CAMPAIGN = """\
 name: theirs
@@ -146,3 +148,25 @@ def test_a_target_without_a_bucket_is_refused() -> None:
     with pytest.raises(CampaignError) as caught:
         campaign_from_flags("get", "http://h:1", environ={}, existing=True)
     assert caught.value.mistakes[0].key == "TARGET"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("huge.csv", f"key,size\na,{10**30}\n"),
+        ("less.csv", "key,size\na,-1\n"),
+        ("field.csv", 'key\n"' + "a" * 200_000 + '"\n'),
+        ("long.txt", "a" * 200_000),
+        ("none.txt", "\n\n"),
+        ("zero.txt", "a\0b\n"),
+        ("headless.csv", "a,1\n"),
+    ],
+)
+def test_a_list_of_a_stranger_is_refused_where_it_names_nothing(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    lists = ListMaker(tmp_path / "run", beside=tmp_path, watch=lambda where, count: None)
+    target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
+    with pytest.raises(InputError):
+        lists(target, Existing.model_validate({"bucket": "theirs", "list": name}))

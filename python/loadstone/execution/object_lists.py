@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from loadstone import _loadgen
+from loadstone.campaign.planning.existing import UNKNOWN_BYTES_MAX
 from loadstone.campaign.schema.dataset import Existing
 from loadstone.documents.object_list import ListFacts, ObjectListDocument
 from loadstone.documents.trial import TargetDocument, TrialDocument
@@ -25,6 +26,7 @@ FOLDER = "lists"
 
 ROWS_AT_ONCE = 8192
 PIECE_BYTES = 1 << 20
+KEY_CHARACTERS_MAX = 1 << 16
 TIMEOUT_NS = 60_000_000_000
 
 Watch = Callable[[str, int], None]
@@ -211,7 +213,14 @@ def _rows_of(source: Path) -> Iterator[Row]:
         if source.suffix == ".csv":
             yield from _rows_of_csv(stream, source)
         else:
-            yield from ((key, None, None) for line in stream if (key := line.rstrip("\r\n")))
+            while line := stream.readline(KEY_CHARACTERS_MAX):
+                if len(line) == KEY_CHARACTERS_MAX:
+                    raise InputError(
+                        f'"{source}" has a line of {len(line):,} characters or more',
+                        "in a .txt file each line is a key; no store takes one so long",
+                    )
+                if key := line.rstrip("\r\n"):
+                    yield key, None, None
 
 
 def _rows_of_csv(stream: io.TextIOBase, source: Path) -> Iterator[Row]:
@@ -221,15 +230,21 @@ def _rows_of_csv(stream: io.TextIOBase, source: Path) -> Iterator[Row]:
             f'found no column key in the first line of "{source}"',
             "a header such as key,size,etag; in a .txt file each line is a key",
         )
-    for row in reader:
-        yield row["key"], _size(row.get("size"), source, reader.line_num), row.get("etag") or None
+    try:
+        for row in reader:
+            size = _size(row.get("size"), source, reader.line_num)
+            yield row["key"], size, row.get("etag") or None
+    except csv.Error as error:
+        raise InputError(
+            f'line {reader.line_num} of "{source}": {error}', "see that each quote is closed"
+        ) from error
 
 
 def _size(text: str | None, source: Path, line: int) -> int | None:
     if not text:
         return None
     with contextlib.suppress(ValueError):
-        if (size := int(text)) >= 0:
+        if 0 <= (size := int(text)) < UNKNOWN_BYTES_MAX:
             return size
     raise InputError(
         f'found size "{text}" in line {line} of "{source}"', "sizes are whole numbers of bytes"
