@@ -118,6 +118,18 @@ def test_one_trial_of_each_target_is_no_claim(tmp_path):
     assert found.confidence == 1
 
 
+def test_what_limits_two_targets_is_said_once(tmp_path):
+    folder = Folder(tmp_path / "run", "two", seconds=4)
+    busy = {"thread_cpu_ns": [4 * 10**9], "thread_run_delay_ns": [0], "thread_awake_ns": [0]}
+    for number, target in enumerate(("one", "other"), start=1):
+        document = trial(number, target, "get")
+        folder.write(document, trial_rows(document, 100 * number, 4), changes=busy)
+    found = first_screen(closed(folder))
+    assert found.ratio.of.verdict == "void"
+    limits = {one.limit_words for one in (found.ratio.over, found.ratio.under)}
+    assert [found.sentence.count(limit) for limit in limits] == [1]
+
+
 def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
     found = first_screen(write_sweep(tmp_path / "run", seconds=4))
     assert found.ratio is None

@@ -330,9 +330,15 @@ def _ratio_sentence(ratio: TargetRatio) -> str:
             f"{faster} reached {units.format_number(times)}× the {operation} rate of {slower}:"
             f" {rates}; {ratio_words(ratio)}."
         )
+    words = ratio_words(ratio)
+    if of.verdict == "void":
+        # The next sentence says what limits which of them.
+        limits = {over.limit_words, under.limit_words}
+        others = [reason for reason in claims.reasons([of]) if reason not in limits]
+        words = "; ".join(others) or "no ratio"
     return (
         f"{operation}: {over.target} {_per_s(over, of.b)}, {under.target} {_per_s(under, of.a)}"
-        f"{_at(over)}; {ratio_words(ratio)}."
+        f"{_at(over)}; {words}."
     )
 
 
