@@ -100,19 +100,19 @@ def difference(answer: Answer, expected: Answer) -> str | None:
 
 
 def _first(answer: Answer, expected: Answer) -> str | None:
-    for number, (own, other) in enumerate(zip(answer, expected, strict=True), start=1):
-        if len(own) != len(other):
-            return f"row {number} has {len(own)} columns, expected {len(other)}"
-        for column, (one, two) in enumerate(zip(own, other, strict=True), start=1):
-            if not _agree(one, two):
-                return f"row {number}, column {column}: {one!r}, expected {two!r}"
+    for number, (row, expected_row) in enumerate(zip(answer, expected, strict=True), start=1):
+        if len(row) != len(expected_row):
+            return f"row {number} has {len(row)} columns, expected {len(expected_row)}"
+        for column, (value, wanted) in enumerate(zip(row, expected_row, strict=True), start=1):
+            if not _agree(value, wanted):
+                return f"row {number}, column {column}: {value!r}, expected {wanted!r}"
     return None
 
 
-def _agree(one: Any, two: Any) -> bool:
-    if _is_number(one) and _is_number(two):
-        return bool(abs(one - two) <= max(ABSOLUTE, RELATIVE * abs(two)))
-    return bool(one == two)
+def _agree(value: Any, expected: Any) -> bool:
+    if _is_number(value) and _is_number(expected):
+        return bool(abs(value - expected) <= max(ABSOLUTE, RELATIVE * abs(expected)))
+    return bool(value == expected)
 
 
 def _is_number(value: Any) -> bool:

@@ -108,19 +108,16 @@ class ClickHouseServer:
         return _Client(client, self._asked, self._last)
 
     def account(self) -> EngineUse:
-        """Return what the server's log says of the queries since this was asked last.
-
-        Nothing where it has not all of them.
-        """
+        """Return what queries since the last call used; empty if the server's log lacks some."""
         names = ", ".join(f"sum(ProfileEvents['{name}'])" for name in _COUNTED)
-        asked, self._last[:] = ", ".join(f"'{one}'" for one in self._last), []
+        asked, self._last[:] = ", ".join(f"'{identifier}'" for identifier in self._last), []
         try:
             self._client.command("SYSTEM FLUSH LOGS")
             [(count, *row)] = self._client.query(
                 f"SELECT count(), {names} FROM system.query_log "
                 f"WHERE query_id IN ({asked}) AND type != 'QueryStart'"
             ).result_rows
-        except Exception:  # a user without the right to it, or a server without the log
+        except Exception:  # the user may not read the log, or there is none
             return EngineUse()
         if count != asked.count(",") + 1:
             return EngineUse()
@@ -369,8 +366,8 @@ class ClickHouse:
         """Run a query to its last row."""
         import pyarrow as pa
 
-        told = self._session.query(query, "Arrow").bytes()
-        table = pa.ipc.open_file(told).read_all()
+        arrow = self._session.query(query, "Arrow").bytes()
+        table = pa.ipc.open_file(arrow).read_all()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     def beside(self) -> "ClickHouse":

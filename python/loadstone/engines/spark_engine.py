@@ -179,7 +179,7 @@ def _bucket_settings(bucket: Bucket) -> dict[str, str]:
     if bucket.session_token:
         provider = "TemporaryAWSCredentialsProvider"
         keys["session.token"] = bucket.session_token
-    own = {
+    settings = {
         "endpoint": bucket.endpoint,
         "endpoint.region": bucket.region,
         "path.style.access": "true",
@@ -189,7 +189,7 @@ def _bucket_settings(bucket: Bucket) -> dict[str, str]:
         "aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{provider}",
         **keys,
     }
-    return {f"fs.s3a.bucket.{bucket.name}.{name}": value for name, value in own.items()}
+    return {f"fs.s3a.bucket.{bucket.name}.{name}": value for name, value in settings.items()}
 
 
 JAVA_LEAST = 17
@@ -215,9 +215,9 @@ def check(options: SparkOptions, *, reads_buckets: bool) -> None:
         )
     version = _ask_version(java)
     if version is None or version < JAVA_LEAST:
-        found = "no version" if version is None else f"Java {version}"
+        version_words = "no version" if version is None else f"Java {version}"
         raise InputError(
-            f'Spark needs Java {JAVA_LEAST} or later; "{java}" is {found}',
+            f'Spark needs Java {JAVA_LEAST} or later; "{java}" is {version_words}',
             "install a later one, or set JAVA_HOME to it",
         )
     jars = _jars(options.jars)
@@ -230,18 +230,18 @@ def check(options: SparkOptions, *, reads_buckets: bool) -> None:
 def find_java() -> Path | None:
     """Return the program java: that of JAVA_HOME, or the one on PATH."""
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    return Path(found) if found and os.access(found, os.X_OK) else None
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    return Path(java) if java and os.access(java, os.X_OK) else None
 
 
 def _ask_version(java: Path) -> int | None:
     try:
-        said = subprocess.run(
+        answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     return int(match[1]) if match else None
 
 
@@ -300,17 +300,19 @@ def _check_master(url: str) -> None:
         try:
             socket.create_connection((host.strip("[]"), int(port)), REACH_MAX_S).close()
         except OSError as error:
-            said = error
+            failure = error
         else:
             return
-    raise InputError(f"no Spark master answers at {url}: {said}", "start it, or leave master out")
+    raise InputError(
+        f"no Spark master answers at {url}: {failure}", "start it, or leave master out"
+    )
 
 
 class Cluster:
     """A master and a worker on loopback. Only who knows the secret of `settings` may use it."""
 
     def __init__(self, scratch: Path, cores: int, memory_bytes: int) -> None:
-        """Start both, and wait until the worker is the master's."""
+        """Start master and worker, and wait until the worker is registered."""
         self.settings = {
             "spark.authenticate": "true",
             "spark.authenticate.secret": secrets.token_hex(32),
@@ -321,14 +323,14 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         properties = scratch / "cluster.conf"
         write_properties(properties, {**self.settings, "spark.ui.killEnabled": "false"})
-        own = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
-        own += ["--properties-file", str(properties)]
+        options = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+        options += ["--properties-file", str(properties)]
         deadline = time.monotonic() + START_MAX_S
-        self.master = self._start("master.Master", own, r"at (spark://[0-9.]+:\d+)", deadline)
-        # A worker that offers less than an executor asks for lets it wait for ever.
+        self.master = self._start("master.Master", options, r"at (spark://[0-9.]+:\d+)", deadline)
+        # An executor waits forever if the worker offers less than it asks for.
         offer = ["--cores", str(cores), "--memory", f"{-(-memory_bytes >> 20)}m"]
         offer += ["--work-dir", str(scratch / "work"), self.master]
-        self._start("worker.Worker", [*own, *offer], r"registered with master (\S+)", deadline)
+        self._start("worker.Worker", [*options, *offer], r"registered with master (\S+)", deadline)
 
     def _start(self, name: str, words: list[str], sign: str, deadline: float) -> str:
         log = self._scratch / f"{name}.log"

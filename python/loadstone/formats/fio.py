@@ -166,10 +166,12 @@ def _ended_ns(document: JsonNode) -> int | None:
 
 def _directions(entry: JsonNode) -> list[tuple[str, JsonNode]]:
     """Return the directions in which a job did something."""
-    found = [(name, one) for name in DIRECTIONS if (one := entry.find(name)) and _has_done(one)]
+    directions = [
+        (name, node) for name in DIRECTIONS if (node := entry.find(name)) and _has_done(node)
+    ]
     unified = entry.find(UNIFIED)
     # `unified_rw_reporting=both` writes the sum beside its parts.
-    return found or [(UNIFIED, unified)] if unified and _has_done(unified) else found
+    return directions or [(UNIFIED, unified)] if unified and _has_done(unified) else directions
 
 
 def _has_done(node: JsonNode) -> bool:
@@ -178,19 +180,19 @@ def _has_done(node: JsonNode) -> bool:
 
 
 def _options(document: JsonNode, entry: JsonNode) -> JobOptions | None:
-    """Return the options of a job, its own over those of all; None where fio wrote none of them."""
-    shared, own = document.find("global options"), entry.find("job options")
+    """Return a job's options merged over the global ones; None if fio wrote neither."""
+    shared, of_job = document.find("global options"), entry.find("job options")
     host = entry.find("hostname")
     sections: list[Mapping[str, Any]] = []
     if shared is not None and isinstance(shared.value, list):
-        # Of several hosts each has its own (3.39).
+        # With several hosts, each has its own section (since 3.39).
         for item in shared.items():
             of_host = item.find("hostname")
             if host is None or of_host is None or of_host.value == host.value:
                 sections.append(item.mapping())
     elif shared is not None:
         sections.append(shared.mapping())
-    sections += [own.mapping()] if own is not None else []
+    sections += [of_job.mapping()] if of_job is not None else []
     if not any(sections):
         return None
     merged = {_ALIASES.get(name, name): v for section in sections for name, v in section.items()}
@@ -212,13 +214,13 @@ def _job(
         jobs = _count_jobs(options, len(entries))
         parts.append((_entry(name, entry, options, jobs, ended_ns, hints), jobs))
         notes += _notes(name, entry)
-    trial = join_parts([one for one, _ in parts])
+    trial = join_parts([part for part, _ in parts])
     if len(parts) > 1:
         notes.append(
             f"{name}: {len(parts)} jobs ran at the same time, and are one trial"
             + ("" if _has_all_bins(entries) else "; their percentiles do not add up")
         )
-    targets = {one.target for one, _ in parts}
+    targets = {part.target for part, _ in parts}
     trial = replace(
         trial,
         target=targets.pop() if len(targets) == 1 else "fio",
@@ -260,16 +262,16 @@ def _entry(
 ) -> ImportedTrial:
     options = stated or JobOptions()
     done = _directions(entry)
-    runtime_ns = max(runtime_ms(one) for _, one in done) * NS_PER_MS
+    runtime_ns = max(runtime_ms(node) for _, node in done) * NS_PER_MS
     failed = entry.find("total_err")
     failures = failed.whole() if failed is not None else 0
-    rows = [row for direction, one in done for row in rows_of(name, direction, one)]
+    rows = [row for direction, node in done for row in rows_of(name, direction, node)]
     if failures and len(rows) == 1:
         # fio counts requests as it submits them.
         (row,) = rows
         good = replace(row, requests=max(0, row.requests - failures))
         bad = replace(row, outcome="unknown", requests=failures, bytes=0, service=None)
-        rows = [one for one in (good, bad) if one.requests]
+        rows = [row for row in (good, bad) if row.requests]
     block = options.get("bs")
     size = hints.size_bytes or (_size(block) if block else None)
     depth = _depth(entry, options)
@@ -294,11 +296,11 @@ def _entry(
         size_bytes=size,
         stated={
             direction: times
-            for direction, one in done
-            if not has(times_of(one), "bins")
-            and (times := stated_times(one, total_requests(one)[0])) is not None
+            for direction, node in done
+            if not has(times_of(node), "bins")
+            and (times := stated_times(node, total_requests(node)[0])) is not None
         },
-        source={direction: {**one.mapping(), **source_of_times(one)} for direction, one in done},
+        source={direction: {**node.mapping(), **source_of_times(node)} for direction, node in done},
         **_pace(options, jobs, size, [direction for direction, _ in done]),
     )
 
@@ -357,15 +359,15 @@ def _of_directions(text: str, directions: Sequence[str]) -> list[int] | None:
 
 
 def _rates(direction: str, entries: Sequence[JsonNode], jobs: int | None) -> FioRates:
-    found = [one for entry in entries for name, one in _directions(entry) if name == direction]
+    nodes = [node for entry in entries for name, node in _directions(entry) if name == direction]
 
     def total(name: str) -> float | None:
-        values = [one.number() for each in found if (one := each.find(name)) is not None]
-        return sum(values) if len(values) == len(found) else None
+        values = [value.number() for node in nodes if (value := node.find(name)) is not None]
+        return sum(values) if len(values) == len(nodes) else None
 
     kibibytes = total("bw")
     in_bytes = total("bw_bytes")
-    alone = found[0] if len(found) == 1 else None
+    alone = nodes[0] if len(nodes) == 1 else None
     return FioRates(
         iops=total("iops"),
         # Until 3.2 in KiB alone.
@@ -377,15 +379,15 @@ def _rates(direction: str, entries: Sequence[JsonNode], jobs: int | None) -> Fio
 
 
 def _has_all_bins(entries: Sequence[JsonNode]) -> bool:
-    return all(has(times_of(one), "bins") for entry in entries for _, one in _directions(entry))
+    return all(has(times_of(node), "bins") for entry in entries for _, node in _directions(entry))
 
 
 def _notes(name: str, entry: JsonNode) -> Iterator[str]:
-    for direction, one in _directions(entry):
-        times = times_of(one)
+    for direction, node in _directions(entry):
+        times = times_of(node)
         if times is not None and times.path[-1].startswith("lat"):
             yield f"{name}: times are fio's lat, which holds submission too"
-        if not total_requests(one)[1]:
+        if not total_requests(node)[1]:
             yield (
                 f"{name}, {direction}: this version of fio does not count requests; they follow"
                 " from its rate, which it cuts to a whole number"

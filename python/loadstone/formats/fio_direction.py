@@ -28,8 +28,8 @@ def runtime_ms(node: JsonNode) -> int:
 
 def optional_number(node: JsonNode, name: str) -> float | None:
     """Return a number that not all versions write."""
-    found = node.find(name)
-    return None if found is None else found.number()
+    value = node.find(name)
+    return None if value is None else value.number()
 
 
 def times_of(node: JsonNode) -> JsonNode | None:
@@ -42,8 +42,8 @@ def times_of(node: JsonNode) -> JsonNode | None:
 
 def has(node: JsonNode | None, name: str) -> bool:
     """Tell whether an object holds another one that is not empty."""
-    found = node.find(name) if node is not None else None
-    return found is not None and bool(found.mapping())
+    part = node.find(name) if node is not None else None
+    return part is not None and bool(part.mapping())
 
 
 def source_of_times(node: JsonNode) -> Mapping[str, Any]:

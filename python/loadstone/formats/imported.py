@@ -122,10 +122,10 @@ def load_parameters(threads: int | None, size_bytes: int | None) -> dict[str, st
 
 
 def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
-    """Return parts of one load, made at the same time, as the one trial that they are.
+    """Join parts of one load that ran at the same time into one trial.
 
-    Counts and histograms add up. Of stated times the count, mean, least and longest do; percentiles
-    do not, and are left out.
+    Counts and histograms are added up. Stated counts, means, minima and maxima are combined;
+    percentiles cannot be, and are left out.
     """
     if len(parts) == 1:
         return parts[0]
@@ -133,7 +133,7 @@ def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
     starts = [part.started_unix_ns for part in parts]
     known = [start for start in starts if start is not None]
     begin = min(known) if len(known) == len(parts) else None
-    # Parts without a clock are taken to have begun together.
+    # Parts without a clock are assumed to have started together.
     shifts = [0 if begin is None or start is None else start - begin for start in starts]
     timed = _timed_operations(parts)
     limits = [part.rate_limit_per_s for part in parts if part.rate_limit_per_s is not None]
@@ -151,12 +151,12 @@ def join_parts(parts: Sequence[ImportedTrial]) -> ImportedTrial:
                 second=row.second + shift // SECOND_NS,
                 service=row.service if row.operation in timed else None,
             )
-            for one, shift in zip(parts, shifts, strict=True)
-            for row in one.rows
+            for part, shift in zip(parts, shifts, strict=True)
+            for row in part.rows
         ),
         window_ns=(
-            min(one.window_ns[0] + shift for one, shift in zip(parts, shifts, strict=True)),
-            max(one.window_ns[1] + shift for one, shift in zip(parts, shifts, strict=True)),
+            min(part.window_ns[0] + shift for part, shift in zip(parts, shifts, strict=True)),
+            max(part.window_ns[1] + shift for part, shift in zip(parts, shifts, strict=True)),
         ),
         started_unix_ns=begin,
         counts_failures=all(part.counts_failures for part in parts),
@@ -184,15 +184,15 @@ def _stated_together(parts: Sequence[ImportedTrial]) -> Mapping[str, Stated]:
     for operation in dict.fromkeys(name for part in parts for name in part.stated):
         members = [part for part in parts if any(row.operation == operation for row in part.rows)]
         stated = [member.stated[operation] for member in members if operation in member.stated]
-        count = sum(one.count for one in stated)
-        least = [one.min_ns for one in stated if one.min_ns is not None]
+        count = sum(times.count for times in stated)
+        least = [times.min_ns for times in stated if times.min_ns is not None]
         if len(stated) < len(members) or not count:
             continue
         stated_together[operation] = Stated(
             count=count,
-            mean_ns=sum(one.mean_ns * one.count for one in stated) / count,
+            mean_ns=sum(times.mean_ns * times.count for times in stated) / count,
             min_ns=min(least) if len(least) == len(stated) else None,
-            max_ns=max(one.max_ns for one in stated),
+            max_ns=max(times.max_ns for times in stated),
         )
     return stated_together
 
@@ -203,17 +203,17 @@ load."""
 
 
 def settle(files: Sequence[Sequence[ImportedTrial]], hints: Hints) -> tuple[ImportedTrial, ...]:
-    """Return the trials of several files with those of one load joined, and repetitions counted.
+    """Join trials of one load across files, and number repetitions.
 
-    Whether trials of two files overlapped, their clocks tell; of those without a clock the caller
-    says so, otherwise they are repetitions.
+    Clocks tell whether trials of two files overlapped. Without clocks the hints tell; otherwise
+    they are repetitions.
     """
     loads: list[list[tuple[int, ImportedTrial]]] = []
     for number, trials in enumerate(files):
         for trial in trials:
             for load in loads:
                 if all(number != of_file for of_file, _ in load) and any(
-                    _are_parts(trial, one, hints) for _, one in load
+                    _are_parts(trial, member, hints) for _, member in load
                 ):
                     load.append((number, trial))
                     break
@@ -252,7 +252,7 @@ def _span_ns(trial: ImportedTrial) -> tuple[int, int] | None:
 
 
 def workloads_of(paths: Sequence[Path]) -> list[str]:
-    """Return the workload that each file is of.
+    """Return the workload of each file.
 
     put-1, put-2 and put-3 are repetitions of put, and so are 1/put and 2/put: names that differ in
     a count from 1 (or 0) on. A number that counts nothing, as in put-4096, is part of the name, and
@@ -266,7 +266,7 @@ def workloads_of(paths: Sequence[Path]) -> list[str]:
     }
     workloads: list[str] = []
     for path, name in zip(paths, names, strict=True):
-        folders = [one.resolve().parent.name for one in alike[name]]
+        folders = [file.resolve().parent.name for file in alike[name]]
         are_places = len(set(folders)) > 1 and not _count_up(folders)
         workloads.append(f"{path.resolve().parent.name}/{name}" if are_places else name)
     return workloads
@@ -279,12 +279,12 @@ def stem_of(path: Path) -> str:
 
 
 def _without_count(stem: str, stems: Sequence[str]) -> str:
-    """Return a name without the number at its end, where the numbers of its like count up."""
+    """Strip the number at a stem's end if the numbers of stems like it count up."""
     name = re.sub(r"[-_ ]?\d+$", "", stem)
     if not name:
         return stem
     alike = [re.fullmatch(rf"{re.escape(name)}[-_ ]?(\d+)", stem) for stem in stems]
-    return name if _count_up([one[1] for one in alike if one is not None]) else stem
+    return name if _count_up([match[1] for match in alike if match is not None]) else stem
 
 
 def _count_up(texts: Sequence[str]) -> bool:

@@ -107,7 +107,7 @@ def _documents(path: Path) -> list[JsonNode]:
             merged[-1]["intervals"].append(data)
         else:
             merged[-1][name] = data
-    return [JsonNode(documents[0].place, one) for one in merged]
+    return [JsonNode(documents[0].place, merged_events) for merged_events in merged]
 
 
 def _check_end(document: JsonNode) -> None:
@@ -192,21 +192,21 @@ def _pace(start: JsonNode, streams: int, block: int) -> dict[str, Any]:
 
 def _rows(document: JsonNode, name: str, block: int, *, is_reverse: bool) -> Iterator[Row]:
     for index, interval in enumerate(document.at("intervals").items(), start=1):
-        one = interval.at(name)
-        facts = one.read_as(_INTERVAL)
+        total = interval.at(name)
+        facts = total.read_as(_INTERVAL)
         if facts.get("omitted"):
             continue
-        # From 3.7 on it says whose the file is: a server receives what its client sends.
+        # Since 3.7 the file tells which side wrote it: a server receives its client's data.
         is_sender = facts.get("sender", not is_reverse)
-        moved = one.at("bytes").whole()
-        rate = 8 * moved / one.at("seconds").positive()
+        moved = total.at("bytes").whole()
+        rate = 8 * moved / total.at("seconds").positive()
         what = f"interval {index}: bits_per_second"
-        bits = one.at("bits_per_second").number()
+        bits = total.at("bits_per_second").number()
         reading.agree(document.place, what, bits, rate, TOLERANCE)
         yield Row(
             operation="send" if is_sender else "receive",
             outcome="ok",
-            second=round(one.at("start").number(LONGEST_S)),
+            second=round(total.at("start").number(LONGEST_S)),
             requests=max(1, round(moved / block)),
             objects=0,
             bytes=moved,

@@ -66,8 +66,8 @@ class JsonNode:
         """Return an object as it is."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
-        found: Mapping[str, Any] = self.value
-        return found
+        members: Mapping[str, Any] = self.value
+        return members
 
     def read_as(self, kind: TypeAdapter[T]) -> T:
         """Return an object by a type, which names what is read of it."""

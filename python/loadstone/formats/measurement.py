@@ -62,7 +62,7 @@ def _iperf3(path: Path) -> list[PrintedMeasurement]:
 
 def _fio(path: Path) -> list[PrintedMeasurement]:
     version, jobs = fio.read_jobs(path, Hints())
-    found = []
+    measurements = []
     for direction in dict.fromkeys(direction for job in jobs for direction in job.rates):
         members = [job for job in jobs if direction in job.rates]
         rates = [job.rates[direction] for job in members]
@@ -74,7 +74,7 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
                 reading.EDITED,
             )
         alone = members[0].trial if len(members) == 1 else None
-        found.append(
+        measurements.append(
             PrintedMeasurement(
                 bounds=_BOUNDS[direction],
                 bytes_per_s=sum(moved),
@@ -86,7 +86,7 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
                 tool_version=version,
             )
         )
-    return found
+    return measurements
 
 
 def _fio_extreme(rates: fio.FioRates, sample_kib: float | None) -> float | None:
@@ -158,7 +158,7 @@ def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
 
 def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:
     """Return the sum of programs that ran side by side; what cannot be added is left out."""
-    members = [one for found in single for one in found]
+    members = [member for group in single for member in group]
     rates = [member.requests_per_s for member in members if member.requests_per_s is not None]
     return [
         PrintedMeasurement(

@@ -132,9 +132,9 @@ def read_mount(text: str, path: str) -> FoundMount:
     """Return what is mounted at a path, or above it, as /proc/self/mountinfo has it."""
     best: tuple[str, FoundMount] | None = None
     for line in text.splitlines():
-        head, found, tail = line.partition(" - ")
+        head, separator, tail = line.partition(" - ")
         words, rest = head.split(), tail.split()
-        if not found or len(words) < 6 or len(rest) < 3:
+        if not separator or len(words) < 6 or len(rest) < 3:
             continue
         point = _unescaped(words[4])
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
@@ -160,7 +160,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def _unescaped(word: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), word)
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), word)
 
 
 def read_room(text: str) -> int:
@@ -171,12 +171,13 @@ def read_room(text: str) -> int:
     return int(words[at - 1]) * 1024
 
 
-def is_kind_of(claimed: str, found: str) -> bool:
-    """Tell whether a file system is what it is said to be, however it is mounted.
+def is_kind_of(claimed: str, mounted: str) -> bool:
+    """Tell whether a mounted file system is of the claimed kind.
 
-    CephFS is "ceph" by the kernel and "fuse.ceph-fuse" by its own program; NFS has its version.
+    The kernel's CephFS client is "ceph", the one in user space "fuse.ceph-fuse"; NFS carries its
+    version.
     """
-    if claimed == found:
+    if claimed == mounted:
         return True
-    name = found.removeprefix("fuse.").removesuffix("-fuse")
+    name = mounted.removeprefix("fuse.").removesuffix("-fuse")
     return claimed == name or (claimed == "nfs" and name in ("nfs3", "nfs4"))

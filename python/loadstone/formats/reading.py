@@ -131,11 +131,11 @@ def number(place: FileLine, column: str, text: str) -> float:
     return value
 
 
-def agree(place: FileLine, what: str, found: float, expected: float, tolerance: float) -> None:
-    """Refuse two numbers of one file that should be the same and are not."""
-    largest = max(abs(found), abs(expected))
-    if abs(found - expected) > tolerance * largest:
-        place.refuse(f"{what}: {found:g} does not fit {expected:g}", EDITED)
+def agree(place: FileLine, what: str, stated: float, expected: float, tolerance: float) -> None:
+    """Refuse a stated number that differs from what other numbers of the file give."""
+    largest = max(abs(stated), abs(expected))
+    if abs(stated - expected) > tolerance * largest:
+        place.refuse(f"{what}: {stated:g} does not fit {expected:g}", EDITED)
 
 
 def time_of(place: FileLine, column: str, text: str) -> int:
@@ -167,9 +167,9 @@ def read_parts(text: str, mark: str) -> Parts:
     return parts
 
 
-def why(said: str, code: int) -> str:
-    """Return why a program failed: the last line that it said, or its exit code."""
-    last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+def why(output: str, code: int) -> str:
+    """Return why a program failed: the last line of its output, or its exit code."""
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
     return clean(last) or ("not installed" if code == MISSING else f"exit code {code}")
 
 

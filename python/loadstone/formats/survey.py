@@ -57,7 +57,7 @@ _POOLS = TypeAdapter(list[SurveyedPool])
 
 
 def read_survey(text: str, mark: str) -> NodeDocument:
-    """Return what a machine said of itself; `not_read` names what it did not say, and why.
+    """Read a machine's description of itself; `not_read` names what is missing, and why.
 
     Sizes are bytes, speeds of cards Mbit/s and of processors MHz, as the machine states them.
     """
@@ -69,18 +69,18 @@ def read_survey(text: str, mark: str) -> NodeDocument:
             if name != "pools":
                 not_read[name] = "the machine broke off before it"
             continue
-        said, code = parts[name]
+        output, code = parts[name]
         if code != 0:
-            not_read[name] = why(said, code)
+            not_read[name] = why(output, code)
             continue
         try:
-            found = read(said)
+            section = read(output)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            told = first_mistake(error) if isinstance(error, ValidationError) else str(error)
-            not_read[name] = f"cannot be read: {type(error).__name__}: {clean(told)}"
+            reason = first_mistake(error) if isinstance(error, ValidationError) else str(error)
+            not_read[name] = f"cannot be read: {type(error).__name__}: {clean(reason)}"
             continue
-        if found:
-            facts.update(found)
+        if section:
+            facts.update(section)
         else:
             not_read[name] = "the machine does not say"
     firmware = facts.pop("firmware", {})
@@ -94,7 +94,9 @@ def read_survey(text: str, mark: str) -> NodeDocument:
 
 def _pairs(text: str, between: str) -> dict[str, str]:
     pairs = (line.partition(between) for line in text.splitlines()[: 4 * ENTRIES_MAX])
-    return {key.strip(): clean(value) for key, found, value in pairs if found and value.strip()}
+    return {
+        key.strip(): clean(value) for key, separator, value in pairs if separator and value.strip()
+    }
 
 
 def _kernel(text: str) -> Survey:
@@ -107,8 +109,8 @@ def _name(text: str) -> Survey:
 
 
 def _system(text: str) -> Survey:
-    told = _pairs(text, "=").get("PRETTY_NAME", "").strip('"')
-    return {"system": told} if told else {}
+    system = _pairs(text, "=").get("PRETTY_NAME", "").strip('"')
+    return {"system": system} if system else {}
 
 
 def _chassis(text: str) -> Survey:
@@ -193,25 +195,25 @@ def _cards(text: str) -> Survey:
 def _disks(text: str) -> Survey:
     disks: dict[str, DiskFacts] = {}
     for line in text.splitlines()[:ENTRIES_MAX]:
-        told = {key: clean(value) for key, value in re.findall(r'([A-Z]+)="([^"]*)"', line)}
-        name = told.get("NAME", "")
-        if told.get("TYPE") == "disk":
-            disks[name] = _disk(told)
-        elif told.get("MOUNTPOINT") and told.get("PKNAME") in disks:
-            disks[told["PKNAME"]].setdefault("mounts", []).append(told["MOUNTPOINT"])
-        if told.get("TYPE") == "disk" and told.get("MOUNTPOINT"):
-            disks[name]["mounts"] = [told["MOUNTPOINT"]]
+        fields = {key: clean(value) for key, value in re.findall(r'([A-Z]+)="([^"]*)"', line)}
+        name = fields.get("NAME", "")
+        if fields.get("TYPE") == "disk":
+            disks[name] = _disk(fields)
+        elif fields.get("MOUNTPOINT") and fields.get("PKNAME") in disks:
+            disks[fields["PKNAME"]].setdefault("mounts", []).append(fields["MOUNTPOINT"])
+        if fields.get("TYPE") == "disk" and fields.get("MOUNTPOINT"):
+            disks[name]["mounts"] = [fields["MOUNTPOINT"]]
     return {"disks": {name: disk for name, disk in disks.items() if disk.get("bytes")}}
 
 
-def _disk(told: Mapping[str, str]) -> DiskFacts:
+def _disk(fields: Mapping[str, str]) -> DiskFacts:
     disk: DiskFacts = {}
-    if model := told.get("MODEL"):
+    if model := fields.get("MODEL"):
         disk["model"] = model
-    if (size := told.get("SIZE", "")).isdigit():
+    if (size := fields.get("SIZE", "")).isdigit():
         disk["bytes"] = int(size)
-    disk["rotates"] = told.get("ROTA") == "1"
-    if transport := told.get("TRAN"):
+    disk["rotates"] = fields.get("ROTA") == "1"
+    if transport := fields.get("TRAN"):
         disk["transport"] = transport
     return disk
 
@@ -238,19 +240,19 @@ def _mounts(text: str) -> Survey:
 def _packages(text: str) -> Survey:
     words = (line.split() for line in text.splitlines())
     named = {clean(word[0]): clean(word[1]) for word in words if len(word) == 2}
-    kept = sorted(name for name in named if PACKAGES.match(name))[:ENTRIES_MAX]
-    return {"packages": {name: named[name] for name in kept}}
+    shown = sorted(name for name in named if PACKAGES.match(name))[:ENTRIES_MAX]
+    return {"packages": {name: named[name] for name in shown}}
 
 
 def _pools(text: str) -> Survey:
     pools: list[PoolFacts] = []
-    for one in _POOLS.validate_json(text[text.index("[") :])[:ENTRIES_MAX]:
-        profile = one.get("erasure_code_profile")
+    for pool in _POOLS.validate_json(text[text.index("[") :])[:ENTRIES_MAX]:
+        profile = pool.get("erasure_code_profile")
         pools.append(
             {
-                "name": clean(one["pool_name"]),
-                "placement_groups": one["pg_num"],
-                "copies": None if profile else one["size"],
+                "name": clean(pool["pool_name"]),
+                "placement_groups": pool["pg_num"],
+                "copies": None if profile else pool["size"],
                 "erasure_code": clean(profile) if profile else None,
             }
         )

@@ -132,15 +132,15 @@ class Agent:
                     return
                 self.on_ask(asked)
 
-    def say(self, said: messages.Said) -> None:
-        """Tell the controller something; only from the loop's thread."""
+    def say(self, message: messages.Said) -> None:
+        """Send the controller a message; only from the loop's thread."""
         self._said = time.monotonic()
-        self._stream.send(messages.word(type(said)), messages.body(said))
+        self._stream.send(messages.word(type(message)), messages.body(message))
 
-    def say_from_thread(self, said: messages.Said) -> None:
-        """Tell the controller something, from any thread."""
+    def say_from_thread(self, message: messages.Said) -> None:
+        """Send the controller a message, from any thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.say, said)
+            self._loop.call_soon_threadsafe(self.say, message)
 
     def on_ask(self, asked: messages.Asked) -> None:
         """Do what the controller asks for."""
@@ -250,7 +250,7 @@ class _Work:
             host_state = self._settle()
             before_ns = self._clock.step_ns()
             with self._probes:
-                told = self._load()
+                summary_text = self._load()
         except Raised as error:
             self._fail(as_target_error(error))
         except Exception as error:
@@ -258,8 +258,8 @@ class _Work:
         else:
             self._say_probes()
             now_ns = self._clock.step_ns()
-            # As the load generator read this host's clock, which may have been set since.
-            summary = on_steady_clock(json.loads(told), now_ns)
+            # The load generator read this host's clock, which may have been set since.
+            summary = on_steady_clock(json.loads(summary_text), now_ns)
             self._agent.settling.note(json.loads(self._trial), summary)
             if host_state is not None:
                 summary["host_state"] = host_state
@@ -289,11 +289,11 @@ class _Work:
         document: TrialDocument = json.loads(self._trial)
         if not document["measured"]:
             return None
-        told: set[str] = set()
+        reasons: set[str] = set()
 
         def tell(left_s: float, why: str) -> None:
-            if why not in told:
-                told.add(why)
+            if why not in reasons:
+                reasons.add(why)
                 self._say(
                     messages.News(
                         attempt=self._attempt, text=f"waits, at most {left_s:.0f} s, {why}"
@@ -325,8 +325,8 @@ class _Work:
                     return sent.size, sent.piece
         raise InterruptedError("the trial was stopped before its script was there")
 
-    def _say(self, said: messages.Said) -> None:
-        self._agent.say_from_thread(said)
+    def _say(self, message: messages.Said) -> None:
+        self._agent.say_from_thread(message)
 
     def _say_probes(self) -> None:
         for batch in self._probes.take():

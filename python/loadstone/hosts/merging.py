@@ -33,10 +33,10 @@ and a sum over all hosts would claim the work of other programs for it.
 
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
-    """Return the summary of all shares together; the order of the hosts decides nothing.
+    """Merge the summaries of all shares.
 
-    Times of iterations count from the common start. What one host alone can tell (its clocks, what
-    its driver used) is taken from the first: agents of one run are of one build.
+    Times of iterations count from the common start. Facts of a single host (its clocks, what its
+    driver used) come from the first: agents of one run are of one build.
     """
     worst = max(summaries, key=lambda summary: STATES.index(summary["state"] or "interrupted"))
     merged: Summary = {
@@ -59,7 +59,7 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
         "iterations": merge_iterations([summary.get("iterations") or () for summary in summaries]),
         "state": worst["state"],
         "reason": worst.get("reason"),
-        "audit": merge_audits([one for summary in summaries if (one := summary.get("audit"))]),
+        "audit": merge_audits([audit for summary in summaries if (audit := summary.get("audit"))]),
         "hiccup": next((summary["hiccup"] for summary in summaries if summary.get("hiccup")), None),
     }
     return cast(Summary, {**summaries[0], **_by_rule(summaries), **merged})

@@ -419,15 +419,15 @@ def build_of(body: Mapping[str, object]) -> str | None:
     return build if isinstance(build, str) else None
 
 
-def hosts_in(said: Said) -> set[str | None]:
-    """Return the hosts that the rows of a message are of."""
-    match said:
+def hosts_in(message: Said) -> set[str | None]:
+    """Return the hosts named in the rows of a message."""
+    match message:
         case Figures(rows=Table() as rows) | Actions(rows=rows):
             return set(rows["agent"])
         case Probes(rows=rows):
             return set(rows["host"])
         case LoggedRequests(rows=rows):
-            # Many rows of one host: its name comes once.
+            # One host has many rows: look at each name once.
             return set(rows.coded("agent")[1])
     return set()
 

@@ -43,8 +43,8 @@ class Importer:
 
 
 IMPORTERS: Mapping[str, Importer] = {
-    one.name: one
-    for one in (
+    importer.name: importer
+    for importer in (
         Importer(
             name="nectar",
             summary="nectar: the file of -csv, and the console's output",

@@ -59,18 +59,18 @@ class Completions:
         if second > self._newest:
             self._newest = second
             self._close_before(second - OPEN_SECONDS)
-        one = self._open.setdefault((operation, outcome, second), _Second())
-        one.requests += 1
-        if one.service is None:
-            one.service = Histogram()
-        one.service.record(max(1, elapsed_ns))
+        cell = self._open.setdefault((operation, outcome, second), _Second())
+        cell.requests += 1
+        if cell.service is None:
+            cell.service = Histogram()
+        cell.service.record(max(1, elapsed_ns))
         if outcome == "ok":
-            one.objects += objects
-            one.bytes += bytes_moved
+            cell.objects += objects
+            cell.bytes += bytes_moved
             if first_byte_ns is not None:
-                if one.first_byte is None:
-                    one.first_byte = Histogram()
-                one.first_byte.record(max(1, first_byte_ns))
+                if cell.first_byte is None:
+                    cell.first_byte = Histogram()
+                cell.first_byte.record(max(1, first_byte_ns))
 
     @property
     def window_ns(self) -> tuple[int, int]:
@@ -86,17 +86,17 @@ class Completions:
 
     def _close_before(self, second: int) -> None:
         for key in [key for key in self._open if key[2] < second]:
-            one = self._open.pop(key)
+            cell = self._open.pop(key)
             operation, outcome, when = key
             self.rows.append(
                 Row(
                     operation=operation,
                     outcome=outcome,
                     second=when,
-                    requests=one.requests,
-                    objects=one.objects,
-                    bytes=one.bytes,
-                    service=one.service.encode() if one.service else None,
-                    first_byte=one.first_byte.encode() if one.first_byte else None,
+                    requests=cell.requests,
+                    objects=cell.objects,
+                    bytes=cell.bytes,
+                    service=cell.service.encode() if cell.service else None,
+                    first_byte=cell.first_byte.encode() if cell.first_byte else None,
                 )
             )

@@ -42,15 +42,15 @@ def read(paths: Sequence[Path], hints: Hints) -> Account:
             "some logs have a client's name before them and others have none",
             "name the client of each: m5.large=FILE",
         )
-    seen: Counter[object] = Counter()
+    repetitions: Counter[object] = Counter()
     measurements: list[Measurement] = []
     for client, path in named:
-        own = list(_measurements(path, client, seen, hints))
-        if not own:
+        of_client = list(_measurements(path, client, repetitions, hints))
+        if not of_client:
             FileLine(path).refuse(
                 "has no statistics of Datasafe", 'they begin with "==== Statistics for"'
             )
-        measurements += own
+        measurements += of_client
     files = [path for _, path in named]
     return Account(
         name=", ".join(path.stem for path in files),
@@ -61,7 +61,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Account:
 
 
 def _measurements(
-    path: Path, client: str | None, seen: Counter[object], hints: Hints
+    path: Path, client: str | None, repetitions: Counter[object], hints: Hints
 ) -> Iterator[Measurement]:
     load: tuple[str, int, int] | None = None
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
@@ -70,53 +70,53 @@ def _measurements(
         if head is not None:
             threads = reading.whole(place, "threads", head[2])
             load = (head[1], threads, reading.whole(place, "filesize", head[3]))
-            seen[client, load] += 1
+            repetitions[client, load] += 1
             continue
         if "StatisticService.Percentiles" not in line:
             continue
-        found = _LINE.search(line)
-        if found is None:
+        match = _LINE.search(line)
+        if match is None:
             place.refuse("is cut off", reading.TRUNCATED)
         if load is None:
             place.refuse("stands before any load is named", reading.TRUNCATED)
         facts: dict[str, Parameter] = {} if client is None else {"client": client}
-        yield from _line(place, found, load, facts, seen[client, load], hints)
+        yield from _line(place, match, load, facts, repetitions[client, load], hints)
 
 
 def _line(
     place: FileLine,
-    found: re.Match[str],
+    match: re.Match[str],
     load: tuple[str, int, int],
     facts: Mapping[str, Parameter],
     repetition: int,
     hints: Hints,
 ) -> Iterator[Measurement]:
     provider, threads, size_kib = load
-    stat = dict(_STAT.findall(found[2]))
+    stat = dict(_STAT.findall(match[2]))
     # `--table datasafe` leaves out percentiles that too few actions stand behind.
     known = [name for name in QUANTILES if name in stat]
-    if len(known) < found[2].count("="):
-        place.refuse(f"found percentiles {{{found[2]}}}", f"known are {', '.join(QUANTILES)}")
+    if len(known) < match[2].count("="):
+        place.refuse(f"found percentiles {{{match[2]}}}", f"known are {', '.join(QUANTILES)}")
     values = [reading.number(place, name, stat[name]) for name in known]
     if values != sorted(values):
-        place.refuse(f"its percentiles do not rise: {found[2]}", reading.EDITED)
-    rate = reading.number(place, "throughputPerThread", found[3])
+        place.refuse(f"its percentiles do not rise: {match[2]}", reading.EDITED)
+    rate = reading.number(place, "throughputPerThread", match[3])
     texts = {
         f"service_ns_p{name}": (1e6 * value, stat[name])
         for name, value in zip(known, values, strict=True)
     }
     # All threads together are as fast as one, where one alone works.
-    working = 1 if found[1] in ONE_BY_ONE else threads
+    working = 1 if match[1] in ONE_BY_ONE else threads
     numbers = {
         **texts,
-        THREAD_RATE: (rate, found[3]),
+        THREAD_RATE: (rate, match[3]),
         RATE: (working * rate, repr(working * rate)),
     }
     for metric, (value, text) in numbers.items():
         yield Measurement(
             target=hints.target or provider,
             workload="random actions",
-            operation=found[1].lower(),
+            operation=match[1].lower(),
             parameters={**facts, "size": 1024 * size_kib, "threads": threads},
             metric=metric,
             value=value,

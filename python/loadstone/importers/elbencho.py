@@ -127,8 +127,8 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
             "operation": _text(document.at("phase_type")),
             "time ms [last]": _text(last.at("elapsed_time_ms")),
         }
-        found = [(name, config.find(key)) for name, key in JSON_FACTS.items()]
-        row |= {name: _text(node) for name, node in found if node is not None}
+        nodes = [(name, config.find(key)) for name, key in JSON_FACTS.items()]
+        row |= {name: _text(node) for name, node in nodes if node is not None}
         times = last.find("latency")
         row |= _json_work(last, times, "")
         reads = last.find("rwmix_read")
@@ -138,14 +138,16 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
 
 def _json_work(done: JsonNode, times: JsonNode | None, before: str) -> Mapping[str, str]:
     """Return what was done, and how long it took, under the names of --csvfile."""
-    found = {f"{before}IOPS [last]": done.find("iops")}
-    found[f"{before}entries [last]"] = done.find("entries")
+    nodes = {f"{before}IOPS [last]": done.find("iops")}
+    nodes[f"{before}entries [last]"] = done.find("entries")
     for name, key in (("IO", "IO"), ("Ent", "entries")):
-        own = times.find(key) if times is not None else None
-        own = own.find("rwmix_read") if own is not None and before else own
-        for kind in ("min", "avg", "max") if own is not None else ():
-            found[f"{before}{name} lat us [{kind}]"] = own.find(f"{kind}_us") if own else None
-    row = {name: _text(node) for name, node in found.items() if node is not None}
+        latency = times.find(key) if times is not None else None
+        latency = latency.find("rwmix_read") if latency is not None and before else latency
+        for kind in ("min", "avg", "max") if latency is not None else ():
+            nodes[f"{before}{name} lat us [{kind}]"] = (
+                latency.find(f"{kind}_us") if latency else None
+            )
+    row = {name: _text(node) for name, node in nodes.items() if node is not None}
     moved = done.find("bytes")
     # A float always has a point: these bytes are exact.
     return row | {f"{before}MiB [last]": repr(moved.whole() / MEBIBYTE) if moved else ""}
@@ -241,7 +243,7 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     time_ms = reading.number(place, "time ms [last]", row["time ms [last]"])
     done = [_work(place, row, operation, "", time_ms)]
     done += [_work(place, row, "read", READS, time_ms)] if is_mix else []
-    works = [one for one in done if one is not None]
+    works = [work for work in done if work is not None]
     time_ms = next((work.exact_ms for work in works if work.exact_ms is not None), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
     # Requests in flight are those of all hosts, threads and queues: none of them is guessed.
@@ -281,17 +283,17 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
 def _pace(
     command: str, operations: Sequence[str], threads: int, block_bytes: int
 ) -> dict[str, Any]:
-    """Return the limit of each thread's rate that was asked for, in blocks of all threads."""
+    """Return the requested rate limit, as stated and in blocks per second of all threads."""
     limits = {
-        found[1].lower(): int(found[2]) * 1024 ** " kmgtpe".index(found[3].lower() or " ")
-        for found in _LIMIT.finditer(command)
+        match[1].lower(): int(match[2]) * 1024 ** " kmgtpe".index(match[3].lower() or " ")
+        for match in _LIMIT.finditer(command)
     }
-    # Of a mix by percent, the limit of writes is that of both.
-    own = [limits.get(name) for name in operations if name in ("read", "write")]
+    # In a mix by percentage, the write limit covers reads too.
+    limits_per_s = [limits.get(name) for name in operations if name in ("read", "write")]
     words = ", ".join(f"--limit{name}={value}" for name, value in limits.items())
-    if not any(own):
+    if not any(limits_per_s):
         return {}
-    whole = own[0] if len(own) == 1 else None
+    whole = limits_per_s[0] if len(limits_per_s) == 1 else None
     per_s = whole * threads / block_bytes if whole and threads and block_bytes else None
     return {"paced_by": words, "rate_limit_per_s": per_s}
 

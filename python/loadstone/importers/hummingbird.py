@@ -48,25 +48,25 @@ def _trials(path: Path, workload: str, hints: Hints) -> Sequence[ImportedTrial]:
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
         place = FileLine(path, number)
         operation = blocks[-1][1] if blocks else ""
-        if found := _LOAD.match(line):
-            threads = reading.whole(place, "Concurrency", found[1], smallest=1)
-            size = reading.whole(place, "Object size", found[2])
-        elif found := _BLOCK.fullmatch(line):
-            operation = found[1].lower()
+        if match := _LOAD.match(line):
+            threads = reading.whole(place, "Concurrency", match[1], smallest=1)
+            size = reading.whole(place, "Object size", match[2])
+        elif match := _BLOCK.fullmatch(line):
+            operation = match[1].lower()
             if operation in times:
-                place.refuse(f"has a second block of {found[1]}", "give each run a file of its own")
-            requests = reading.whole(place, found[1], found[2] or found[3], smallest=1)
-            blocks.append((place, operation, requests, reading.number(place, "rate", found[4])))
+                place.refuse(f"has a second block of {match[1]}", "give each run a file of its own")
+            requests = reading.whole(place, match[1], match[2] or match[3], smallest=1)
+            blocks.append((place, operation, requests, reading.number(place, "rate", match[4])))
             times[operation] = {}
-            if found[3]:
-                # The first versions say failures at the end, of operations that had some.
+            if match[3]:
+                # Early versions list failures at the end, only of operations that had some.
                 failed[operation] = 0
-        elif blocks and (found := _FAILURES.fullmatch(line)):
-            failed[operation] = reading.whole(place, "Failures", found[1])
-        elif blocks and (found := _ERRORS.fullmatch(line)):
-            failed[found[1].lower()] = reading.whole(place, "errors", found[2])
-        elif blocks and (found := _TIME.fullmatch(line)):
-            times[operation][found[1]] = reading.number(place, found[1], found[2])
+        elif blocks and (match := _FAILURES.fullmatch(line)):
+            failed[operation] = reading.whole(place, "Failures", match[1])
+        elif blocks and (match := _ERRORS.fullmatch(line)):
+            failed[match[1].lower()] = reading.whole(place, "errors", match[2])
+        elif blocks and (match := _TIME.fullmatch(line)):
+            times[operation][match[1]] = reading.number(place, match[1], match[2])
     if not blocks:
         FileLine(path, 1).refuse(
             "is no output of hummingbird bench", 'it has a line like "PUTs: 5000 @ 512.30/s"'

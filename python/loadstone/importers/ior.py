@@ -49,8 +49,10 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             version, command = (str(fact.value) if fact is not None else None for fact in facts)
         else:
             rows = list(_text_rows(path, text))
-            found = _VERSION.search(text), _COMMAND.search(text)
-            version, command = (one[1].strip() if one is not None else None for one in found)
+            matches = _VERSION.search(text), _COMMAND.search(text)
+            version, command = (
+                match[1].strip() if match is not None else None for match in matches
+            )
         if not rows:
             FileLine(path).refuse("has no repetition that moved bytes", reading.TRUNCATED)
         files.append([_trial(place, row, workload, hints) for place, row in rows])
@@ -69,12 +71,12 @@ def _text_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
     for number, line in enumerate(text.split("\n"), start=1):
         place = FileLine(path, number)
         cells = line.split(",") if "," in line else line.split()
-        if found := _TASKS.match(line):
-            tasks = found[1]
+        if match := _TASKS.match(line):
+            tasks = match[1]
         elif cells[:1] == ["access"] and "total(s)" in cells:
             columns = [NAMES.get(name, name) for name in cells]
         elif columns and cells[:1] and cells[0] in ACCESSES:
-            # Below the table the summary of all repetitions begins with the same words.
+            # The summary below the table starts with the same words.
             if len(cells) != len(columns):
                 columns = []
                 continue

@@ -58,32 +58,34 @@ def _trials(path: Path, text: str, hints: Hints, notes: list[str]) -> Iterator[I
     tasks = items = iterations = 0
     for number, line in enumerate(text.split("\n"), start=1):
         place = FileLine(path, number)
-        if found := _ITEMS.match(line):
-            tasks, items = (reading.whole(place, "tasks", cell) for cell in found.groups())
-        elif found := _RATES.match(line):
-            iterations = reading.whole(place, "iterations", found[1], smallest=1)
+        if match := _ITEMS.match(line):
+            tasks, items = (reading.whole(place, "tasks", cell) for cell in match.groups())
+        elif match := _RATES.match(line):
+            iterations = reading.whole(place, "iterations", match[1], smallest=1)
         elif _TIMES.match(line):
             iterations = 0
-        elif iterations and (found := _ROW.fullmatch(line)):
-            # Of each rank by itself come first, where they were asked for.
+        elif iterations and (match := _ROW.fullmatch(line)):
+            # Rates of each rank come first, if they were requested.
             most, least, mean, deviation = (
-                reading.number(place, "rate", cell) for cell in found[3].split()[-4:]
+                reading.number(place, "rate", cell) for cell in match[3].split()[-4:]
             )
             if not least <= mean <= most:
                 place.refuse(f"its mean {mean:g} is not between {least:g} and {most:g}")
             if not mean:
                 continue
             if not items:
-                place.refuse("does not say of how many files", 'it has a line "N tasks, M files"')
+                place.refuse(
+                    "does not state the number of files", 'it has a line "N tasks, M files"'
+                )
             if iterations > 1:
                 notes.append(
                     f"{path.name}: rates are the means of {iterations} iterations, of which mdtest"
                     " does not print each"
                 )
             yield trial_of_works(
-                [Work(operation=OPERATIONS[found[2]], requests=items, failed=None)],
+                [Work(operation=OPERATIONS[match[2]], requests=items, failed=None)],
                 tool="mdtest",
-                workload=f"{found[1].lower()} {found[2]}",
+                workload=f"{match[1].lower()} {match[2]}",
                 length_ns=round(items / mean * 1e9),
                 threads=tasks,
                 size_bytes=None,

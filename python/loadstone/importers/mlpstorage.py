@@ -22,14 +22,14 @@ TOLERANCE = 0.001
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:
-    """Read summaries, each of one run; several are repetitions after each other."""
+    """Read summaries, each of one run; several are consecutive repetitions."""
     measurements: list[Measurement] = []
     for path in paths:
         document = read_document(path)
-        found = list(_measurements(document, hints, len(measurements)))
-        if not found:
+        of_run = list(_measurements(document, hints, len(measurements)))
+        if not of_run:
             document.place.refuse('has no rate under "metric"', "give summary.json of a run")
-        measurements += found
+        measurements += of_run
     return Account(
         name=", ".join(dict.fromkeys(stem_of(path) for path in paths)),
         title=f"MLPerf Storage {', '.join(path.name for path in paths)}",

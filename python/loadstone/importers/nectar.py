@@ -75,9 +75,9 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             "its first line begins with completion_time_unix_nano",
         )
     paired = zip(tables, _pair(tables, consoles), strict=True)
-    found = [_table(path, console, hints) for path, console in paired]
-    named = zip(found, workloads_of(tables), strict=True)
-    trials = settle([[replace(one.trial, workload=name)] for one, name in named], hints)
+    read_tables = [_table(path, console, hints) for path, console in paired]
+    named = zip(read_tables, workloads_of(tables), strict=True)
+    trials = settle([[replace(table.trial, workload=name)] for table, name in named], hints)
     names = [path.name for path in tables]
     return Imported(
         tool="nectar",
@@ -85,9 +85,9 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         trials=trials,
         notes=tuple(
             note
-            for path, one in zip(tables, found, strict=True)
+            for path, table in zip(tables, read_tables, strict=True)
             # Folders distinguish tables of the same name.
-            for note in _notes(one, path.name if names.count(path.name) == 1 else str(path))
+            for note in _notes(table, path.name if names.count(path.name) == 1 else str(path))
         ),
     )
 

@@ -99,8 +99,8 @@ def _work(rows: Sequence[tuple[FileLine, Mapping[str, str]]]) -> Work:
         if stated and length_s and size >= 1:
             expected = number * size / MEBIBYTE / length_s
             tolerance = 0.01 + RATE_ROUNDED / rate + RATE_ROUNDED / max(expected, RATE_ROUNDED)
-            found = reading.number(row_place, "throughput_mibps", stated)
-            reading.agree(row_place, "throughput_mibps", found, expected, tolerance)
+            throughput = reading.number(row_place, "throughput_mibps", stated)
+            reading.agree(row_place, "throughput_mibps", throughput, expected, tolerance)
     return Work(
         operation=OPERATIONS.get(first["operation"], first["operation"].lower()),
         requests=count,

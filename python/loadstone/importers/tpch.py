@@ -47,30 +47,30 @@ def _times(path: Path) -> Iterator[Time]:
     running: int | None = None
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
         place = FileLine(path, number)
-        if found := _RUNNING.search(line):
-            running = int(found[1])
-        elif found := _ELAPSED.search(line):
+        if match := _RUNNING.search(line):
+            running = int(match[1])
+        elif match := _ELAPSED.search(line):
             if running is None:
                 place.refuse("a time without the query that took it", reading.TRUNCATED)
             counts[running] = counts.get(running, 0) + 1
-            yield place, running, counts[running], found[1]
+            yield place, running, counts[running], match[1]
             running = None
-        elif found := _DETAIL.search(line):
-            yield from _detail(place, found)
+        elif match := _DETAIL.search(line):
+            yield from _detail(place, match)
 
 
-def _detail(place: FileLine, found: re.Match[str]) -> Iterator[Time]:
-    if found[4] is None:
+def _detail(place: FileLine, match: re.Match[str]) -> Iterator[Time]:
+    if match[4] is None:
         place.refuse("its list of times has no end", reading.TRUNCATED)
-    texts = [text.strip() for text in found[3].split(",") if text.strip()]
+    texts = [text.strip() for text in match[3].split(",") if text.strip()]
     values = [reading.number(place, "detail", text) for text in texts]
     if not values:
         return
     mean = sum(values) / len(values)
-    if found[2] and abs(reading.number(place, "avg", found[2]) - mean) > 0.051:
-        place.refuse(f"its average {found[2]} is not that of its times, {mean:.2f}", reading.EDITED)
+    if match[2] and abs(reading.number(place, "avg", match[2]) - mean) > 0.051:
+        place.refuse(f"its average {match[2]} is not that of its times, {mean:.2f}", reading.EDITED)
     for repetition, text in enumerate(texts, start=1):
-        yield place, int(found[1]), repetition, text
+        yield place, int(match[1]), repetition, text
 
 
 def _measurement(target: str, time: Time) -> Measurement:

@@ -242,15 +242,16 @@ def _outcome(error: str) -> str:
 def _trials(
     groups: Mapping[str, _Group], path: Path, command: str | None, hints: Hints
 ) -> Iterator[ImportedTrial]:
-    """Yield a trial for each stretch of time; what came before the benchmarked operation prepared
-    it.
-    """
+    """Yield a trial for each stretch of time; those before the benchmarked operation prepare."""
     stretches: list[list[str]] = []
     ordered = sorted(groups, key=lambda name: groups[name].completions.window_ns[0])
     for name in ordered:
         start, _ = groups[name].completions.window_ns
         last = (
-            max((groups[one].completions.window_ns[1] for one in stretches[-1]), default=0)
+            max(
+                (groups[operation].completions.window_ns[1] for operation in stretches[-1]),
+                default=0,
+            )
             if stretches
             else -1
         )
@@ -274,12 +275,12 @@ def _trial(
     is_measured: bool,
     hints: Hints,
 ) -> ImportedTrial:
-    own = [groups[name] for name in names]
-    windows = [group.completions.window_ns for group in own]
-    sizes = set().union(*(group.sizes for group in own))
-    threads = set().union(*(group.threads for group in own))
+    members = [groups[name] for name in names]
+    windows = [group.completions.window_ns for group in members]
+    sizes = set().union(*(group.sizes for group in members))
+    threads = set().union(*(group.threads for group in members))
     size = sizes.pop() if len(sizes) == 1 else None
-    rows = tuple(row for group in own for row in group.completions.close())
+    rows = tuple(row for group in members for row in group.completions.close())
     return ImportedTrial(
         target=hints.target or "warp",
         workload=path.name,
@@ -288,7 +289,7 @@ def _trial(
         clients=len(threads),
         rows=rows,
         window_ns=(min(start for start, _ in windows), max(end for _, end in windows)),
-        started_unix_ns=own[0].completions.origin_ns,
+        started_unix_ns=members[0].completions.origin_ns,
         counts_failures=True,
         is_measured=is_measured,
         size_bytes=size,

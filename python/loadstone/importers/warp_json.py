@@ -37,14 +37,14 @@ def read(path: Path, text: str, hints: Hints) -> Imported:
     if not operations:
         document.place.refuse("has no requests", reading.TRUNCATED)
     if document.at("final").value is not True:
-        document.place.refuse("holds the state of a benchmark that goes on", reading.TRUNCATED)
+        document.place.refuse("is of a benchmark that is still running", reading.TRUNCATED)
     totals = [_of_totals(document.place, name, node) for name, node in operations.items()]
     stretches: list[list[_Totals]] = []
-    for one in sorted(totals, key=lambda one: one.start_ns):
-        if stretches and one.start_ns < max(other.end_ns for other in stretches[-1]):
-            stretches[-1].append(one)
+    for total in sorted(totals, key=lambda total: total.start_ns):
+        if stretches and total.start_ns < max(other.end_ns for other in stretches[-1]):
+            stretches[-1].append(total)
         else:
-            stretches.append([one])
+            stretches.append([total])
     asked = words[1] if len(words) > 1 else None
     known = {total.operation for total in totals}
     version = document.find("warp_version")
@@ -56,7 +56,7 @@ def read(path: Path, text: str, hints: Hints) -> Imported:
                 path,
                 stretch,
                 command=str(command.value) if command is not None else None,
-                is_measured=asked not in known or asked in {one.operation for one in stretch},
+                is_measured=asked not in known or asked in {total.operation for total in stretch},
                 hints=hints,
             )
             for stretch in stretches
@@ -109,20 +109,20 @@ def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
 
 
 def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
-    """Return what the stretches of all clients state together; None where not all requests do."""
+    """Combine the times of all clients' stretches; None unless they cover all requests."""
     by_client = node.find("requests_by_client")
     stretches = [
-        one
+        sized
         for _, client in (by_client.entries() if by_client is not None else ())
         for stretch in (client.items() if client.value is not None else ())
-        if (one := stretch.find("single_sized_requests")) is not None and not _is_skipped(one)
+        if (sized := stretch.find("single_sized_requests")) is not None and not _is_skipped(sized)
     ]
     counts = [stretch.at("requests").whole() for stretch in stretches]
     if not stretches or sum(counts) != requests:
         return None
 
-    def ns(one: JsonNode, name: str) -> float:
-        return one.at(name).number() * MILLISECOND_NS
+    def ns(node: JsonNode, name: str) -> float:
+        return node.at(name).number() * MILLISECOND_NS
 
     means = [ns(stretch, "dur_avg_millis") for stretch in stretches]
     shares = QUANTILES.items() if len(stretches) == 1 else ()
@@ -144,50 +144,55 @@ def _count_clients(node: JsonNode) -> int:
 
 
 def pace(command: str | None, clients: int) -> dict[str, Any]:
-    """Return the limit of the rate that was asked for, which holds for each client of warp."""
-    found = _LIMIT.search(command or "")
-    if found is None or not float(found[1]):
+    """Return the requested rate limit, which warp applies to each of its clients."""
+    match = _LIMIT.search(command or "")
+    if match is None or not float(match[1]):
         return {}
-    limit = float(found[1]) * clients if clients else None
-    return {"paced_by": f"--rps-limit={found[1]}", "rate_limit_per_s": limit}
+    limit = float(match[1]) * clients if clients else None
+    return {"paced_by": f"--rps-limit={match[1]}", "rate_limit_per_s": limit}
 
 
-def _is_skipped(one: JsonNode) -> bool:
-    skipped = one.find("skipped")
+def _is_skipped(node: JsonNode) -> bool:
+    skipped = node.find("skipped")
     return skipped is not None and bool(skipped.value)
 
 
 def _trial_of_totals(
     path: Path,
-    own: Sequence[_Totals],
+    totals: Sequence[_Totals],
     *,
     command: str | None,
     is_measured: bool,
     hints: Hints,
 ) -> ImportedTrial:
-    start_ns, end_ns = min(one.start_ns for one in own), max(one.end_ns for one in own)
-    threads = max(one.threads for one in own) or hints.threads
-    sizes = {one.bytes // one.objects for one in own if one.bytes and one.objects}
-    exact = all(one.bytes % one.objects == 0 for one in own if one.bytes and one.objects)
+    start_ns, end_ns = (
+        min(total.start_ns for total in totals),
+        max(total.end_ns for total in totals),
+    )
+    threads = max(total.threads for total in totals) or hints.threads
+    sizes = {total.bytes // total.objects for total in totals if total.bytes and total.objects}
+    exact = all(
+        total.bytes % total.objects == 0 for total in totals if total.bytes and total.objects
+    )
     size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
     rows = [
         Row(
-            operation=one.operation,
+            operation=total.operation,
             outcome=outcome,
-            # At the end: no second of the window claims all requests as its own.
+            # At the end of the window: totals do not tell when each request ended.
             second=(end_ns - start_ns) // SECOND_NS,
             requests=requests,
-            objects=one.objects if outcome == "ok" else 0,
-            bytes=one.bytes if outcome == "ok" else 0,
+            objects=total.objects if outcome == "ok" else 0,
+            bytes=total.bytes if outcome == "ok" else 0,
         )
-        for one in own
-        for outcome, requests in (("ok", one.requests - one.failed), ("unknown", one.failed))
+        for total in totals
+        for outcome, requests in (("ok", total.requests - total.failed), ("unknown", total.failed))
         if requests
     ]
     return ImportedTrial(
         target=hints.target or "warp",
         workload=path.name,
-        phase=own[0].operation if len(own) == 1 else "mixed",
+        phase=totals[0].operation if len(totals) == 1 else "mixed",
         parameters=load_parameters(threads, size),
         clients=threads,
         rows=tuple(rows),
@@ -196,7 +201,7 @@ def _trial_of_totals(
         counts_failures=True,
         is_measured=is_measured,
         size_bytes=size,
-        stated={one.operation: one.times for one in own if one.times is not None},
+        stated={total.operation: total.times for total in totals if total.times is not None},
         source={"file": path.name},
-        **pace(command, max(one.clients for one in own)),
+        **pace(command, max(total.clients for total in totals)),
     )

@@ -175,8 +175,8 @@ def _puts(expected: Expected) -> dict[str, pa.Array]:
     order = _deal(expected.prepared)
     return {
         "operation": _same(PUT, pa.uint8(), len(order)),
-        "subject": _arrow(array("I", (expected.prepared[one] for one in order))),
-        "size": pa.array((expected.prepared_sizes[one] for one in order), pa.uint64()),
+        "subject": _arrow(array("I", (expected.prepared[index] for index in order))),
+        "size": pa.array((expected.prepared_sizes[index] for index in order), pa.uint64()),
         "version": _same(1, pa.uint32(), len(order)),
     }
 
@@ -186,7 +186,7 @@ def _deletes(expected: Expected) -> dict[str, pa.Array]:
     order = _deal(expected.objects)
     return {
         "operation": _same(DELETE, pa.uint8(), len(order)),
-        "subject": _arrow(array("I", (expected.objects[one] for one in order))),
+        "subject": _arrow(array("I", (expected.objects[index] for index in order))),
         "size": _same(0, pa.uint64(), len(order)),
         "version": _same(0, pa.uint32(), len(order)),
     }
@@ -195,7 +195,9 @@ def _deletes(expected: Expected) -> dict[str, pa.Array]:
 def _deal(chosen: Words) -> Words:
     """Return places in a list in the order in which they are dealt to sessions."""
     count = max(1, min(DEALT_SESSIONS, len(chosen)))
-    return array("I", itertools.chain(*(range(one, len(chosen), count) for one in range(count))))
+    return array(
+        "I", itertools.chain(*(range(first, len(chosen), count) for first in range(count)))
+    )
 
 
 def _same(value: int, kind: pa.DataType, length: int) -> pa.Array:
@@ -207,7 +209,9 @@ def _write_dealt(
 ) -> Compiled:
     length = len(columns["subject"])
     sessions = min(DEALT_SESSIONS, length)
-    dealt = (array("I", [one]) * len(range(one, length, sessions)) for one in range(sessions))
+    dealt = (
+        array("I", [session]) * len(range(session, length, sessions)) for session in range(sessions)
+    )
     whole = {
         "session": _arrow(array("I", itertools.chain(*dealt))),
         "action": _same(0, pa.uint8(), length),
@@ -289,7 +293,7 @@ def _write_subjects(subjects: Subjects, expected: Expected, folder: Path) -> str
                     _arrow(subjects.places[start:end]),
                     _arrow(expected.spaces[start:end]),
                     _arrow(subjects.wraps[start:end]),
-                    pa.array([one[one.index("/") + 1 :] for one in coded], text),
+                    pa.array([key[key.index("/") + 1 :] for key in coded], text),
                 ],
                 schema=schema,
             )

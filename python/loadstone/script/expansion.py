@@ -223,16 +223,18 @@ class _Expansion:
         self.requests.is_last[-1] = 1
 
     def _is_counted(self, action: Action) -> bool:
-        """Number the kind of an action, and note a user of two types; too many kinds is one."""
+        """Number an action's kind; note users of two types, and too many kinds, as mistakes."""
         is_right = True
         if action.user is not None:
             row, known = self.types.setdefault(action.user, (action.row, action.user_type))
             if known != action.user_type:
-                found = "nothing" if action.user_type is None else f'"{action.user_type}"'
+                actual = "nothing" if action.user_type is None else f'"{action.user_type}"'
                 allowed = "nothing" if known is None else f'"{known}"'
-                self.mistakes.add(action.row, "user_type", found, f"{allowed}, as row {row} has it")
+                self.mistakes.add(
+                    action.row, "user_type", actual, f"{allowed}, as row {row} has it"
+                )
                 is_right = False
-        # A plain tuple is cheaper to make than what names its parts.
+        # A plain tuple is cheaper to make than a named one.
         kind = action.action, action.space, action.user_type
         number = self.counted.get(kind)
         if number is None:
@@ -295,8 +297,8 @@ class _Expansion:
         if self.has_times is None:
             self.has_times = has_time
         if has_time != self.has_times:
-            found = "a time" if has_time else "nothing"
-            self.mistakes.add(action.row, "due_ns", found, "times in all rows, or in none")
+            actual = "a time" if has_time else "nothing"
+            self.mistakes.add(action.row, "due_ns", actual, "times in all rows, or in none")
         if action.due_ns is not None:
             if action.due_ns < self.due_ns[session]:
                 self.mistakes.add(
@@ -383,7 +385,7 @@ class _Expansion:
         if not self.requests.action_count:
             self.mistakes.stop_if_any()
         requests = self.requests
-        requests.kinds = [CountedKind(*one) for one in self.counted]
+        requests.kinds = [CountedKind(*kind) for kind in self.counted]
         requests.users = list(self.users)
         requests.sessions = len(self.sessions)
         requests.subject, coded = self.keys.number()
@@ -433,7 +435,7 @@ def _order_sessions(requests: Requests, kinds: Sequence[int]) -> None:
     for new, old in enumerate(order):
         number[old] = new
     requests.session = array("I", map(number.__getitem__, requests.session))
-    if all(one <= after for one, after in itertools.pairwise(requests.session)):
+    if all(before <= after for before, after in itertools.pairwise(requests.session)):
         return
     indices = pc.sort_indices(pa.array(requests.session, pa.uint32()))
     for name in _COLUMNS:

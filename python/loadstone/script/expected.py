@@ -111,13 +111,13 @@ class _Walk:
         requests = self.requests
         prelude = requests.first_sessions
         audit = requests.sessions - requests.last_sessions
-        seen = bytearray(len(self.there))
+        visited = bytearray(len(self.there))
         for at, subject in enumerate(requests.subject):
             operation, session = requests.operation[at], requests.session[at]
             if operation == LIST:
                 continue
-            if not seen[subject]:
-                seen[subject] = 1
+            if not visited[subject]:
+                visited[subject] = 1
                 self.result.objects.append(subject)
                 if operation != PUT and requests.expect[at] == EXISTS:
                     self._prepare(at, subject)
@@ -185,10 +185,10 @@ class _Walk:
         if space == NO_SPACE:
             return
         text = self.subjects.coded[subject].as_py()
-        own = key_hash(text[text.index("/") + 1 :])
+        hash_of_key = key_hash(text[text.index("/") + 1 :])
         while space != NO_SPACE:
             self.entries[space] += change
-            self.hashes[space] = (self.hashes[space] + change * own) % 2**64
+            self.hashes[space] = (self.hashes[space] + change * hash_of_key) % 2**64
             space = self.result.spaces[space]
 
     def _read(self, at: int, subject: int) -> None:
@@ -264,11 +264,11 @@ class _Walk:
         row, name = self.row[subject], self._key(subject)
         action = self.requests.kinds[self.requests.action[at]].action
         why = f"row {row} deletes" if row else "nothing writes before"
-        found, allowed = f'{action} of "{name}", which {why}', "objects that are there"
+        action_words, allowed = f'{action} of "{name}", which {why}', "objects that are there"
         self._add(
-            at, "object", found, allowed,
-            'say expect "exists" and its size of what is there before the script begins,'
-            ' "absent" or "any" of what need not be',
+            at, "object", action_words, allowed,
+            'state expect "exists" and the size of objects that are there before the script begins,'
+            ' "absent" or "any" of those that may not',
         )  # fmt: skip
 
     def _refuse_shared(self, at: int, subject: int) -> None:
@@ -280,26 +280,30 @@ class _Walk:
             self.waits.add((session, other))
             if (other, session) in self.waits:
                 hint = "each of two sessions waits for what the other one writes: a cycle"
-        found = f'{action} of "{self._key(subject)}", which another session changes beside'
+        action_words = (
+            f'{action} of "{self._key(subject)}", which another session changes meanwhile'
+        )
         allowed = 'objects of the session\'s own; or expect "any"'
-        self._add(at, "object", found, allowed, hint)
+        self._add(at, "object", action_words, allowed, hint)
 
     def _key(self, subject: int) -> str:
         text: str = self.subjects.coded[subject].as_py()
         return text[text.index("/") + 1 :]
 
-    def _add(self, at: int, column: str, found: str, allowed: str, hint: str | None = None) -> None:
+    def _add(
+        self, at: int, column: str, actual: str, allowed: str, hint: str | None = None
+    ) -> None:
         if self._is_certain(at):
-            self.mistakes.add(self.requests.row[at], column, found, allowed, hint)
+            self.mistakes.add(self.requests.row[at], column, actual, allowed, hint)
 
     def _is_certain(self, at: int) -> bool:
-        """Tell whether no wrong row may have meant the object, or one under the prefix."""
+        """Tell whether no refused row may be about the object, or one under the prefix."""
         doubtful = self.subjects.doubtful
         if not doubtful:
             return True
         key = self._key(self.requests.subject[at])
         if self.requests.operation[at] == LIST:
-            return not any(one.startswith(key) for one in doubtful)
+            return not any(prefix.startswith(key) for prefix in doubtful)
         return key not in doubtful
 
 
@@ -311,9 +315,9 @@ def _longest(name: str, steps: dict[str, int], within: list[str], *, is_prefix: 
         if name[: end + 1] in steps:
             best = name[: end + 1]
             break
-    for one in within:
-        if name.startswith(one) and not (is_prefix and one == name):
-            return one if best is None or len(one) > len(best) else best
+    for prefix in within:
+        if name.startswith(prefix) and not (is_prefix and prefix == name):
+            return prefix if best is None or len(prefix) > len(best) else best
     return best
 
 

@@ -69,7 +69,12 @@ class Mistakes:
     count: int = 0
 
     def add(
-        self, row: int | None, column: str | None, found: str, allowed: str, hint: str | None = None
+        self,
+        row: int | None,
+        column: str | None,
+        actual: str,
+        allowed: str,
+        hint: str | None = None,
     ) -> None:
         """Note one."""
         self.count += 1
@@ -77,7 +82,7 @@ class Mistakes:
             self.rows.add(row)
         if len(self.noted) < SHOWN_MAX:
             self.noted.append(
-                ScriptMistake(row=row, column=column, found=found, allowed=allowed, hint=hint)
+                ScriptMistake(row=row, column=column, found=actual, allowed=allowed, hint=hint)
             )
 
     def stop_if_any(self) -> None:
@@ -87,4 +92,6 @@ class Mistakes:
 
     def refuse(self) -> NoReturn:
         """Raise all that was noted."""
-        raise ScriptError(self.name, sorted(self.noted, key=lambda one: one.row or 0), self.count)
+        raise ScriptError(
+            self.name, sorted(self.noted, key=lambda mistake: mistake.row or 0), self.count
+        )

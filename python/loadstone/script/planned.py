@@ -42,7 +42,9 @@ class ScriptMaker:
     def origins(self) -> dict[str, ScriptOrigin]:
         """Where scripts came from that are traces, by the SHA-256 of their measured requests."""
         return {
-            one.measured.sha256: one.origin for one in self._made.values() if one.origin is not None
+            script.measured.sha256: script.origin
+            for script in self._made.values()
+            if script.origin is not None
         }
 
     def __call__(self, wanted: WantedScript) -> PlannedScript:
@@ -78,11 +80,11 @@ def _sealed_keys(checked: Checked, compiled: CompiledScript) -> SealedKeys:
     longest, longest_flat = _loadgen.longest_sealed(compiled.subjects, compiled.subjects_sha256)
     coded = checked.subjects.coded
     listed = coded.filter(pc.starts_with(coded, "p")).to_pylist()
-    partial = (one for one in listed if not one.endswith("/"))
+    partial = (prefix for prefix in listed if not prefix.endswith("/"))
     return SealedKeys(
         longest=longest,
         longest_flat=longest_flat,
-        partial_prefix=next((one.partition("/")[2] for one in partial), None),
+        partial_prefix=next((prefix.partition("/")[2] for prefix in partial), None),
     )
 
 

@@ -44,7 +44,7 @@ class ScriptSummary:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        own = {name: getattr(self, name) for name in self.__slots__ if name != "actions"}
+        counts = {name: getattr(self, name) for name in self.__slots__ if name != "actions"}
         kinds: dict[str, dict[str, int]] = {}
         types: dict[str, dict[str, int]] = {}
         for action in self.actions:
@@ -54,7 +54,7 @@ class ScriptSummary:
             sums["bytes_put"] += action.bytes_put
             if action.user_type is not None:
                 types.setdefault(action.user_type, {})[action.action] = action.actions
-        return {"actions": kinds, "user_types": types, **own}
+        return {"actions": kinds, "user_types": types, **counts}
 
 
 def summarise(checked: Checked) -> ScriptSummary:
@@ -76,7 +76,7 @@ def summarise(checked: Checked) -> ScriptSummary:
         if due_ns != NONE:
             first_ns = due_ns if first_ns is None else min(first_ns, due_ns)
             last_ns = max(last_ns, due_ns)
-    # Its spaces are the reports' affair: before a run, who does what is enough.
+    # Reports list spaces; before a run, counts per action and type of user suffice.
     shown: dict[tuple[str, str | None], list[int]] = {}
     for at, kind in enumerate(requests.kinds):
         shown.setdefault((kind.action, kind.user_type), []).append(at)
@@ -85,11 +85,11 @@ def summarise(checked: Checked) -> ScriptSummary:
             ActionSummary(
                 action=action,
                 user_type=user_type,
-                actions=sum(counts[at] for at in own),
-                requests=sum(parts[at] for at in own),
-                bytes_put=sum(put[at] for at in own),
+                actions=sum(counts[at] for at in members),
+                requests=sum(parts[at] for at in members),
+                bytes_put=sum(put[at] for at in members),
             )
-            for (action, user_type), own in shown.items()
+            for (action, user_type), members in shown.items()
         ),
         sessions=requests.sessions,
         first_sessions=requests.first_sessions,

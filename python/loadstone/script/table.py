@@ -292,17 +292,17 @@ def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
 
 
 def _is_broken(cell: str) -> bool:
-    return not cell.isascii() and any("\ud800" <= one <= "\udfff" for one in cell)
+    return not cell.isascii() and any("\ud800" <= character <= "\udfff" for character in cell)
 
 
 def _is_text(cells: Sequence[str], names: Sequence[str], row: int, mistakes: Mistakes) -> bool:
-    """Note the cells that were no UTF-8, and tell whether there are none."""
+    """Note cells that are not valid UTF-8, and tell whether there are none."""
     if "".join(cells).isascii():
         return True
     wrong = [(name, cell) for name, cell in zip(names, cells, strict=True) if _is_broken(cell)]
     for name, cell in wrong:
-        found = cell.encode(errors="surrogateescape")
-        mistakes.add(row, name, f"the bytes {found!r}", "text in UTF-8")
+        raw = cell.encode(errors="surrogateescape")
+        mistakes.add(row, name, f"the bytes {raw!r}", "text in UTF-8")
     return not wrong
 
 
@@ -334,8 +334,8 @@ def _cell(name: str, text: str, row: int, mistakes: Mistakes) -> Any:
         except ValueError:
             value = -1
         if not 0 <= value <= _WHOLE[name]:
-            found = f'"{text}"' if text else "nothing"
-            mistakes.add(row, name, found, f"a whole number from 0 to {_WHOLE[name]}")
+            actual = f'"{text}"' if text else "nothing"
+            mistakes.add(row, name, actual, f"a whole number from 0 to {_WHOLE[name]}")
             return _MISSING.get(name)
         return value
     if name == "recipients":

@@ -209,7 +209,7 @@ def _anonymous(key: str, salt: str) -> str:
 
 def _sort(columns: _Columns) -> None:
     """Put requests into the order of their starts; most logs have that of their ends."""
-    if all(one <= after for one, after in itertools.pairwise(columns.start_ns)):
+    if all(before <= after for before, after in itertools.pairwise(columns.start_ns)):
         return
     order = pc.sort_indices(_arrow(columns.start_ns))
     for name in ("line", "start_ns", "kind", "key", "size", "client", "status"):
@@ -266,10 +266,10 @@ class _Actions:
         first_ns = columns.start_ns[0]
         row = 0
         for at, key in enumerate(columns.key):
-            found = self._judge(at, key)
-            if found is None:
+            expectation = self._judge(at, key)
+            if expectation is None:
                 continue
-            expect, size = found
+            expect, size = expectation
             row += 1
             text: str = self.keys[key].as_py()
             place, _, name = text[1:].partition("/")

@@ -51,15 +51,17 @@ class LiveRun:
         self._forecast = Forecast(())
 
     def read(self) -> dict[str, Any]:
-        """Return the state of things as JSON holds it."""
+        """Return the run's state for JSON."""
         done, begun = trials_in(self.folder)
-        now = next((one for one in reversed(begun) if one not in set(done)), None)
+        now = next((trial_id for trial_id in reversed(begun) if trial_id not in set(done)), None)
         unknown = not self._plan or (now is not None and now not in self._plan)
         if unknown:
             # A search adds trials as it goes.
             manifest: Manifest = plain(read_manifest(self.folder))
-            self._plan = {one["id"]: one for one in manifest["plan"]}
-            self._forecast.extend([PlannedTrial(document=one) for one in manifest["plan"]])
+            self._plan = {document["id"]: document for document in manifest["plan"]}
+            self._forecast.extend(
+                [PlannedTrial(document=document) for document in manifest["plan"]]
+            )
         if self._trial is not None and self._trial.id != now:
             self._trial.read()
             self._courses[self._trial.id] = self._trial.course
@@ -67,10 +69,10 @@ class LiveRun:
         if now is not None and self._trial is None:
             self._trial = _LiveTrial(self.folder, now, self._plan.get(now) or {})
         trial = self._trial.read() if self._trial is not None else None
-        finished = [self._finished_words(one) for one in reversed(done[-FINISHED_SHOWN:])]
-        for one in (*done, now):
-            if one in self._plan:
-                self._forecast.drop(self._plan[one])
+        finished = [self._finished_words(trial_id) for trial_id in reversed(done[-FINISHED_SHOWN:])]
+        for trial_id in (*done, now):
+            if trial_id in self._plan:
+                self._forecast.drop(self._plan[trial_id])
         return {
             "planned": len(self._plan),
             "done": len(done),
@@ -87,17 +89,17 @@ class LiveRun:
         return None if others_ns is None or own_ns is None else others_ns + own_ns
 
     def _course(self, done: Sequence[str]) -> dict[str, Any]:
-        """Return the last seconds under load of the trials, one behind the other."""
+        """Return the last seconds under load of all trials, in order."""
         courses, seconds = list[_Course](), 0
         if self._trial is not None:
             courses, seconds = [self._trial.course], len(self._trial.course.seconds)
-        for one in reversed(done):
+        for trial_id in reversed(done):
             if seconds >= SECONDS_SHOWN:
                 break
-            if one not in self._courses:
-                self._courses[one] = self._read_course(one)
-            courses.insert(0, self._courses[one])
-            seconds += len(self._courses[one].seconds)
+            if trial_id not in self._courses:
+                self._courses[trial_id] = self._read_course(trial_id)
+            courses.insert(0, self._courses[trial_id])
+            seconds += len(self._courses[trial_id].seconds)
         at, rows, cpu, begins = 0, list[dict[str, Any]](), list[list[object]](), list[int]()
         for course in courses:
             if not course.seconds:
@@ -202,7 +204,7 @@ class _LiveTrial:
             "kinds": dict(self._kinds.most_common(8)),
             "agents": agents,
             "seconds": self.course.seconds,
-            "cpu": {host: one.shares[-SECONDS_SHOWN:] for host, one in self._cpu.items()},
+            "cpu": {host: usage.shares[-SECONDS_SHOWN:] for host, usage in self._cpu.items()},
         }
 
     @property
@@ -358,14 +360,14 @@ class _HostCpu:
 def trial_words(document: TrialDocument) -> str:
     """Return what a trial is, in a few words."""
     target = (document.get("target") or {}).get("name")
-    words = [str(one) for one in (target, document.get("phase")) if one]
+    words = [str(word) for word in (target, document.get("phase")) if word]
     if document.get("measured"):
         words.append(f"round {document.get('round', 1)}")
     if document.get("block", 1) > 1:
         words.append(f"block {document['block']}")
     parameters = (document.get("case") or {}).get("parameters") or {}
-    said = ", ".join(filter(None, (" ".join(words), describe_parameters(parameters))))
-    return said or f"trial {document.get('id', '')}"
+    words_with_case = ", ".join(filter(None, (" ".join(words), describe_parameters(parameters))))
+    return words_with_case or f"trial {document.get('id', '')}"
 
 
 def _ended(summary: Summary) -> dict[str, Any]:

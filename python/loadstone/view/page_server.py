@@ -105,29 +105,29 @@ class _PageRequest(BaseHTTPRequestHandler):
 
     def _compare(self, names: list[str]) -> None:
         if len(names) != 2:
-            words = "A comparison is of two runs: go back, and tick two."
+            words = "A comparison needs two runs: go back, and tick two."
             self._page(self.server.pages.message(words, status=400))
             return
         a, b = (self.server.runs.find(name) for name in names)
         if a is None or b is None:
             self._absent()
             return
-        # The older one is what the other is held against, in whichever order they were ticked.
-        first, second = sorted((a, b), key=lambda one: one.started)
+        # The older run is the baseline, in whichever order they were ticked.
+        first, second = sorted((a, b), key=lambda run: run.started)
         self._page(self.server.pages.comparison(first, second))
 
     def _live(self, run: ListedRun) -> None:
-        found: dict[str, Any] = {"state": run.state, "problem": run.problem}
+        state: dict[str, Any] = {"state": run.state, "problem": run.problem}
         try:
-            found |= self.server.live(run)
+            state |= self.server.live(run)
         except LoadstoneError as error:
-            found["problem"] = error.message
+            state["problem"] = error.message
         except UNFIT as error:
-            found["problem"] = f"{type(error).__name__}: {error}"
-        self._json(found)
+            state["problem"] = f"{type(error).__name__}: {error}"
+        self._json(state)
 
-    def _json(self, found: Mapping[str, object]) -> None:
-        self._send(200, "application/json", json.dumps(found).encode())
+    def _json(self, document: Mapping[str, object]) -> None:
+        self._send(200, "application/json", json.dumps(document).encode())
 
     def _page(self, page: RenderedPage) -> None:
         self._send(page.status, "text/html", page.body, script_hashes(page.template))

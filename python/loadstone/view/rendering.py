@@ -88,7 +88,7 @@ class PageRenderer:
         return self._made(("report", *_mark(run)), "run.html.jinja", render)
 
     def comparison(self, a: ListedRun, b: ListedRun) -> RenderedPage:
-        """Return the comparison of two runs; why there is none, where they are not comparable."""
+        """Return the comparison of two runs, or why they are not comparable."""
 
         def render() -> bytes:
             from loadstone.analysis.accounts import comparison, judged_account
@@ -97,17 +97,17 @@ class PageRenderer:
 
             # Runs of one campaign have one name; their folders tell them apart.
             arms = [
-                replace(judged_account.read_account(read_run(one.path)), name=one.folder)
-                for one in (a, b)
+                replace(judged_account.read_account(read_run(run.path)), name=run.folder)
+                for run in (a, b)
             ]
-            found = comparison.compare(*arms)
-            if found.refused and not found.is_overridden:
-                fields = "; ".join(map(str, found.refused[:8]))
+            compared = comparison.compare(*arms)
+            if compared.refused and not compared.is_overridden:
+                fields = "; ".join(map(str, compared.refused[:8]))
                 raise LoadstoneError(
                     f'"{a.folder}" and "{b.folder}" are not comparable: they differ in {fields}',
                     "loadstone compare A B --factor NAME compares by what may differ",
                 )
-            return render_comparisons([found], ())
+            return render_comparisons([compared], ())
 
         key = ("comparison", *_mark(a), *_mark(b))
         return self._made(key, "comparison.html.jinja", render)
@@ -149,16 +149,16 @@ def _answer(run: ListedRun) -> Mapping[str, object]:
     scripts = answer_of_scripts(findings, answer)
     results = answer.results if scripts is None else scripts.whole.results
     best = headline_of(findings, answer if scripts is None else scripts.whole).best
-    # Of a run without a usable result, the first says what it is about.
+    # A run without a usable result shows the first one.
     shown = best or next(iter(results), None)
-    said: dict[str, object] = {
+    facts: dict[str, object] = {
         "target": ", ".join(dict.fromkeys(result.target for result in results)),
         "operation": ", ".join(dict.fromkeys(result.operation for result in results)),
     }
     if shown is None:
-        return said
+        return facts
     times = shown.headline
-    return said | {
+    return facts | {
         "rate": rate_words(shown),
         "rate_value": shown.requests_per_s,
         "p99": quantile_words(times, "p99"),

@@ -67,9 +67,9 @@ class RunList:
     def _paths(self) -> list[Path]:
         if (self.folder / MANIFEST).is_file():
             return [self.folder]
-        found = sorted(path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
-        # A link that leads out of the folder would show what was not meant to be shown.
-        return [one for one in found if one.resolve().is_relative_to(self.folder)]
+        folders = sorted(path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
+        # Links out of the folder are left out: they could show other files.
+        return [folder for folder in folders if folder.resolve().is_relative_to(self.folder)]
 
     def _listed(self, path: Path, locked: set[int]) -> ListedRun:
         shown = plain(os.fsencode(path.name).decode(errors="replace"))
@@ -108,7 +108,7 @@ class RunList:
                 state=plain(str(whole["state"])),
                 started=plain(str(whole.get("started") or "")),
                 campaign=plain(str(name or whole["name"])),
-                trials=sum(one["measured"] for one in whole["plan"]),
+                trials=sum(trial["measured"] for trial in whole["plan"]),
             )
             known = self._known[path] = (mark, facts)
         return known[1]

@@ -73,7 +73,7 @@ class LiveScreen:
         if self.live is None:
             return self.note
         live = self.live
-        # The last to go stands first in this order; the line has its own.
+        # By importance: the last ones are left out first. The line has an order of its own.
         parts = {
             "rate": f"{live['requests_last_s']:,}/s",
             "times": f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}",
@@ -82,12 +82,12 @@ class LiveScreen:
             "spark": _spark(self._rates),
             "data": units.format_byte_rate(live["bytes_last_s"]) if live["bytes_last_s"] else "",
         }
-        kept: list[str] = []
+        fitting: list[str] = []
         for name, text in parts.items():
-            if text and sum(len(parts[one]) + 2 for one in kept) + len(text) <= width:
-                kept.append(name)
+            if text and sum(len(parts[part]) + 2 for part in fitting) + len(text) <= width:
+                fitting.append(name)
         shown = ("spark", "rate", "data", "times", "errors", "cpu")
-        return "  ".join(parts[name] for name in shown if name in kept)
+        return "  ".join(parts[name] for name in shown if name in fitting)
 
     def _cpu_share(self) -> float:
         """Return how much of the cores that it may use this process took since the last second."""

@@ -147,14 +147,14 @@ def _span(values: Iterable[str]) -> str:
 
 
 def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
-    """Return what differs between cases, by its name, with its values in words."""
-    found: dict[str, dict[str, object]] = {}
+    """Return the parameters that differ between cases, with their values in words."""
+    values_by_name: dict[str, dict[str, object]] = {}
     for planned in measured:
         for name, value in _parameters(planned).items():
-            found.setdefault(name, {})[json.dumps(value)] = value
+            values_by_name.setdefault(name, {})[json.dumps(value)] = value
     return {
         name: [_value(name, value) for value in _in_order(list(values.values()))]
-        for name, values in found.items()
+        for name, values in values_by_name.items()
         if len(values) > 1
     }
 
@@ -305,7 +305,9 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
     ]
     measured = [planned.document for planned in plan.trials if planned.is_measured]
     is_watched = bool(plan.probes.prometheus)
-    wait_s = max((wait_max_s(one, is_target_watched=is_watched) for one in measured), default=0.0)
+    wait_s = max(
+        (wait_max_s(document, is_target_watched=is_watched) for document in measured), default=0.0
+    )
     if wait_s:
         wait = units.format_duration(wait_s * 1e9)
         lines.append(("waits, at most", f"{wait} before a trial, not counted above"))

@@ -102,10 +102,10 @@ def _hooks(plan: Plan) -> list[tuple[str, ...]]:
 
 def _filter(hook: Hook) -> str:
     names = ("targets", "workloads", "phases", "rounds", "blocks")
-    found = [
+    conditions = [
         f"{name} {', '.join(map(str, values))}" for name in names if (values := getattr(hook, name))
     ]
-    return "; ".join(found)
+    return "; ".join(conditions)
 
 
 def _probes(probes: TargetProbes) -> list[tuple[str, ...]]:

@@ -80,14 +80,14 @@ class _Refusals:
     """What the kernel refused, for each kind of refusal once in a run."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
 
     def new(self, document: TrialDocument, summary: Summary) -> list[str]:
-        """Return the lines that have not been said yet."""
+        """Return the lines that have not been printed yet."""
         target = document["target"]["name"]
-        found = set(refused(summary).items()) - self._told
-        self._told |= found
-        return [f"target {target}: {describe_refusal(*one)}" for one in sorted(found)]
+        refusals = set(refused(summary).items()) - self._printed
+        self._printed |= refusals
+        return [f"target {target}: {describe_refusal(*refusal)}" for refusal in sorted(refusals)]
 
 
 class _Holes:
@@ -129,8 +129,8 @@ def describe(document: TrialDocument) -> str:
     # The target's name stands for its facts.
     facts = document["target"].get("facts") or {}
     parameters = document["case"]["parameters"].items()
-    own = describe_parameters({name: value for name, value in parameters if name not in facts})
-    return ", ".join(filter(None, (" ".join(map(str, words)), own)))
+    case = describe_parameters({name: value for name, value in parameters if name not in facts})
+    return ", ".join(filter(None, (" ".join(map(str, words)), case)))
 
 
 def figures(live: Live) -> str:
@@ -218,10 +218,10 @@ def is_all_wrong(summary: Summary) -> bool:
 
 
 def _kinds(summary: Summary) -> str:
-    """Return the first words that the target said about each kind of failure."""
+    """Return an example of the target's message for each kind of failure."""
     examples = summary.get("error_examples") or {}
-    told = "; ".join(f"{kind}: {text}" if text else kind for kind, text in examples.items())
-    return f" ({told})" if told else ""
+    reasons = "; ".join(f"{kind}: {text}" if text else kind for kind, text in examples.items())
+    return f" ({reasons})" if reasons else ""
 
 
 def left_ns(live: Live) -> int | None:
@@ -255,13 +255,13 @@ def measured(measurements: Sequence[CeilingMeasurement]) -> str:
 
 
 def hook_words(entry: HookEntry) -> str:
-    """Return the one line that stays of a hook."""
+    """Return the line that stays on the screen for a hook."""
     where = f", trial {entry['trial']}" if entry["trial"] else ""
     state = f"exit code {entry['exit_code']}" if entry["state"] == "ended" else entry["state"]
     took_ns = entry["ended_unix_ns"] - entry["started_unix_ns"]
     took = "" if entry["state"] == "not reached" else f" after {units.format_duration(took_ns)}"
-    said = f": {_one_line(entry['said'])[-200:]}" if entry["said"] and entry["exit_code"] else ""
-    return f"hook {entry['hook']} at {entry['at']}{where}: {state}{took}{said}"
+    output = f": {_one_line(entry['said'])[-200:]}" if entry["said"] and entry["exit_code"] else ""
+    return f"hook {entry['hook']} at {entry['at']}{where}: {state}{took}{output}"
 
 
 class _PlainView:

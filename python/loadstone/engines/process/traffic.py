@@ -67,46 +67,47 @@ class Route:
 
 @contextmanager
 def received_by(has_processes: bool, route: Route) -> Iterator[list[int]]:
-    """Count what is received meanwhile, also by connections to a bucket's endpoint that end.
+    """Count bytes received meanwhile, also by connections to a bucket's endpoint that end.
 
-    Of an engine with processes of its own these are the connections of this session's processes,
-    without those among themselves. Whose a connection to the endpoint was that ended meanwhile is
-    not known: it counts, as if no other program of this host asked that endpoint.
+    If the engine has processes of its own, all connections of this session's processes count,
+    except those between them. The owner of a connection that ended is not known: each one to the
+    endpoint counts, as if no other program of this host used the endpoint.
     """
-    own: Callable[[], Totals] = _of_session if has_processes else _of_process
+    read_totals: Callable[[], Totals] = _of_session if has_processes else _of_process
 
     def look() -> Totals:
-        return own() if route.server is None else {**own(), **_of_server(route.server)}
+        totals = read_totals()
+        return totals if route.server is None else {**totals, **_of_server(route.server)}
 
-    count, seen = [0], Totals()
+    count, latest = [0], Totals()
     if route.endpoint is None:
         before = look()
         yield count
-        seen = look()
+        latest = look()
     else:
         with _Ends(route.endpoint) as ends:
             before = look()
             every_s = _ALL_EVERY_S if has_processes else _OWN_EVERY_S
-            hear = ends.hear_on if ends.are_told else partial(_look_on, look, seen, every_s)
+            hear = ends.hear_on if ends.are_told else partial(_look_on, look, latest, every_s)
             with _meanwhile(hear):
                 yield count
-            seen.update(look())
+            latest.update(look())
             ends.hear(_SETTLED_S)
-            seen.update(ends.totals)
-    count[0] = sum(total - before.get(cookie, 0) for cookie, total in seen.items())
+            latest.update(ends.totals)
+    count[0] = sum(total - before.get(cookie, 0) for cookie, total in latest.items())
 
 
 @contextmanager
 def _meanwhile(work: Callable[[socket.socket], None]) -> Iterator[None]:
     """Do work in a thread of its own, which ends when its socket can be read."""
-    own, other = socket.socketpair()
-    with own, other:
+    near, other = socket.socketpair()
+    with near, other:
         worker = threading.Thread(target=work, args=(other,), daemon=True)
         worker.start()
         try:
             yield
         finally:
-            own.shutdown(socket.SHUT_WR)
+            near.shutdown(socket.SHUT_WR)
             worker.join()
 
 
@@ -145,15 +146,15 @@ class _Ends:
                 return
 
     def hear(self, wait_s: float) -> None:
-        """Take what the kernel has told so far, until it is silent for so long."""
+        """Read the kernel's messages until none has come for so long."""
         self._kernel.settimeout(wait_s)
-        # No more to be heard, or more than the kernel's buffer held.
+        # Raised after that time, and when the kernel's buffer has overflowed.
         with suppress(OSError):
             while True:
                 for _, message in _messages(self._kernel.recv(1 << 18)):
-                    one = _connection(message)
-                    if one.other in self._servers:
-                        self.totals[one.cookie] = one.received
+                    connection = _connection(message)
+                    if connection.other in self._servers:
+                        self.totals[connection.cookie] = connection.received
 
 
 def _let_through(kernel: socket.socket, ports: Sequence[int]) -> None:
@@ -195,11 +196,11 @@ def _of_process() -> Totals:
             target = os.readlink(f"/proc/self/fd/{descriptor}")
             if not target.startswith("socket:["):
                 continue
-            with socket.socket(fileno=os.dup(int(descriptor))) as one:
-                told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                cookie = one.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
-            if len(told) >= _RECEIVED_AT + 8:
-                received = told[_RECEIVED_AT : _RECEIVED_AT + 8]
+            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                cookie = connection.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
+            if len(info) >= _RECEIVED_AT + 8:
+                received = info[_RECEIVED_AT : _RECEIVED_AT + 8]
                 of_process[cookie] = int.from_bytes(received, sys.byteorder)
     return of_process
 
@@ -220,10 +221,10 @@ def _of_server(number: int) -> Totals:
 
 
 def _inodes() -> Iterator[int]:
-    own = os.getsid(0)
+    session = os.getsid(0)
     for number in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            if os.getsid(int(number)) == own:
+            if os.getsid(int(number)) == session:
                 yield from _inodes_of(number)
 
 
@@ -331,14 +332,14 @@ def server_of(directory: str) -> int | None:
 def _mount_point(directory: str) -> str | None:
     """Return where a directory's file system is mounted, if it is one in user space."""
     path = os.path.realpath(directory)
-    found: tuple[str, str] | None = None
+    best: tuple[str, str] | None = None
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, *_ = line.split()
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
         # Of mounts on one directory the last one counts.
-        if is_above and (found is None or len(point) >= len(found[0])):
-            found = point, kind
-    return found[0] if found and found[1].startswith("fuse") else None
+        if is_above and (best is None or len(point) >= len(best[0])):
+            best = point, kind
+    return best[0] if best and best[1].startswith("fuse") else None
 
 
 def _with_device() -> Iterator[tuple[int, str]]:

@@ -49,7 +49,7 @@ def main() -> None:
     engine: Engine | None = None
     route = Route()
     for line in sys.stdin:
-        told: Told
+        answer: Told
         try:
             match read_task(line):
                 case OpenEngine() as task:
@@ -58,20 +58,20 @@ def main() -> None:
                     version = engine.open(
                         task.tables, threads=task.threads, memory_bytes=task.memory_bytes
                     )
-                    told = EngineOpened(version=version)
+                    answer = EngineOpened(version=version)
                 case WriteTables() as task:
-                    told = _write(load_engine(task.engine, task.settings), task)
+                    answer = _write(load_engine(task.engine, task.settings), task)
                 case RunQuery() as task:
                     assert engine is not None, "a task opens the engine first"
-                    told = _run(engine, task, route)
+                    answer = _run(engine, task, route)
                 case RunStreams() as task:
                     assert engine is not None, "a task opens the engine first"
-                    told = _run_streams(engine, task, route, partial(_say, answers))
+                    answer = _run_streams(engine, task, route, partial(_say, answers))
         except GoneError as error:
             _end(error)
-        except Exception as error:  # what an engine raises is its own affair
-            told = TaskFailed(failed=_words(error))
-        _say(answers, told)
+        except Exception as error:  # engines raise errors of any type
+            answer = TaskFailed(failed=_words(error))
+        _say(answers, answer)
     if engine is not None:
         engine.close()
 
@@ -86,8 +86,8 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
 
 
-def _say(answers: IO[str], told: Told) -> None:
-    answers.write(line_of(told))
+def _say(answers: IO[str], message: Told) -> None:
+    answers.write(line_of(message))
     answers.flush()
 
 
@@ -157,16 +157,16 @@ def _run_streams(
 
 
 def _measured(engine: Engine, route: Route, work: Callable[[], _T]) -> tuple[_T, EngineUse]:
-    """Do work; return what comes of it, and what the engine used meanwhile."""
+    """Do work; return its result, and the resources that the engine used."""
     before = begin(route.server)
     with received_by(engine.has_processes, route) as received:
         done = work()
     use = replace(end(before, route.server), received_bytes=received[0])
     if engine.has_processes:
-        # They write what they exchange, and not for want of memory alone.
+        # They also write data that they exchange, not only what exceeds memory.
         use = replace(use, spilled_bytes=None)
-    told = engine.account()
-    return done, use if told is None else replace(told, cores=use.cores)
+    account = engine.account()
+    return done, use if account is None else replace(account, cores=use.cores)
 
 
 _REREAD = ("workingset_refault_file", "workingset_refault_anon")
@@ -238,20 +238,20 @@ def _use(processes: Iterable[str], server: int | None) -> Use:
 
 
 def _device_bytes(number: str) -> tuple[int, int]:
-    """Return what a process has had read from devices, and written to them."""
+    """Return how many bytes a process has read from devices and written to them."""
     with suppress(OSError, ValueError):
-        told = dict(line.split(": ") for line in _text(f"/proc/{number}/io").splitlines())
-        return int(told["read_bytes"]), int(told["write_bytes"])
+        counters = dict(line.split(": ") for line in _text(f"/proc/{number}/io").splitlines())
+        return int(counters["read_bytes"]), int(counters["write_bytes"])
     return 0, 0
 
 
 def _processes() -> Iterator[str]:
     """Yield the numbers of this session's processes."""
-    own = os.getsid(0)
+    session = os.getsid(0)
     for number in os.listdir("/proc"):
         if number.isdigit():
             with suppress(OSError):
-                if os.getsid(int(number)) == own:
+                if os.getsid(int(number)) == session:
                     yield number
 
 
@@ -262,10 +262,10 @@ def _peak_bytes(number: str) -> int:
 
 
 def _reread_bytes() -> int:
-    """Return what this host read that it had dropped before for want of memory."""
+    """Return the bytes that this host read again after evicting them from memory."""
     with suppress(OSError, ValueError):
-        told = dict(line.split(" ") for line in _text("/proc/vmstat").splitlines())
-        return sum(int(told.get(name, 0)) for name in _REREAD) * os.sysconf("SC_PAGE_SIZE")
+        counters = dict(line.split(" ") for line in _text("/proc/vmstat").splitlines())
+        return sum(int(counters.get(name, 0)) for name in _REREAD) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
@@ -282,9 +282,9 @@ def _pressure_file() -> str:
     """Return the file of this process' own control group (version 2), or else the host's."""
     with suppress(OSError):
         for line in _text("/proc/self/cgroup").splitlines():
-            own = Path("/sys/fs/cgroup") / line.removeprefix("0::/") / "memory.pressure"
-            if line.startswith("0::/") and own.exists():
-                return str(own)
+            pressure = Path("/sys/fs/cgroup") / line.removeprefix("0::/") / "memory.pressure"
+            if line.startswith("0::/") and pressure.exists():
+                return str(pressure)
     return "/proc/pressure/memory"
 
 

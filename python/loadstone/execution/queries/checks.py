@@ -21,8 +21,8 @@ from loadstone.results.files import durable
 
 
 def check_queries(documents: Iterable[TrialDocument]) -> None:
-    """Raise TargetError for engines, answers and room that are not there."""
-    seen = set()
+    """Raise TargetError for missing engines and answers, and if disk space does not suffice."""
+    counted = set()
     checked = set()
     room: dict[str, int] = {}
     for document in documents:
@@ -51,9 +51,9 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
                     " and is asked for streams",
                     "another engine, or a ClickHouse server by its url",
                 )
-        if document["phase"] != LOAD or (document["target"]["name"], queries["storage"]) in seen:
+        if document["phase"] != LOAD or (document["target"]["name"], queries["storage"]) in counted:
             continue
-        seen.add((document["target"]["name"], queries["storage"]))
+        counted.add((document["target"]["name"], queries["storage"]))
         cache = cache_of(queries)
         if not (
             cache / folder_name(queries["benchmark"], queries["scale"], queries["partitions"])
@@ -102,9 +102,9 @@ def _check_engine(document: TrialDocument, *, is_here: bool) -> None:
         raise TargetError(f'engine "{name}": {error.message}', error.hint) from error
 
 
-def _check_answer(own: QueryDocument, query: str) -> None:
+def _check_answer(queries: QueryDocument, query: str) -> None:
     try:
-        read_answer_file(answer_file(Path(own["answer_files"] or ""), query))
+        read_answer_file(answer_file(Path(queries["answer_files"] or ""), query))
     except InputError as error:
         raise TargetError(f"queries.answers: {error.message}", error.hint) from error
 
@@ -128,8 +128,8 @@ def _check_room(room: Mapping[str, int]) -> None:
 
 
 def _existing(path: Path) -> Path:
-    """Return a path that is there already: the given one, or the nearest folder above it."""
-    return next(one for one in (path, *path.parents) if one.exists())
+    """Return a path if it exists, or else the nearest existing folder above it."""
+    return next(candidate for candidate in (path, *path.parents) if candidate.exists())
 
 
 ANSWERS = "answers"
@@ -153,14 +153,14 @@ class AnswerCheck:
     wrong: str | None = None
 
 
-def check_answer(own: QueryDocument, folder: Path, query: str, answer: Answer) -> AnswerCheck:
+def check_answer(queries: QueryDocument, folder: Path, query: str, answer: Answer) -> AnswerCheck:
     """Compare an answer with what is expected in a run's folder, or by the user."""
-    if files := own.get("answer_files"):
+    if files := queries.get("answer_files"):
         file = answer_file(Path(files), query)
         wrong = difference(answer, like(read_answer_file(file), answer))
         return AnswerCheck(compared_with=file.name, wrong=wrong)
     path = _path(folder, query)
-    if own["answers"] is None or not path.exists():
+    if queries["answers"] is None or not path.exists():
         return AnswerCheck()
     expected = _read(path)
     return AnswerCheck(compared_with=expected.engine, wrong=difference(answer, expected.rows))

@@ -44,13 +44,13 @@ def use_of_query(use: EngineUse) -> QuerySummary:
 
 
 def added(used: Sequence[EngineUse | None]) -> EngineUseDocument:
-    """Add up what processes used; None where one ended without telling."""
-    told = [one or EngineUse() for one in used]
+    """Add up what processes used; a sum is None if a process ended without reporting it."""
+    known = [use or EngineUse() for use in used]
     return {
-        "cpu_ns": _sum([one.cpu_ns for one in told]),
-        "read_bytes": _sum([one.read_bytes for one in told]),
-        "received_bytes": _sum([one.received_bytes for one in told]),
-        "cores": next((one.cores for one in told if one.cores is not None), None),
+        "cpu_ns": _sum([use.cpu_ns for use in known]),
+        "read_bytes": _sum([use.read_bytes for use in known]),
+        "received_bytes": _sum([use.received_bytes for use in known]),
+        "cores": next((use.cores for use in known if use.cores is not None), None),
     }
 
 

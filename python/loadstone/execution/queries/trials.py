@@ -110,7 +110,7 @@ class _Trial:
     def __init__(self, document: TrialDocument, output: Output, engines: KeptEngines) -> None:
         self._engines = engines
         self._document = document
-        self._own: QueryDocument = document["queries"]
+        self._settings: QueryDocument = document["queries"]
         self._output = output
         self._is_stopped = False
         self._started_unix_ns = time.time_ns()
@@ -141,20 +141,21 @@ class _Trial:
     # ---- loading ------------------------------------------------------------------------------
 
     def load(self) -> Summary:
-        """Write the tables to the target, file by file; what lies there complete is kept.
+        """Write the tables to the target, file by file, unless they are there already.
 
-        Of tables that this run began to write and was cut off, files with the right hash are kept.
+        If this run was interrupted while it wrote them, files with the right hash are kept.
         """
-        own = self._own
+        settings = self._settings
         folder, files = self._generated()
         mark = Mark(
-            run=self._document["run"], benchmark=own["benchmark"], scale=own["scale"],
-            format=own["storage"], partitions=own["partitions"], is_complete=False, files=files,
+            run=self._document["run"], benchmark=settings["benchmark"], scale=settings["scale"],
+            format=settings["storage"], partitions=settings["partitions"], is_complete=False,
+            files=files,
         )  # fmt: skip
         there = self._place.mark()
         whole = replace(mark, is_complete=True)
         if there is not None and there.holds(whole):
-            # Of this run itself, if it was cut off before it could say that all is there.
+            # This run's, if it was interrupted before it recorded that all are there.
             is_own = there.run == mark.run
             summary = self._summary(SecondRows("load"))
             written = files if is_own else ()
@@ -166,16 +167,16 @@ class _Trial:
                 "loadstone clean with that run's folder removes them",
                 kind="of-another-run",
             )
-        kept = self._kept(files) if there == mark else ()
+        complete = self._kept(files) if there == mark else ()
         self._output.intent([self._place.name])
         if volume := self._place.volume():
             self._output.volume(volume)
         self._place.begin(mark)
         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
         rows = SecondRows("load")
-        if own["storage"] in ("parquet", ON_SERVER):
+        if settings["storage"] in ("parquet", ON_SERVER):
             for file in files:
-                if file in kept:
+                if file in complete:
                     continue
                 if not self.tick():
                     break
@@ -192,7 +193,7 @@ class _Trial:
         if not self._is_stopped:
             self._place.complete(whole)
         summary = self._summary(rows)
-        summary["data"] = tables_summary(whole, kept, was_there=False)
+        summary["data"] = tables_summary(whole, complete, was_there=False)
         return summary
 
     def _kept(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
@@ -202,7 +203,7 @@ class _Trial:
     def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
         with EngineProcess(self.tick, self._hidden) as process:
             task = WriteTables(
-                engine=self._own["engine"] or "",
+                engine=self._settings["engine"] or "",
                 settings=engine_settings(self._document),
                 tables=self._tables(mark),
                 source=str(folder),
@@ -223,30 +224,30 @@ class _Trial:
 
     def query(self) -> Summary:
         """Run one query once, and compare its answer."""
-        own = self._own
+        settings = self._settings
         tables = self._tables_made() if self._document["phase"] == CHECK else self._tables_loaded()
         rows = SecondRows("query")
-        name = own["query"] or ""
-        asked = RunQuery(query=text_of(name, own["scale"]), is_kept=True)
+        name = settings["query"] or ""
+        asked = RunQuery(query=text_of(name, settings["scale"]), is_kept=True)
         query_summary: QuerySummary = {
-            "query": own["query"], "engine": own["engine"], "cache": own["cache"],
-            "threads": own["threads"],
+            "query": settings["query"], "engine": settings["engine"], "cache": settings["cache"],
+            "threads": settings["threads"],
         }  # fmt: skip
         outcome, message, measured_ns = "ok", None, None
         try:
             with self._opened(tables) as (process, query_summary["version"]):
-                if own["cache"] == "warm":
+                if settings["cache"] == "warm":
                     process.ask(replace(asked, is_kept=False), QueryAnswer, self._timeout_ns)
                 self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
                 answer = process.ask(asked, QueryAnswer, self._timeout_ns)
                 query_summary["time_ns"] = measured_ns = answer.time_ns
                 query_summary["rows"] = answer.rows
                 query_summary.update(use_of_query(answer.use))
-                found = self._compare(name, answer.answer or [])
-                if found.compared_with is not None:
-                    query_summary["compared_with"] = found.compared_with
-                if found.wrong is not None:
-                    outcome, message = "wrong_answer", found.wrong
+                check = self._compare(name, answer.answer or [])
+                if check.compared_with is not None:
+                    query_summary["compared_with"] = check.compared_with
+                if check.wrong is not None:
+                    outcome, message = "wrong_answer", check.wrong
         except EngineError as error:
             if error.outcome == "stopped":
                 summary = self._summary(rows, state="interrupted")
@@ -255,7 +256,7 @@ class _Trial:
             outcome, message = error.outcome, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
         query_summary["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
-        # Nothing tells what a cluster on other hosts read.
+        # What a cluster on other hosts read is not known.
         moved = (query_summary.get("read_bytes") or 0) + (query_summary.get("received_bytes") or 0)
         rows.add(0, outcome, time_ns, moved)
         self._done = 1
@@ -265,21 +266,18 @@ class _Trial:
 
     @contextmanager
     def _opened(self, tables: Tables) -> Iterator[tuple[EngineProcess, str]]:
-        """Give an engine that knows the tables, none of them from a cache if that is asked.
-
-        And its version.
-        """
-        own = self._own
+        """Yield an engine that has opened the tables, outside caches if asked, and its version."""
+        settings = self._settings
         task = OpenEngine(
-            engine=own["engine"] or "",
+            engine=settings["engine"] or "",
             settings=engine_settings(self._document),
-            threads=own["threads"],
-            memory_bytes=own["memory_bytes"],
+            threads=settings["threads"],
+            memory_bytes=settings["memory_bytes"],
             tables=tables,
         )
         with self._process(task) as process:
             version = process.ask(task, EngineOpened, self._timeout_ns).version
-            if own["cache"] == "cold":
+            if settings["cache"] == "cold":
                 # Now, as engines look into the files when they are made known.
                 self._place.evict()
             yield process, version
@@ -287,10 +285,10 @@ class _Trial:
     # ---- streams beside each other --------------------------------------------------------------
 
     def streams(self) -> Summary:
-        """Run all streams to their end; an engine that dies is started again for the rest."""
-        own = self._own
-        orders = own["streams"] or []
-        self._streams = streams = QueryStreams(orders, own["scale"], self._timeout_ns)
+        """Run all streams to their end; restart an engine that dies, for the remaining queries."""
+        settings = self._settings
+        orders = settings["streams"] or []
+        self._streams = streams = QueryStreams(orders, settings["scale"], self._timeout_ns)
         tables = self._tables_loaded()
         is_begun, is_stopped, version = False, False, None
         used: list[EngineUse | None] = []
@@ -298,9 +296,11 @@ class _Trial:
             warming = None
             try:
                 with self._opened(tables) as (process, version):
-                    if own["cache"] == "warm":
+                    if settings["cache"] == "warm":
                         for warming in streams.names_left:
-                            asked = RunQuery(query=text_of(warming, own["scale"]), is_kept=False)
+                            asked = RunQuery(
+                                query=text_of(warming, settings["scale"]), is_kept=False
+                            )
                             process.ask(asked, QueryAnswer, self._timeout_ns)
                     if not is_begun:
                         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
@@ -313,16 +313,17 @@ class _Trial:
                     streams.lose(error, warming)
         rows, messages = SecondRows(STREAMS), dict[str, str]()
         queries = [
-            self._told_query(one, rows, messages)
-            for one in sorted(streams.ended, key=lambda one: one.ended_ns)
+            self._told_query(query, rows, messages)
+            for query in sorted(streams.ended, key=lambda query: query.ended_ns)
         ]
         self._done = len(queries)
         measured_ns = max((query["end_ns"] for query in queries), default=1)
         state = "interrupted" if is_stopped else None
         summary = self._summary(rows, state=state, measured_ns=measured_ns)
         streams_summary: StreamsSummary = {
-            "engine": own["engine"], "cache": own["cache"], "threads": own["threads"],
-            "version": version or "", **added(used), "time_ns": measured_ns, "queries": queries,
+            "engine": settings["engine"], "cache": settings["cache"],
+            "threads": settings["threads"], "version": version or "", **added(used),
+            "time_ns": measured_ns, "queries": queries,
         }  # fmt: skip
         if version is None:
             del streams_summary["version"]
@@ -365,9 +366,9 @@ class _Trial:
         if entry_of(task.engine).is_kept:
             master = task.settings.master if isinstance(task.settings, SparkOptions) else None
             group = f"{master} " if master else None
-            # Spark opens files of a bucket's name once, whatever store it is in.
-            own = (task.settings, task.threads, task.memory_bytes, task.tables.bucket)
-            key = f"{master} {own}"
+            # Spark opens a bucket's name once, whichever store it is in.
+            needs = (task.settings, task.threads, task.memory_bytes, task.tables.bucket)
+            key = f"{master} {needs}"
         return self._engines.process(self.tick, self._hidden, key=key, group=group)
 
     def _tables_loaded(self) -> Tables:
@@ -383,14 +384,20 @@ class _Trial:
         folder, files = self._generated()
         return Tables(
             format="parquet",
-            partitions=self._own["partitions"],
+            partitions=self._settings["partitions"],
             files=files_by_table(files),
             directory=str(folder),
         )
 
     def _generated(self) -> tuple[Path, tuple[TableFile, ...]]:
-        own = self._own
-        return generate(cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick)
+        settings = self._settings
+        return generate(
+            cache_of(settings),
+            settings["benchmark"],
+            settings["scale"],
+            settings["partitions"],
+            self.tick,
+        )
 
     def _tables(self, mark: Mark) -> Tables:
         directory = self._place.directory
@@ -406,11 +413,11 @@ class _Trial:
         )
 
     def _compare(self, query: str, answer: Answer) -> AnswerCheck:
-        """Return what is wrong with an answer; that of the trusted engine is kept."""
-        own, folder = self._own, self._output.folder
-        check = check_answer(own, folder, query, answer)
+        """Compare an answer with the expected one; keep that of the trusted engine."""
+        settings, folder = self._settings, self._output.folder
+        check = check_answer(settings, folder, query, answer)
         if self._document["phase"] == CHECK and check.compared_with is None:
-            engine = own["engine"] or ""
+            engine = settings["engine"] or ""
             keep_answer(folder, ExpectedAnswer(query=query, engine=engine, rows=answer))
         return check
 

@@ -37,8 +37,8 @@ class Converter:
 
 
 CONVERTERS: Mapping[str, Converter] = {
-    one.name: one
-    for one in (
+    converter.name: converter
+    for converter in (
         Converter(
             name="s3-log",
             summary="S3 server access log: AWS's format, as versitygw and nginx write it too",

@@ -126,16 +126,16 @@ def actions(path: Path, options: TraceOptions, losses: Losses) -> Iterator[Actio
         )
     fixture = _read(path)
     steps = _Steps(path, losses)
-    kept = [step for number, one in enumerate(fixture.operations, 1)
-            if (step := steps.step(number, one)) is not None]  # fmt: skip
+    steps_read = [step for number, operation in enumerate(fixture.operations, 1)
+            if (step := steps.step(number, operation)) is not None]  # fmt: skip
     losses.stop_if_malformed()
     audits = list(_audits(fixture))
     row = 0
-    for user in dict.fromkeys(one.user for one in (*kept, *audits)):
+    for user in dict.fromkeys(step.user for step in (*steps_read, *audits)):
         row += 1
         yield Action(row, 0, "CREATE_USER", user=user)
     for copy in range(1, options.copies + 1):
-        for step in kept:
+        for step in steps_read:
             row += 1
             yield _copied(step, row, copy, copy, options.size_bytes)
     for copy in range(1, options.copies + 1):
@@ -175,10 +175,10 @@ class _Steps:
         self._contents: dict[str, int] = {}
         self._written: dict[tuple[str, str, str], str] = {}
 
-    def step(self, number: int, one: object) -> Action | None:
+    def step(self, number: int, operation: object) -> Action | None:
         """Return an operation as an action without its copy; None where it cannot be read."""
         try:
-            step = self._read(_OPERATIONS.validate_python(one))
+            step = self._read(_OPERATIONS.validate_python(operation))
         except ValueError as error:
             what = first_mistake(error) if isinstance(error, ValidationError) else str(error)
             self._losses.malform(InputError(f'"{self._path}", operation {number}: {what}'))
@@ -215,13 +215,13 @@ class _Steps:
                 return step
             case ListOperation():
                 names = set(operation.result.dir_content)
-                found = {
+                present = {
                     key for who, of, key in self._written if (who, of) == (operation.user_id, space)
                     and key.startswith(operation.name)
                 }  # fmt: skip
-                if found != names:
+                if present != names:
                     raise ValueError(
-                        f'lists "{operation.name}" as {len(names)} keys, but {len(found)} are there'
+                        f'lists "{operation.name}" as {len(names)} keys; there are {len(present)}'
                     )
                 return step._replace(entries=len(names))
 

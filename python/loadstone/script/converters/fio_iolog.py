@@ -41,12 +41,12 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
             if version == 2 and len(words) > 2 and words[1] == "wait":
                 waited_ns += whole(place, "wait", words[2]) * MICROSECOND_NS
                 continue
-            one = _request(place, words, start_ns, losses)
+            request = _request(place, words, start_ns, losses)
         except InputError as error:
             losses.malform(error)
             continue
-        if one is not None:
-            yield one
+        if request is not None:
+            yield request
 
 
 def _request(place: FileLine, words: list[str], start_ns: int, losses: Losses) -> Traced | None:

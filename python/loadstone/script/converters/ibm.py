@@ -26,12 +26,12 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a trace."""
     for number, line in log_lines(path):
         try:
-            one = _request(FileLine(path, number), line.split(), losses)
+            request = _request(FileLine(path, number), line.split(), losses)
         except InputError as error:
             losses.malform(error)
             continue
-        if one is not None:
-            yield one
+        if request is not None:
+            yield request
 
 
 def _request(place: FileLine, words: list[str], losses: Losses) -> Traced | None:

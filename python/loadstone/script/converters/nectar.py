@@ -21,20 +21,20 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a file; those that failed are left out."""
     for place, row in rows_of(path, head_of(path)):
         try:
-            one = _request(place, row, losses)
+            request = _request(place, row, losses)
         except InputError as error:
             losses.malform(error)
             continue
-        if one is not None:
-            yield one
+        if request is not None:
+            yield request
 
 
 def _request(place: FileLine, row: Mapping[str, str], losses: Losses) -> Traced | None:
     status = reading.whole(place, "status", row["status"])
     operation = row["method"].lower() if "method" in row else OPERATION_OF_STATUS.get(row["status"])
     if operation is None:
-        told = "GET or HEAD" if status < _ERROR else "which operation failed"
-        losses.leave_out(f"status {status}: the file does not tell {told}")
+        missing = "GET or HEAD" if status < _ERROR else "which operation failed"
+        losses.leave_out(f"status {status}: the file does not tell {missing}")
         return None
     action = ACTIONS.get(operation)
     if action is None:

@@ -23,13 +23,13 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     if not chosen:
         known = ", ".join(record.id for record in run.records)
         raise InputError(f'"{folder}" has no trial "{trial}"', f"it has {known}")
-    logged = [one for one in chosen if one.operations_path is not None]
+    logged = [record for record in chosen if record.operations_path is not None]
     if not logged:
         raise InputError(
             f'"{path}" keeps no log of requests', "run with log_requests: true, or --log-requests"
         )
-    for one in logged:
-        yield from _of_trial(one, losses)
+    for record in logged:
+        yield from _of_trial(record, losses)
 
 
 def _of_trial(record: Record, losses: Losses) -> Iterator[Traced]:

@@ -60,23 +60,23 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
             continue
         place = FileLine(path, number)
         try:
-            one = _request(place, line.rstrip("\r\n") + " ", losses)
+            request = _request(place, line.rstrip("\r\n") + " ", losses)
         except InputError as error:
             losses.malform(error)
             continue
-        if one is None:
+        if request is None:
             continue
-        if second is not None and one.start_ns != second:
+        if second is not None and request.start_ns != second:
             yield from _spread(waiting)
             waiting = []
-        second = one.start_ns
-        waiting.append(one)
+        second = request.start_ns
+        waiting.append(request)
     yield from _spread(waiting)
 
 
 def _spread(waiting: list[Traced]) -> Iterator[Traced]:
-    for place, one in enumerate(waiting):
-        yield one._replace(start_ns=one.start_ns + place * SECOND_NS // len(waiting))
+    for place, request in enumerate(waiting):
+        yield request._replace(start_ns=request.start_ns + place * SECOND_NS // len(waiting))
 
 
 def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:

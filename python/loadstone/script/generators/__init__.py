@@ -25,8 +25,8 @@ class Generator:
 
 
 GENERATORS: Mapping[str, Generator] = {
-    one.name: one
-    for one in (
+    generator.name: generator
+    for generator in (
         Generator(
             name="users",
             summary="users who write, read, list, delete and share objects of private spaces and"
@@ -52,4 +52,6 @@ def read_settings(generator: Generator, given: Mapping[str, Any]) -> Any:
     except ValidationError as error:
         known = KnownKeys(schema_of(generator.settings))
         source = SourceFile()
-        raise CampaignError([source.place(one) for one in translate(error, known)]) from error
+        raise CampaignError(
+            [source.place(mistake) for mistake in translate(error, known)]
+        ) from error

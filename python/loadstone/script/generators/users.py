@@ -122,15 +122,15 @@ def scaled(counts: Mapping[_Name, float], total: int) -> dict[_Name, int]:
 
 
 def _members(settings: Users) -> dict[str | None, range]:
-    """Return the users of each type, by number; each type has one at least."""
+    """Return the users of each type, by number; each type has at least one."""
     if not settings.types:
         return {None: range(settings.users)}
-    shares = {name: float(one.share) for name, one in settings.types.items()}
+    shares = {name: float(user_type.share) for name, user_type in settings.types.items()}
     dealt = scaled(shares, settings.users)
     for name in shares:
         if not dealt[name]:
             dealt[name] = 1
-            dealt[max(dealt, key=lambda one: dealt[one])] -= 1
+            dealt[max(dealt, key=lambda type_name: dealt[type_name])] -= 1
     members: dict[str | None, range] = {}
     begin = 0
     for name in shares:
@@ -145,21 +145,21 @@ def _counts(settings: Users, members: Mapping[str | None, range]) -> dict[_Kind,
     A type that writes nothing has nothing in private: it lists, reads and deletes in the inbox.
     """
     counts: dict[_Kind, int] = {}
-    dealt = scaled({name: len(own) for name, own in members.items()}, settings.actions)
+    dealt = scaled({name: len(users) for name, users in members.items()}, settings.actions)
     for name, total in dealt.items():
         mix = settings.types.get(name or "", UserType()).mix
         if mix is None:
-            own: dict[tuple[str, str], float] = {**COUNTS}
+            weights: dict[tuple[str, str], float] = {**COUNTS}
         else:
-            own = {}
+            weights = {}
             for (action, space), count in COUNTS.items():
                 if action not in mix:
                     continue
                 of_action = sum(n for (other, _), n in COUNTS.items() if other == action)
                 place = space if "WRITE" in mix else "inbox"
                 at = (action, place)
-                own[at] = own.get(at, 0.0) + mix[action] * count / of_action
-        for (action, space), count in scaled(own, total).items():
+                weights[at] = weights.get(at, 0.0) + mix[action] * count / of_action
+        for (action, space), count in scaled(weights, total).items():
             counts[name, action, space] = count
     return counts
 
@@ -179,20 +179,20 @@ class _Space:
     def of(self, kind: str | None) -> list[tuple[int, str]]:
         return self.held.setdefault(kind, [])
 
-    def add(self, one: tuple[int, str]) -> None:
-        objects = self.of(self.types[one[0]])
+    def add(self, entry: tuple[int, str]) -> None:
+        objects = self.of(self.types[entry[0]])
         self.writes -= 1
-        if one in self.places:
+        if entry in self.places:
             self.overwrites -= 1
             return
-        self.places[one] = len(objects)
-        objects.append(one)
+        self.places[entry] = len(objects)
+        objects.append(entry)
 
-    def remove(self, one: tuple[int, str]) -> None:
-        objects = self.of(self.types[one[0]])
-        place = self.places.pop(one)
+    def remove(self, entry: tuple[int, str]) -> None:
+        objects = self.of(self.types[entry[0]])
+        place = self.places.pop(entry)
         last = objects.pop()
-        if last != one:
+        if last != entry:
             objects[place] = last
             self.places[last] = place
 
@@ -210,7 +210,7 @@ class _Walk:
         self.recipients = self._recipients(self._left("SHARE", "inbox"))
         scale = settings.actions / sum(COUNTS.values())
         writes = {"private": self._left("WRITE", "private"), "inbox": sum(self.recipients)}
-        types = [name for name, own in self.members.items() for _ in own]
+        types = [name for name, users in self.members.items() for _ in users]
         self.spaces = {
             name: _Space(
                 writes[name],
@@ -301,7 +301,7 @@ class _Walk:
 
     def _share(self, user: int) -> UserStep:
         space, count = self.spaces["inbox"], self.recipients.pop()
-        others = [one for one in range(self.settings.users) if one != user]
+        others = [other for other in range(self.settings.users) if other != user]
         wanted = sum(self.chance.random() < space.share for _ in range(count))
         least = count - (space.writes - space.overwrites)
         wanted = min(count, max(0, min(wanted, space.overwrites), least))
