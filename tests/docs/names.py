@@ -21,17 +21,11 @@ NOT_CLEAN_YET = frozenset(
         "analysis/accounts",
         "analysis/judgements",
         "analysis/limits",
-        "campaign/planning",
         "campaign/schema",
-        "cli",
         "cli/commands/load",
-        "cli/commands/results",
         "execution",
         "execution/host",
-        "report",
         "report/formats",
-        "report/pages",
-        "report/tables",
         "results",
     }
 )

@@ -87,7 +87,7 @@ def store_statements(findings: Findings) -> tuple[str, ...]:
 
 
 def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
-    """Return results in the form that suits what differs between them."""
+    """Arrange results by the parameters that differ between them."""
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         groups.setdefault(
@@ -102,9 +102,9 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
     elif len(varied) == 2:
         other, load = varied
         for group in groups.values() if load in LOADS else ():
-            values = dict.fromkeys(one.parameters.get(other) for one in group)
+            values = dict.fromkeys(result.parameters.get(other) for result in group)
             knees += [
-                _curve([one for one in group if one.parameters.get(other) == value], load)
+                _curve([result for result in group if result.parameters.get(other) == value], load)
                 for value in values
             ]
         matrices = [_matrix(group, varied) for group in groups.values()]
@@ -123,7 +123,7 @@ def _varied(results: Iterable[Result]) -> list[str]:
     for result in results:
         for name, value in result.parameters.items():
             values.setdefault(name, set()).add(str(value))
-    names = [name for name, found in values.items() if len(found) > 1]
+    names = [name for name, distinct in values.items() if len(distinct) > 1]
     return sorted(names, key=lambda name: (name in LOADS, name != "size"))
 
 
@@ -132,53 +132,68 @@ def _number(value: object) -> float:
 
 
 def _curve(results: Sequence[Result], name: str) -> Curve:
-    """Return the points of least time, of the knee and of the peak; a void one is none of them."""
-    swept = sorted(results, key=lambda one: _number(one.parameters.get(name)))
-    usable = [one for one in swept if not one.is_void and one.good] or swept
-    peak = max(usable, key=lambda one: one.requests_per_s)
-    knee = next(one for one in usable if one.requests_per_s >= KNEE_SHARE * peak.requests_per_s)
-    timed = [one for one in usable if _median_ns(one) is not None]
-    quickest = min(timed, key=lambda one: _median_ns(one) or 0.0) if timed else usable[0]
+    """Return a curve, with its points of least time, of the knee and of the peak."""
+    swept = sorted(results, key=lambda result: _number(result.parameters.get(name)))
+    usable = [result for result in swept if not result.is_void and result.good] or swept
+    peak = max(usable, key=lambda result: result.requests_per_s)
+    knee = next(
+        result for result in usable if result.requests_per_s >= KNEE_SHARE * peak.requests_per_s
+    )
+    timed = [result for result in usable if _median_ns(result) is not None]
+    quickest = min(timed, key=lambda result: _median_ns(result) or 0.0) if timed else usable[0]
     points = (("least p50", quickest), ("knee", knee), ("peak", peak))
     return Curve(results=tuple(swept), load=name, points=points)
 
 
-def _median_ns(one: Result) -> float | None:
-    return one.headline.quantiles["p50"] if one.headline is not None else None
+def _median_ns(result: Result) -> float | None:
+    return result.headline.quantiles["p50"] if result.headline is not None else None
 
 
 def _matrix(results: Sequence[Result], names: Sequence[str]) -> Matrix:
     down, across = names
-    found = {
+    results_by_place = {
         (result.parameters.get(down), result.parameters.get(across)): result for result in results
     }
-    rows = sorted({row for row, _ in found}, key=lambda value: (_number(value), str(value)))
-    columns = sorted({column for _, column in found}, key=lambda v: (_number(v), str(v)))
-    usable = [place for place, one in found.items() if not one.is_void and one.good]
-    # Of sizes, the best moves most data: requests of a byte would always be the most.
+    rows = sorted(
+        {row for row, _ in results_by_place}, key=lambda value: (_number(value), str(value))
+    )
+    columns = sorted({column for _, column in results_by_place}, key=lambda v: (_number(v), str(v)))
+    usable = [
+        place for place, result in results_by_place.items() if not result.is_void and result.good
+    ]
+    # Across sizes the best moves most data: the smallest size always has most requests.
     is_sized = down == "size" or across == "size"
     best = max(
         usable,
-        key=lambda place: found[place].bytes_per_s if is_sized else found[place].requests_per_s,
+        key=lambda place: (
+            results_by_place[place].bytes_per_s
+            if is_sized
+            else results_by_place[place].requests_per_s
+        ),
         default=None,
     )
     return Matrix(
-        down=down, across=across, rows=tuple(rows), columns=tuple(columns), results=found, best=best
+        down=down,
+        across=across,
+        rows=tuple(rows),
+        columns=tuple(columns),
+        results=results_by_place,
+        best=best,
     )
 
 
 def _cautions(findings: Findings) -> Iterable[Caution]:
-    """Return at most one caution of each weight; what one says, no later one says again."""
-    said: set[str] = set()
+    """Return at most one caution of each weight; none repeats a reason of one before."""
+    stated: set[str] = set()
     results = findings.results
     for weight in ("void", "bound"):
-        own = [result for result in results if result.standing == weight]
-        counts = Counter(name for one in own for name in one.reasons)
-        if own:
+        concerned = [result for result in results if result.standing == weight]
+        counts = Counter(name for result in concerned for name in result.reasons)
+        if concerned:
             names = [name for name, _ in counts.most_common()]
-            said |= _covered(names)
+            stated |= _covered(names)
             reasons = dict.fromkeys(map(reason_words, names))
-            yield Caution(weight=weight, results=len(own), reasons=tuple(reasons))
+            yield Caution(weight=weight, results=len(concerned), reasons=tuple(reasons))
     # A finding carries its rule, which the table of labels and limits need not have.
     rules = {
         finding.rule: finding.definition
@@ -192,14 +207,14 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
             if _is_narrowing(label, results):
                 rules.setdefault(label, find_rule(label))
     # Without a result the sentence itself says why there is none.
-    said |= {"NOTHING ENDED"} if not results else set()
-    left = {name: rule for name, rule in rules.items() if name not in said}
+    stated |= {"NOTHING ENDED"} if not results else set()
+    left = {name: rule for name, rule in rules.items() if name not in stated}
     covered = {other for rule in left.values() for other in rule.covers}
     left = {name: rule for name, rule in left.items() if name not in covered}
     if left:
-        own = [result for result in results if set(left) & set(result.remarks)]
+        concerned = [result for result in results if set(left) & set(result.remarks)]
         reasons = dict.fromkeys(rule.short or rule.says for rule in left.values())
-        yield Caution(weight="caution", results=len(own), reasons=tuple(reasons))
+        yield Caution(weight="caution", results=len(concerned), reasons=tuple(reasons))
 
 
 def _covered(names: Iterable[str]) -> set[str]:
@@ -239,9 +254,9 @@ def no_result(findings: Findings) -> str:
     return f"There is no result: {why}."
 
 
-def case_words(one: Result) -> str:
-    """Return the parameters of a result in words, but for what its target already says."""
-    return describe_parameters({k: v for k, v in one.parameters.items() if k != SYSTEM})
+def case_words(result: Result) -> str:
+    """Return the parameters of a result in words, without the system, which the target names."""
+    return describe_parameters({k: v for k, v in result.parameters.items() if k != SYSTEM})
 
 
 ACTION = "action"
@@ -262,9 +277,9 @@ class ScriptAnswer:
 def answer_of_scripts(findings: Findings, answer: Answer) -> ScriptAnswer | None:
     """Return the answer in actions; None where a measured phase followed no script.
 
-    `answer` is that in requests, with what is doubtful about the run.
+    `answer` is the answer in requests, with the run's cautions.
     """
-    phases = {_phase(one) for one in findings.rounds}
+    phases = {_phase(cell) for cell in findings.rounds}
     if not findings.actions or phases != {_phase(action.cell) for action in findings.actions}:
         return None
     are_named = len({phase for *_, phase in phases}) > 1
@@ -281,13 +296,13 @@ def answer_of_scripts(findings: Findings, answer: Answer) -> ScriptAnswer | None
     return ScriptAnswer(whole=of(findings.action_totals), each=of(in_line))
 
 
-def _phase(one: Result) -> tuple[str, str, str]:
-    return one.target, one.workload, one.phase
+def _phase(cell: Result) -> tuple[str, str, str]:
+    return cell.target, cell.workload, cell.phase
 
 
-def _named(one: ActionCell, *, is_phase_named: bool) -> Result:
-    """Return the result of an action, called as people call it."""
-    operation = ACTION if one.action == ALL else one.action
-    # The phase says nothing where there is one.
-    phase = one.cell.phase if is_phase_named else operation
-    return replace(one.cell, operation=operation, phase=phase)
+def _named(action: ActionCell, *, is_phase_named: bool) -> Result:
+    """Return the result of an action under the action's name."""
+    operation = ACTION if action.action == ALL else action.action
+    # A single phase needs no name.
+    phase = action.cell.phase if is_phase_named else operation
+    return replace(action.cell, operation=operation, phase=phase)

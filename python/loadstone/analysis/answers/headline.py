@@ -95,14 +95,14 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     failed = tuple(_failed_targets(findings, answer))
     usable = [result for result in answer.results if not result.is_void and result.good]
     operation = _main_operation(usable, answer.results)
-    own = [one for one in usable if one.operation == operation]
-    is_data = _is_data(own)
-    best = max(own, key=lambda one: _speed(one, is_data=is_data), default=None)
-    ratio = _ratio(findings, own)
+    of_operation = [result for result in usable if result.operation == operation]
+    is_data = _is_data(of_operation)
+    best = max(of_operation, key=lambda result: _speed(result, is_data=is_data), default=None)
+    ratio = _ratio(findings, of_operation)
     curve = next((knee for knee in answer.knees if best is not None and best in knee.results), None)
-    confidence = _confidence(answer, own)
+    confidence = _confidence(answer, of_operation)
     sentences = [
-        *(_failed_sentence(one) for one in failed),
+        *(_failed_sentence(target) for target in failed),
         *(f"{search.name}: {describe_answer(search)}." for search in findings.searches),
         *_main_sentence(findings, best, ratio, answer),
         *_knee_sentence(answer),
@@ -112,8 +112,8 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     ]
     return Headline(
         sentence=" ".join(sentences),
-        standing=_standing(own, best, confidence),
-        tiles=tuple(_tiles(answer, own, best, ratio, curve, confidence)),
+        standing=_standing(of_operation, best, confidence),
+        tiles=tuple(_tiles(answer, of_operation, best, ratio, curve, confidence)),
         failed=failed,
         best=best,
         ratio=ratio,
@@ -128,12 +128,12 @@ def _is_data(results: Sequence[Result]) -> bool:
     )
 
 
-def _speed(one: Result, *, is_data: bool) -> float:
-    return one.bytes_per_s if is_data else one.requests_per_s
+def _speed(result: Result, *, is_data: bool) -> float:
+    return result.bytes_per_s if is_data else result.requests_per_s
 
 
-def _load_words(curve: Curve, one: Result) -> str:
-    return describe_parameter(curve.load, one.parameters.get(curve.load))
+def _load_words(curve: Curve, result: Result) -> str:
+    return describe_parameter(curve.load, result.parameters.get(curve.load))
 
 
 def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
@@ -155,9 +155,9 @@ def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget
         yield FailedTarget(target=target, reason=cut.rstrip("."))
 
 
-def _failed_sentence(one: FailedTarget) -> str:
+def _failed_sentence(target: FailedTarget) -> str:
     # What was measured beside a busy host has not failed.
-    return f"{one.target} {'has' if one.reason == NO_RESULT else 'failed:'} {one.reason}."
+    return f"{target.target} {'has' if target.reason == NO_RESULT else 'failed:'} {target.reason}."
 
 
 def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
@@ -175,16 +175,16 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
     if best is None:
         return
     good = [result for result in answer.results if result.good]
-    valid = {one.operation for one in good if not one.is_void}
-    void = dict.fromkeys(one.operation for one in good if one.operation not in valid)
+    valid = {result.operation for result in good if not result.is_void}
+    void = dict.fromkeys(result.operation for result in good if result.operation not in valid)
     if void:
         yield f"No result of {', '.join(void)} may be used; the cautions say why."
 
 
 def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
-    """Return the ratio of the two fastest targets in the case of most rate that both have.
+    """Return the ratio of the two fastest targets in the fastest case that both have.
 
-    A target that stands twice under two names is no second one.
+    A target that is listed under two names counts once.
     """
     twins = {second for _, second in findings.account.identical}
     best: dict[str, dict[tuple[str, str, str], Result]] = {}
@@ -203,17 +203,17 @@ def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
         over, under = under, over
     account, metric = findings.account, RATE
     if over.operation == ACTION:
-        # The account has each action by itself; the result is of all of them together.
+        # The account has single actions; the result is of all of them together.
         totals = (m for total in findings.action_totals for m in measurements_of_action(total))
         account, metric = replace(account, measurements=tuple(totals)), ACTION_RATE
-    arms = [account.only(one.system) for one in (under, over)]
+    arms = [account.only(result.system) for result in (under, over)]
     try:
-        found = compare(*arms, metric=metric, controls=(account,), is_together=False)
+        compared = compare(*arms, metric=metric, controls=(account,), is_together=False)
     except InputError:
-        # Such as a target of which no trial has a rate.
+        # For example, a target without a rate in any trial.
         return None
     trials = {f"trial {name}" for name in over.trials}
-    # Of a mix, trials have several operations, which measurements name with the phase behind them.
+    # In a mix, trials have several operations; measurements append the phase to their names.
     cases = {
         measurement.case_over_rounds
         for measurement in arms[1].of(metric)
@@ -221,14 +221,18 @@ def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
         and over.operation in (ACTION, measurement.operation.partition(" ")[0])
     }
     of = next(
-        (comparison for comparison in found.comparisons if tuple(comparison.case.items()) in cases),
+        (
+            comparison
+            for comparison in compared.comparisons
+            if tuple(comparison.case.items()) in cases
+        ),
         None,
     )
-    return None if of is None else TargetRatio(over=over, under=under, comparison=found, of=of)
+    return None if of is None else TargetRatio(over=over, under=under, comparison=compared, of=of)
 
 
-def _case(one: Result) -> tuple[str, str, str]:
-    return one.workload, one.phase, case_words(one)
+def _case(result: Result) -> tuple[str, str, str]:
+    return result.workload, result.phase, case_words(result)
 
 
 def _standing(results: Sequence[Result], best: Result | None, confidence: int) -> Standing:
@@ -250,18 +254,22 @@ def _confidence(answer: Answer, results: Sequence[Result]) -> int:
     return 3 if is_clear and not answer.cautions else 2
 
 
-def _rate(one: Result, *, is_data: bool = False) -> str:
-    shown = units.format_byte_rate(one.bytes_per_s) if is_data else _per_s(one, one.requests_per_s)
-    return f"{'at least ' if one.is_bound else ''}{shown}"
+def _rate(result: Result, *, is_data: bool = False) -> str:
+    shown = (
+        units.format_byte_rate(result.bytes_per_s)
+        if is_data
+        else _per_s(result, result.requests_per_s)
+    )
+    return f"{'at least ' if result.is_bound else ''}{shown}"
 
 
-def _per_s(one: Result, rate: float) -> str:
+def _per_s(result: Result, rate: float) -> str:
     shown = units.format_rate(rate)
-    return f"{shown.removesuffix('/s')} actions/s" if one.operation == ACTION else shown
+    return f"{shown.removesuffix('/s')} actions/s" if result.operation == ACTION else shown
 
 
-def _at(one: Result) -> str:
-    words = case_words(one)
+def _at(result: Result) -> str:
+    words = case_words(result)
     return f" ({words})" if words else ""
 
 
@@ -358,19 +366,19 @@ def _limit_sentence(best: Result | None, ratio: TargetRatio | None) -> Iterable[
     if best is None:
         return
     named = (ratio.over, ratio.under) if ratio is not None else (best,)
-    words = {one.target: one.limit_words for one in named}
+    words = {result.target: result.limit_words for result in named}
     limits = {target: limit for target, limit in words.items() if limit not in ("", NOT_KNOWN)}
     if len(set(limits.values())) == 1 and len(limits) == len(named):
         limit = next(iter(limits.values()))
         yield f"{'Both limited' if len(named) > 1 else 'Limited'} by: {limit}."
     elif limits:
         yield f"Limited by: {', '.join(f'{limits[name]} ({name})' for name in limits)}."
-    if any(one.is_bound for one in named):
+    if any(result.is_bound for result in named):
         yield "A lower bound is what a target does at least, not what it can do."
 
 
-def _time(one: Result, name: str) -> str:
-    latency = one.headline
+def _time(result: Result, name: str) -> str:
+    latency = result.headline
     if latency is None:
         return ""
     if name in latency.at_least:

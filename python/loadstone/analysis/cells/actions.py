@@ -85,13 +85,13 @@ class ActionCell:
     def crypto_share(self) -> float | None:
         """The client's cryptography as a share of the time that good actions took.
 
-        None where the record does not say it.
+        None if the record lacks it.
         """
         service = self.cell.service
         if self.span_s is None or service is None:
             return None
         spent = (self.encryption, self.wrapping, self.hashing, self.paths)
-        spent_ns = sum(_total_ns(one) for one in spent)
+        spent_ns = sum(_total_ns(histogram) for histogram in spent)
         return spent_ns / _total_ns(service)
 
     @property
@@ -114,9 +114,9 @@ def read_action_parts(record: Record) -> Iterable[ActionPart]:
 
 
 def read_group_parts(record: Record) -> Iterable[ActionPart]:
-    """Return the same by space and type of user, and of each type together; `Group` names them.
+    """Return the parts of actions by space and type of user, and of each type; see `Group`.
 
-    Nothing where no action has parts that differ in them.
+    Empty if no action has parts that differ in them.
     """
     if record.actions_path is None:
         return
@@ -131,9 +131,9 @@ def read_group_parts(record: Record) -> Iterable[ActionPart]:
         Group(ALL, None, group.user_type) if group.action not in OUT_OF_LINE else None
         for group in groups
     ]
-    if any(one is not None and one.user_type is not None for one in together):
+    if any(group is not None and group.user_type is not None for group in together):
         whole = rows.labelled("operation", _texts(together))
-        yield from _parts(record, whole.pick(np.array([one is not None for one in together])))
+        yield from _parts(record, whole.pick(np.array([group is not None for group in together])))
 
 
 def read_whole_parts(record: Record) -> Iterable[ActionPart]:
@@ -155,8 +155,8 @@ class Group(NamedTuple):
 
     @property
     def text(self) -> str:
-        """One text for it; no part of it has a tab."""
-        return "\t".join(one or "" for one in self)
+        """The group as one text; its parts hold no tabs."""
+        return "\t".join(value or "" for value in self)
 
     @classmethod
     def read(cls, text: str) -> "Group":
@@ -176,12 +176,12 @@ def _parts(record: Record, rows: Rows) -> Iterable[ActionPart]:
     turns = np.array([_turn(operation) for operation in measured["operation"].tolist()])
     good = measured.where("outcome", "ok")
     for part in read_parts(record, rows):
-        own = good.where("iteration", part.iteration).where("operation", part.operation)
+        good_rows = good.where("iteration", part.iteration).where("operation", part.operation)
         beside = measured.pick(turns == _turn(part.operation)).where("iteration", part.iteration)
         yield ActionPart(
             **{field.name: getattr(part, field.name) for field in fields(part)},
-            cryptography={kind: _merged(values_of(own, kind)) for kind in CRYPTOGRAPHY},
-            span_ns=_span_ns(own),
+            cryptography={kind: _merged(values_of(good_rows, kind)) for kind in CRYPTOGRAPHY},
+            span_ns=_span_ns(good_rows),
             turn_ns=_span_ns(beside),
         )
 
@@ -193,8 +193,8 @@ def _turn(operation: str) -> str:
 
 
 def _merged(encoded: Iterable[bytes | None]) -> Encoded | None:
-    found = merge(encoded)
-    return None if found is None else found.pack()
+    histogram = merge(encoded)
+    return None if histogram is None else histogram.pack()
 
 
 def _span_ns(rows: Rows) -> int | None:
@@ -211,18 +211,20 @@ def summarise_actions(
     by_round: bool,
     judge: Callable[[Cell], "Result"],
 ) -> tuple[ActionCell, ...]:
-    """Return a row for each action of each case, in the order of the cases; by rounds or of all.
+    """Return a row for each action of each case, in the order of cases; by round or over all.
 
-    What runs before or after all others comes last: it is not what a script is run for.
+    Actions that run before or after all others come last: a script is not run for them.
     """
     of_trial: dict[tuple[str, str], list[ActionPart]] = {}
     for part in parts:
         of_trial.setdefault((part.record.id, part.operation), []).append(part)
     summarise = summarise_totals if by_round else summarise_over_rounds
-    found = in_order(summarise(parts, {}), targets)
-    places = {target: place for place, target in enumerate(dict.fromkeys(c.target for c in found))}
+    summarised = in_order(summarise(parts, {}), targets)
+    places = {
+        target: place for place, target in enumerate(dict.fromkeys(c.target for c in summarised))
+    }
     cells = sorted(
-        found,
+        summarised,
         key=lambda cell: (
             places[cell.target],
             Group.read(cell.operation).action in OUT_OF_LINE,
@@ -230,7 +232,7 @@ def summarise_actions(
     )
     return tuple(
         _action(
-            cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]], judge
+            cell, [part for trial in cell.trials for part in of_trial[trial, cell.operation]], judge
         )
         for cell in cells
     )

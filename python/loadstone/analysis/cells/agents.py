@@ -37,7 +37,7 @@ class AgentCell:
 
 
 def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
-    """Return what each agent did in a trial; agents by name, operations as the trial has them."""
+    """Return each agent's results in a trial, by name, with operations in the trial's order."""
     whole: dict[str, list[Part]] = {}
     for part in read_parts(record, intervals):
         whole.setdefault(part.operation, []).append(part)
@@ -46,7 +46,7 @@ def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
         parts: dict[str, list[Part]] = {}
         for part in read_parts(record, intervals.where("agent", agent)):
             parts.setdefault(part.operation, []).append(part)
-        cells += [_cell(agent, own, whole[name]) for name, own in parts.items()]
+        cells += [_cell(agent, of_operation, whole[name]) for name, of_operation in parts.items()]
     return tuple(cells)
 
 
@@ -55,7 +55,7 @@ def _cell(agent: str, parts: Sequence[Part], whole: Sequence[Part]) -> AgentCell
     for part in parts:
         for kind, count in part.errors.items():
             errors[kind] = errors.get(kind, 0) + count
-    good, whole_good = (sum(part.good for part in own) for own in (parts, whole))
+    good, whole_good = (sum(part.good for part in some_parts) for some_parts in (parts, whole))
     duration_s = sum(part.duration_s for part in whole)
     trial_rate = sum(part.work.requests for part in whole) / duration_s
     return AgentCell(

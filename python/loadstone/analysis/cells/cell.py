@@ -210,21 +210,21 @@ AnyCell = TypeVar("AnyCell", bound=Cell)
 
 
 def in_order(cells: Iterable[AnyCell], targets: Sequence[str] = ()) -> tuple[AnyCell, ...]:
-    """Return cells as a reader looks for them: by target, phase, parameters in size, and round.
+    """Sort cells by target, phase, parameters in size, and round.
 
-    A plan runs them in an order of chance. `targets` is the order in which they were named.
+    A plan runs them in random order. `targets` is the order in which targets were named.
     """
-    found = list(cells)
+    all_cells = list(cells)
     places: list[dict[str, int]] = [{}, {}, {}, {}]
     for target in targets:
         places[0].setdefault(target, len(places[0]))
-    # The first trial of a case comes before its second: the order of phases survives the chance.
-    for cell in sorted(found, key=lambda cell: cell.trials[0]):
+    # Ordered by their first trials, cells keep the order of phases.
+    for cell in sorted(all_cells, key=lambda cell: cell.trials[0]):
         for place, name in zip(places, _names(cell), strict=True):
             place.setdefault(name, len(place))
     return tuple(
         sorted(
-            found,
+            all_cells,
             key=lambda cell: (
                 [place[name] for place, name in zip(places, _names(cell), strict=True)],
                 _sortable(cell.parameters),

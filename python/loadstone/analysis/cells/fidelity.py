@@ -47,14 +47,14 @@ def read_fidelity(run: Run, parts: Sequence[Part]) -> tuple[Fidelity, ...]:
     by_trial: dict[str, list[Part]] = {}
     for part in parts:
         by_trial.setdefault(part.record.id, []).append(part)
-    found = []
-    for own in by_trial.values():
-        script = own[0].record.trial.get("script") or {}
+    fidelities = []
+    for of_trial in by_trial.values():
+        script = of_trial[0].record.trial.get("script") or {}
         requests = script.get("requests") or {}
         origin = origins.get(requests.get("sha256", ""))
         if origin is not None or script.get("speed") is not None:
-            found.append(_of_trial(own, requests.get("sha256", ""), origin))
-    return tuple(found)
+            fidelities.append(_of_trial(of_trial, requests.get("sha256", ""), origin))
+    return tuple(fidelities)
 
 
 def _of_trial(parts: Sequence[Part], sha256: str, origin: ScriptOrigin | None) -> Fidelity:

@@ -166,16 +166,16 @@ class QueryResults:
     loads: tuple[TablesLoad, ...]
 
     def name_of(self, arm: Arm) -> str:
-        """Return what tells an arm from the others, in a word or a few."""
-        own = dict(arm)
-        words = [own[name] for name in self.names]
-        return " ".join(words) or own["target"]
+        """Return the parameters that distinguish an arm from the others, in words."""
+        values = dict(arm)
+        words = [values[name] for name in self.names]
+        return " ".join(words) or values["target"]
 
 
 def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | None:
-    """Return the queries of a run; None of one that has none.
+    """Return the queries of a run; None if it has none.
 
-    `standings` are those of the results that each trial is of, by the trials' ids.
+    `standings` holds the standing of each trial's result, by the trial's id.
     """
     records = [record for record in run.records if record.trial.get("kind") == QUERIES]
     asked = [
@@ -209,10 +209,10 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
                     _times(name, arm, of_query, bounds.get(dict(arm)["target"], ())),
                     standing=worst_of(standings.get(record.id, "valid") for record in of_query),
                 )
-                for name, of_query in sorted(own.items())
+                for name, of_query in sorted(by_query.items())
             ),
         )
-        for arm, own in groups.items()
+        for arm, by_query in groups.items()
     ]
     arms.sort(key=lambda arm: (_place(order, dict(arm.arm)["target"]), arm.arm))
     streams = [stream_runs(arm, of_arm) for (arm, _), of_arm in together.items()]
@@ -223,13 +223,15 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
 
 
 def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
-    """Return the geometric mean over the queries of other ÷ one, paired by query.
+    """Return the geometric mean over the queries of other ÷ query_arm, paired by query.
 
     The interval is Student's t on the logarithms of the queries' ratios: another choice of queries
     would have given another mean, which is what it stands for.
     """
-    own = {query.query: query.mean_s for query in query_arm.queries}
-    pairs = [(own.get(query.query), query.mean_s) for query in other.queries if query.query in own]
+    means = {query.query: query.mean_s for query in query_arm.queries}
+    pairs = [
+        (means.get(query.query), query.mean_s) for query in other.queries if query.query in means
+    ]
     known = [(a, b) for a, b in pairs if a and b]
     if len(known) < 2:
         return None
@@ -240,9 +242,9 @@ def _place(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _is_over(record: Record, told: Literal["query", "streams"]) -> bool:
+def _is_over(record: Record, section: Literal["query", "streams"]) -> bool:
     is_finished = record.summary.get("state") == "finished"
-    return is_finished and "time_ns" in (record.summary.get(told) or ())
+    return is_finished and "time_ns" in (record.summary.get(section) or ())
 
 
 def _arm(record: Record) -> Arm:

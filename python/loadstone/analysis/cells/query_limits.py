@@ -36,27 +36,29 @@ class QueryBound:
 def bounds_of_targets(run: Run) -> Mapping[str, tuple[QueryBound, ...]]:
     """Return the bounds of each target: ceilings of the campaign, and probes of its nodes.
 
-    A node's mount is a target's where the target's path lies below it; which node the client is
-    need not stand in a record, so the fastest such node counts.
+    A node's mount serves a target if the target's path lies below it. Records need not say which
+    node the client is, so the fastest such node counts.
     """
     targets = (run.manifest.get("campaign") or {}).get("targets") or {}
     measured = [
         ceiling for ceiling in ceilings_of(read_measured_ceilings(run)) if ceiling.bounds == "read"
     ]
-    found: dict[str, list[QueryBound]] = {name: [] for name in targets}
-    for one in measured:
-        resource = "network" if one.resource == "network" else "storage"
-        for name in one.targets or targets:
-            bound = QueryBound(resource=resource, name=one.name, bytes_per_s=one.bytes_per_s)
-            found.setdefault(name, []).append(bound)
+    bounds: dict[str, list[QueryBound]] = {name: [] for name in targets}
+    for ceiling in measured:
+        resource = "network" if ceiling.resource == "network" else "storage"
+        for name in ceiling.targets or targets:
+            bound = QueryBound(
+                resource=resource, name=ceiling.name, bytes_per_s=ceiling.bytes_per_s
+            )
+            bounds.setdefault(name, []).append(bound)
     far = _targets_over_a_network(run)
     for name, target in targets.items():
         probes = list(_probes_of(run, target.get("path") or ""))
         paths = list(_paths_to(run, target)) if name in far else []
-        for seen in (probes, paths):
-            if seen:
-                found[name].append(max(seen, key=lambda one: one.bytes_per_s))
-    return {name: tuple(bounds) for name, bounds in found.items()}
+        for candidates in (probes, paths):
+            if candidates:
+                bounds[name].append(max(candidates, key=lambda bound: bound.bytes_per_s))
+    return {name: tuple(of_target) for name, of_target in bounds.items()}
 
 
 def _probes_of(run: Run, path: str) -> Iterator[QueryBound]:
@@ -97,9 +99,9 @@ def _plain_type(file_system: str | None) -> str:
 
 
 def _paths_to(run: Run, target: TargetSettings) -> Iterator[QueryBound]:
-    """Yield what the network carries to the client, from the nodes that may serve a target.
+    """Yield the network's bounds from the nodes that may serve a target to the client.
 
-    From the node of the target's address alone, where one is named so.
+    If a node has the target's address, only its paths count.
     """
     nodes = _nodes(run)
     clients = [name for name, node in nodes.items() if node.get("host") is None] or [
@@ -113,14 +115,14 @@ def _paths_to(run: Run, target: TargetSettings) -> Iterator[QueryBound]:
     ]
     for start in named or nodes:
         for end in clients:
-            one = (nodes[start].get("paths") or {}).get(end)
-            if start != end and one and "bandwidth" in one:
-                ping = one.get("ping")
+            path = (nodes[start].get("paths") or {}).get(end)
+            if start != end and path and "bandwidth" in path:
+                ping = path.get("ping")
                 ping_ms = ping.get("avg_ms") if ping else None
                 yield QueryBound(
                     resource="network",
                     name=f"iperf3 and ping from {start} to {end}",
-                    bytes_per_s=float(one["bandwidth"]["bits_per_s"]) / 8,
+                    bytes_per_s=float(path["bandwidth"]["bits_per_s"]) / 8,
                     latency_ns=ping_ms * 1e6 if ping_ms is not None else None,
                 )
 
@@ -132,9 +134,9 @@ def _nodes(run: Run) -> Mapping[str, NodeDocument]:
 def _addresses_of(nodes: Mapping[str, NodeDocument], name: str) -> Iterator[str]:
     """Yield the addresses at which other nodes reached a node."""
     for node in nodes.values():
-        one = (node.get("paths") or {}).get(name)
-        if one and "address" in one:
-            yield str(one["address"])
+        path = (node.get("paths") or {}).get(name)
+        if path and "address" in path:
+            yield str(path["address"])
 
 
 def _hosts_of(target: TargetSettings) -> Iterator[str]:
@@ -176,20 +178,20 @@ class QueryMemory:
     allowed_bytes: int | None = None
 
     def words(self) -> str:
-        """Return what was seen, in words."""
-        found = []
+        """Return what was measured, in words."""
+        facts = []
         if self.stalled is not None:
-            found.append(f"work stood still for memory {self.stalled:.0%} of the time")
+            facts.append(f"work stood still for memory {self.stalled:.0%} of the time")
         if self.major_faults:
-            found.append(units.counted(self.major_faults, "major fault"))
+            facts.append(units.counted(self.major_faults, "major fault"))
         if self.spilled_bytes:
-            found.append(f"wrote {units.format_bytes(self.spilled_bytes)}")
+            facts.append(f"wrote {units.format_bytes(self.spilled_bytes)}")
         if self.reread_bytes:
-            found.append(f"read {units.format_bytes(self.reread_bytes)} again")
+            facts.append(f"read {units.format_bytes(self.reread_bytes)} again")
         if self.peak_bytes:
             of = f" of {units.format_bytes(self.allowed_bytes)}" if self.allowed_bytes else ""
-            found.append(f"held {units.format_bytes(self.peak_bytes)}{of}")
-        return ", ".join(found)
+            facts.append(f"held {units.format_bytes(self.peak_bytes)}{of}")
+        return ", ".join(facts)
 
 
 UNKNOWN_MEMORY = QueryMemory()
@@ -253,15 +255,15 @@ def _limit_of_path(use: QueryUse, busy: float, used: str) -> tuple[str, str]:
 
 
 def _slower(bounds: Sequence[QueryBound]) -> tuple[str, str]:
-    """Return whose latency a read waits for, and both latencies in words.
+    """Return whether network or storage dominates a read's latency, and both in words.
 
-    What a probe of the storage waits for includes the network's way to it and back, and its own
-    queue. So the network is the greater part for certain where a ping takes half of that.
+    A probe of the storage waits for the network, there and back, and for its own queue. So the
+    network certainly dominates if a ping takes half of that.
     """
     known = {bound.resource: bound for bound in bounds if bound.latency_ns is not None}
     waits = "".join(
-        f", {units.format_duration(one.latency_ns or 0)} a {_asked(one)} ({one.name})"
-        for one in known.values()
+        f", {units.format_duration(bound.latency_ns or 0)} a {_asked(bound)} ({bound.name})"
+        for bound in known.values()
     )
     network, storage = known.get("network"), known.get("storage")
     if network is None or storage is None:

@@ -75,9 +75,9 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         asked += len(queries)
         good = [query for query in queries if query["outcome"] == "ok"]
         right += len(good)
-        for one in good:
-            times.setdefault(one["query"], []).append((one["end_ns"] - one["start_ns"]) / 1e9)
-            compared.append("compared_with" in one)
+        for query in good:
+            times.setdefault(query["query"], []).append((query["end_ns"] - query["start_ns"]) / 1e9)
+            compared.append("compared_with" in query)
         for query in queries:
             ends = of_stream.setdefault(query["stream"], {})
             ends[number] = max(ends.get(number, 0), query["end_ns"] / 1e9)
@@ -88,7 +88,7 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         if len(good) == len(queries):
             elapsed[record.trial["block"]] = measured["time_ns"] / 1e9
             starts[record.trial["block"]] = record.summary.get("started_unix_ns")
-    own = [record.summary["streams"] for record in records]
+    summaries = [record.summary["streams"] for record in records]
     orders = records[0].trial["queries"]["streams"] or []
     return StreamRuns(
         arm=arm,
@@ -96,9 +96,11 @@ def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> 
         queries=sum(map(len, orders)),
         elapsed_s=elapsed,
         starts_ns=starts,
-        cpu_s=_middle(cpu_ns / 1e9 for one in own if (cpu_ns := one.get("cpu_ns")) is not None),
-        read_bytes=_whole(_middle(_read(own))),
-        mean_s={name: geometric_mean(found) for name, found in sorted(times.items())},
+        cpu_s=_middle(
+            cpu_ns / 1e9 for streams in summaries if (cpu_ns := streams.get("cpu_ns")) is not None
+        ),
+        read_bytes=_whole(_middle(_read(summaries))),
+        mean_s={name: geometric_mean(seconds) for name, seconds in sorted(times.items())},
         right=right,
         asked=asked,
         is_compared=bool(compared) and all(compared),
@@ -118,8 +120,8 @@ def _read(streams_summaries: Iterable[StreamsSummary]) -> Iterator[float]:
 
 
 def _middle(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return statistics.median(found) if found else None
+    known = list(values)
+    return statistics.median(known) if known else None
 
 
 def _whole(value: float | None) -> int | None:

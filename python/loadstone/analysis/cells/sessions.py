@@ -60,8 +60,7 @@ class _Wanted:
 def read_session_actions(record: Record) -> tuple[TimedAction, ...]:
     """Return the first actions of the first sessions that can be told apart in a trial's log.
 
-    Nothing where the trial followed no script, was not logged, or its script's file is not the one
-    that it names.
+    Empty if the trial followed no script or was not logged, or if its script's file is another.
     """
     file = (record.trial.get("script") or {}).get("requests")
     if record.operations_path is None or file is None:
@@ -76,15 +75,15 @@ def read_session_actions(record: Record) -> tuple[TimedAction, ...]:
         wanted, first = _wanted_of(script)
         owners = _owners(script, wanted, first)
     done = _done_of(record, owners)
-    found = list[TimedAction]()
+    timed = list[TimedAction]()
     shown = 0
     for session, rows in wanted.items():
         actions = _actions(session - first + 1, rows, done.get(session, ()))
-        found += actions
+        timed += actions
         shown += bool(actions)
         if shown == SESSIONS_MAX:
             break
-    return tuple(found)
+    return tuple(timed)
 
 
 def _is_file(path: Path, sha256: str) -> bool:
@@ -133,13 +132,13 @@ def _wanted_of(
             if ended.get(session, 0) >= ACTIONS_MAX:
                 continue
             ended[session] = ended.get(session, 0) + is_last
-            one = _Wanted(
+            request = _Wanted(
                 operation=operations[operation],
                 subject=subject,
                 action=names[action],
                 is_last=is_last,
             )
-            wanted.setdefault(session, []).append(one)
+            wanted.setdefault(session, []).append(request)
     return wanted, first
 
 
@@ -172,41 +171,41 @@ def _owners(
 
 
 def _done_of(record: Record, owners: Mapping[int, int]) -> dict[int, list[Done]]:
-    """Return the logged requests on subjects that are one session's, as they were sent."""
+    """Return the logged requests on subjects of a single session, in the order sent."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     subjects = pa.array(owners, pa.int64())
-    found: dict[int, list[Done]] = {}
+    done_by_session: dict[int, list[Done]] = {}
     rows = 0
     columns = ["operation", "object", "outcome", "sent_ns", "ended_ns"]
     for table in record.read_requests():
         rows += len(table)
         batch = pa.table(table)
         batch = batch.filter(pc.is_in(batch["object"], subjects))
-        for one in zip(*(batch[name].to_pylist() for name in columns), strict=True):
-            found.setdefault(owners[one[1]], []).append(one)
+        for request in zip(*(batch[name].to_pylist() for name in columns), strict=True):
+            done_by_session.setdefault(owners[request[1]], []).append(request)
         if rows >= LOG_ROWS_MAX:
             break
-    return {session: sorted(done, key=itemgetter(3)) for session, done in found.items()}
+    return {session: sorted(done, key=itemgetter(3)) for session, done in done_by_session.items()}
 
 
 def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> list[TimedAction]:
-    """Return a session's actions as far as they were logged; none where the order is another.
+    """Return a session's logged actions; none if their order differs from the script's.
 
-    Users are made before it, and audited behind it, on the same objects.
+    Users are created before the session, and audited after it, on the same objects.
     """
 
     def is_same(done: Done, row: _Wanted) -> bool:
         return done[:2] == (row.operation, row.subject)
 
-    begin = next((at for at, one in enumerate(done) if is_same(one, rows[0])), len(done))
+    begin = next((at for at, request in enumerate(done) if is_same(request, rows[0])), len(done))
     actions = list[TimedAction]()
     under_way = list[Done]()
-    for row, one in zip(rows, done[begin:], strict=False):
-        if not is_same(one, row):
+    for row, request in zip(rows, done[begin:], strict=False):
+        if not is_same(request, row):
             return []
-        under_way.append(one)
+        under_way.append(request)
         if row.is_last:
             failed = [each[2] for each in under_way if each[2] != "ok"]
             actions.append(
@@ -214,7 +213,7 @@ def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> lis
                     session=session,
                     action=row.action,
                     sent_ns=under_way[0][3],
-                    ended_ns=one[4],
+                    ended_ns=request[4],
                     outcome=failed[0] if failed else "ok",
                 )
             )

@@ -32,7 +32,7 @@ def summarise(
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
     """Return the cells of each iteration, and the totals with all iterations added up.
 
-    `peaks` holds what each trial took of its client at most, by the trial's id.
+    `peaks` holds the most that each trial used of its client, by the trial's id.
     """
     cells: list[Cell] = []
     totals: list[Cell] = []
@@ -41,10 +41,13 @@ def summarise(
         totals.append(total)
         alone = {part.iteration for part in group}
         if len(alone) == 1:
-            # The one iteration there is has the numbers of all of them.
+            # A single iteration has the numbers of the total.
             cells.append(replace(total, iteration=alone.pop()))
             continue
-        cells += [_cell(own, peaks, own[0].iteration) for own in _groups(group, each=True)]
+        cells += [
+            _cell(group_of_iteration, peaks, group_of_iteration[0].iteration)
+            for group_of_iteration in _groups(group, each=True)
+        ]
     return tuple(cells), tuple(totals)
 
 
@@ -128,7 +131,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
     by_trial: dict[str, list[Part]] = {}
     for part in parts:
         by_trial.setdefault(part.record.id, []).append(part)
-    rates = tuple(_trial_rate(name, own) for name, own in by_trial.items())
+    rates = tuple(_trial_rate(name, trial_parts) for name, trial_parts in by_trial.items())
     times = times_of(parts)
     cell = Cell(
         target=trial["case"]["target"],
@@ -244,15 +247,17 @@ def _latest_s(parts: list[Part], ends: Sequence[int | None]) -> float | None:
 
 
 def _client(parts: list[Part], peaks: Mapping[str, Peaks]) -> Client:
-    """Return the cost of a request: of the whole trial, whose threads serve all operations."""
+    """Return the client's cost of a request of the whole trial: threads serve all operations."""
     records = {part.record.id: part.record for part in parts}.values()
     requests = sum(record.summary.get("requests") or 0 for record in records)
     cpu_ns = sum(sum(record.summary.get("thread_cpu_ns") or ()) for record in records)
-    seen = [peaks[record.id] for record in records if record.id in peaks]
+    known_peaks = [peaks[record.id] for record in records if record.id in peaks]
     return Client(
         cpu_us_per_request=cpu_ns / 1000 / requests if cpu_ns and requests else None,
-        rss_bytes_max=max((p.rss_bytes for p in seen if p.rss_bytes is not None), default=None),
-        sockets_max=max((p.sockets for p in seen if p.sockets is not None), default=None),
+        rss_bytes_max=max(
+            (p.rss_bytes for p in known_peaks if p.rss_bytes is not None), default=None
+        ),
+        sockets_max=max((p.sockets for p in known_peaks if p.sockets is not None), default=None),
         cached=_cached(records) if parts[0].operation in READS else None,
     )
 

@@ -158,14 +158,14 @@ def _by_step(rows: Rows, name: str, step: int) -> dict[int, int]:
 
 
 def _stages(rows: Rows, step: int) -> dict[int, str]:
-    """Return the stage of each step; one that two stages share belongs to the busier of them."""
+    """Return the stage of each step; if two share it, the one with more requests."""
     counts: dict[int, dict[str, int]] = {}
     for second, stage, requests in zip(
         *(rows[name].tolist() for name in ("second", "stage", "requests")), strict=True
     ):
         of_step = counts.setdefault(second // step, {})
         of_step[stage] = of_step.get(stage, 0) + requests
-    return {index: max(found, key=lambda name: found[name]) for index, found in counts.items()}
+    return {index: max(stages, key=lambda name: stages[name]) for index, stages in counts.items()}
 
 
 def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:

@@ -85,7 +85,9 @@ def drops(record: Record, lines: Lines) -> Iterator[Evidence]:
 def _beside(lines: Lines, quantity: tuple[str, str], line: Line) -> Line | None:
     """Return another quantity of the same host and subject."""
     like = (line.host, line.subject)
-    return next((one for one in lines.get(quantity, ()) if (one.host, one.subject) == like), None)
+    return next(
+        (other for other in lines.get(quantity, ()) if (other.host, other.subject) == like), None
+    )
 
 
 def _lost_inside(lines: Lines, received: Line) -> float | None:

@@ -95,9 +95,11 @@ Uses = Mapping[str, float | None]
 def uses_of(record: Record, lines: Lines) -> Uses:
     """Return which of the client's resources were watched on every host, and how much was used.
 
-    One that is absent was not watched: nothing that follows may take it to have room.
+    A resource that is absent was not watched: do not assume that it had room.
     """
-    hosts = [_uses_of_host(own, watched) for own, watched in _of_each_host(record, lines)]
+    hosts = [
+        _uses_of_host(host_record, watched) for host_record, watched in _of_each_host(record, lines)
+    ]
     limits = [limit for limit in hosts[0] if all(limit in host for host in hosts)] if hosts else []
     return {
         limit: max((used for host in hosts if (used := host[limit]) is not None), default=None)
@@ -139,24 +141,24 @@ def _peak_share(lines: Lines, part: tuple[str, str], whole: tuple[str, str]) -> 
 
 
 def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]]:
-    """Yield the record as each client host alone would have it, with what was watched there.
+    """Yield the record narrowed to each client host, with the quantities watched there.
 
-    The whole, where one host made the load, or an older record has sums over all hosts only.
+    If one host made the load, or an older record only has sums over all hosts, yield the whole.
     """
     hosts = [host for host in record.summary.get("hosts") or () if host.get("thread_cpu_ns")]
     if not hosts:
         yield record, lines
         return
     for host in hosts:
-        # A host's figures have the names that they have in the summary of a whole trial.
-        own = cast(
+        # A host's figures have the same names as those in a whole trial's summary.
+        figures = cast(
             Summary, {key: value for key, value in host.items() if key not in ("name", "state")}
         )
         watched = {
-            quantity: [line for line in found if line.host == host["name"]]
-            for quantity, found in lines.items()
+            quantity: [line for line in all_lines if line.host == host["name"]]
+            for quantity, all_lines in lines.items()
         }
-        yield replace(record, summary={**record.summary, **own}), watched
+        yield replace(record, summary={**record.summary, **figures}), watched
 
 
 Cores = Sequence[tuple[str, str, Numbers, Numbers]]
@@ -402,15 +404,15 @@ def _stolen_shares(lines: Lines, cores: Cores) -> list[float]:
 
 
 def occupied_share(record: Record) -> float | None:
-    """Return how much of the time the busiest load thread ran, or was ready and had no core.
+    """Return the share of time that the busiest load thread ran, or was ready but had no core.
 
-    The rest it waited for answers: so much of the rate at most could a faster client add. None
-    where the kernel or another tool did not say.
+    The rest it waited for answers, which a faster client cannot shorten. None if the kernel or
+    another tool does not report it.
     """
     cpu, whole_ns = record.summary.get("thread_cpu_ns") or (), whole_ns_of(record)
-    told = record.summary.get("thread_run_delay_ns") or ()
-    delays = [delay for delay in told if delay is not None]
-    if not cpu or len(cpu) != len(delays) or len(delays) < len(told) or not whole_ns:
+    reported = record.summary.get("thread_run_delay_ns") or ()
+    delays = [delay for delay in reported if delay is not None]
+    if not cpu or len(cpu) != len(delays) or len(delays) < len(reported) or not whole_ns:
         return None
     return float(max(ran + waited for ran, waited in zip(cpu, delays, strict=True)) / whole_ns)
 

@@ -97,23 +97,23 @@ def _read_kept(kept_calibration: KeptCalibration | None, facts: HostFacts) -> Ca
 
 
 def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]:
-    """Return the parts of one trial with the share of the instrument that each iteration took.
+    """Return the parts of one trial with each iteration's share of the instrument's ceiling.
 
-    Of several client hosts it is the share of the one that has the least left.
+    With several client hosts it is that of the host with the least headroom.
     """
     parts = list(parts)
     judged: list[Part] = []
     for iteration in dict.fromkeys(part.iteration for part in parts):
-        own = [part for part in parts if part.iteration == iteration]
+        iteration_parts = [part for part in parts if part.iteration == iteration]
         try:
-            if own[0].record.trial.get("hosts"):
-                share = _share_over_hosts(own, calibrated.hosts)
+            if iteration_parts[0].record.trial.get("hosts"):
+                share = _share_over_hosts(iteration_parts, calibrated.hosts)
             else:
-                share = _share(own, calibrated, _here(own[0].record))
+                share = _share(iteration_parts, calibrated, _here(iteration_parts[0].record))
         except NoOwnCeilingError as error:
-            judged += [replace(part, no_ceiling=str(error)) for part in own]
+            judged += [replace(part, no_ceiling=str(error)) for part in iteration_parts]
             continue
-        judged += [replace(part, instrument=share) for part in own]
+        judged += [replace(part, instrument=share) for part in iteration_parts]
     return judged
 
 
@@ -178,7 +178,9 @@ def stalled_share(record: Record, at_least_ns: float) -> float:
 
 
 def _run_delay(record: Record) -> float | None:
-    delays = [one for one in record.summary.get("thread_run_delay_ns") or () if one is not None]
+    delays = [
+        delay for delay in record.summary.get("thread_run_delay_ns") or () if delay is not None
+    ]
     ends = [
         entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
     ]
@@ -210,14 +212,14 @@ def _here(record: Record) -> _Worker:
 def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) -> CeilingShare:
     """Return the share of the client host that used the most of its ceiling.
 
-    Each has the mix of all. Agents on one machine use up its ceiling together.
+    Each host is taken to have the mix of all. Agents on one machine share its ceiling.
     """
     record = parts[0].record
     load = record.trial.get("load") or {}
-    told = [host for host in hosts_of(record) if host.get("requests")]
-    whole = sum(host["requests"] for host in told)
+    active = [host for host in hosts_of(record) if host.get("requests")]
+    whole = sum(host["requests"] for host in active)
     machines: dict[str, list[CeilingShare]] = {}
-    for host in told:
+    for host in active:
         worker = _Worker(
             clients=host.get("clients") if load.get("kind") == "closed" else None,
             requests_share=host["requests"] / whole,
@@ -234,7 +236,7 @@ def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) 
         machines.setdefault(known.machine or host["name"], []).append(share)
     if not machines:
         raise NoOwnCeilingError("no request succeeded")
-    return max((_together(shares) for shares in machines.values()), key=lambda one: one.share)
+    return max((_together(shares) for shares in machines.values()), key=lambda share: share.share)
 
 
 def _together(shares: Sequence[CeilingShare]) -> CeilingShare:
@@ -285,15 +287,15 @@ def _busy(record: Record, worker: _Worker, conditions: HostConditions) -> float:
 
 
 def _share(parts: Sequence["Part"], calibrated: Calibrated, worker: _Worker) -> CeilingShare:
-    """Add up what each operation took: of requests that failed the client had the work too.
+    """Add up the shares of operations; failed requests count, as the client did their work too.
 
-    The way to a target elsewhere may cost the client more than loopback did, so that it is never
-    less than what its threads really used of their cores.
+    A remote target may cost the client more than loopback did, so the share is at least what its
+    threads used of their cores.
     """
     ceilings = [_ceiling(part, calibrated, worker) for part in parts]
     rates = [(part.good + sum(part.errors.values())) / part.duration_s for part in parts]
     share = worker.requests_share * sum(
-        rate / one.requests_per_s for rate, one in zip(rates, ceilings, strict=True)
+        rate / ceiling.requests_per_s for rate, ceiling in zip(rates, ceilings, strict=True)
     )
     if ceilings[0].basis == "processor time":
         share = max(share, _busy(parts[0].record, worker, calibrated.conditions))

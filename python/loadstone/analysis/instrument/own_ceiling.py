@@ -104,7 +104,7 @@ def ceiling_of(
     `conditions` are those of the trial: a session measured under others does not count.
     """
     tried = _of_load(calibration.sessions, load)
-    holding = [one for one in tried if not changes_between(one[0].conditions, conditions)]
+    holding = [pair for pair in tried if not changes_between(pair[0].conditions, conditions)]
     if not holding:
         changed = changes_between(tried[-1][0].conditions, conditions)
         raise NoOwnCeilingError(f"calibrated under other conditions ({'; '.join(changed)})")
@@ -117,7 +117,7 @@ def ceiling_of(
     is_alike = not facts_of(load.driver).is_served or load.is_on_own_host
     basis: Basis = "measured" if is_alike and measured <= by_cpu else "processor time"
     if not facts_of(load.driver).is_served:
-        # Threads of the kernel's own do a part of it, which no load thread is charged for.
+        # Kernel threads do part of the work, which is not charged to load threads.
         basis, by_cpu = "measured", measured
     return OwnCeiling(
         requests_per_s=min(measured, by_cpu) if is_alike else by_cpu,
@@ -160,12 +160,12 @@ class _Curve:
 def _of_load(
     sessions: Iterable[Session], load: ClientLoad
 ) -> list[tuple[Session, CalibrationPoint]]:
-    """Return the points that were measured as the load is, each with its session."""
+    """Return the points that were measured with settings like the load's, with their sessions."""
     every = [(session, point) for session in sessions for point in session.points]
-    ours = [one for one in every if one[1].driver == load.driver]
+    ours = [pair for pair in every if pair[1].driver == load.driver]
     if not ours:
         raise NoOwnCeilingError(f"driver {load.driver} was not calibrated")
-    ours = [one for one in ours if one[1].operation == load.tried_as]
+    ours = [pair for pair in ours if pair[1].operation == load.tried_as]
     if not ours:
         raise NoOwnCeilingError(f"{load.operation} on {load.driver} was not calibrated")
     wanted = costs_of(load.driver, load.settings)
@@ -174,16 +174,16 @@ def _of_load(
     ciphers = [load.encryption if load.bytes_per_request else None, load.path_encryption]
     if cipher := next(filter(None, ciphers), None):
         raise NoOwnCeilingError(f"there is no calibration with {cipher} on the client")
-    ours = [one for one in ours if costs_of(load.driver, one[1].settings) == wanted]
+    ours = [pair for pair in ours if costs_of(load.driver, pair[1].settings) == wanted]
     if not ours:
         words = ", ".join(f"{name} {_shown(value)}" for name, value in wanted.items())
         raise NoOwnCeilingError(f"not calibrated with {words}")
-    ours = [one for one in ours if one[1].connections == load.connections]
+    ours = [pair for pair in ours if pair[1].connections == load.connections]
     if not ours:
         kind = load.connections.replace("_", " ")
         raise NoOwnCeilingError(f"not calibrated with connections {kind}")
-    # What checked more has cost more: its ceiling is the lower one.
-    ours = [one for one in ours if one[1].verify >= load.verify]
+    # Points that checked more bytes cost more, so their ceilings are lower.
+    ours = [pair for pair in ours if pair[1].verify >= load.verify]
     if not ours:
         raise NoOwnCeilingError(f"not calibrated with {load.verify:.0%} of the bytes checked")
     largest = max(point.bytes_per_request for _, point in ours)
@@ -197,12 +197,12 @@ def _of_load(
 def _curves(points: Sequence[CalibrationPoint]) -> list[_Curve]:
     curves = []
     for clients in sorted({point.clients for point in points}):
-        own = {
+        by_size = {
             point.bytes_per_request: point
             for point in sorted(points, key=lambda point: -point.verify)
             if point.clients == clients
         }
-        ordered = [own[size] for size in sorted(own)]
+        ordered = [by_size[size] for size in sorted(by_size)]
         curves.append(
             _Curve(
                 clients=clients,

@@ -168,37 +168,39 @@ def _series(
 def _condensed(
     series: Mapping[tuple[str, str], list[tuple[int, float]]],
 ) -> Mapping[tuple[str, str], list[tuple[int, float]]]:
-    """Return the highest and the mean of very many: the lines of a hundred cores cannot be read.
+    """Reduce very many series of a host to their maximum and mean, which can still be read.
 
-    The highest stays, because one saturated core hides in any mean.
+    The maximum is needed, because a mean hides one saturated core.
     """
     condensed: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for host in dict.fromkeys(host for host, _ in series):
-        own = {key: values for key, values in series.items() if key[0] == host}
-        if len(own) <= SUBJECTS_MAX:
-            condensed |= own
+        of_host = {key: values for key, values in series.items() if key[0] == host}
+        if len(of_host) <= SUBJECTS_MAX:
+            condensed |= of_host
             continue
         moments: dict[int, list[float]] = {}
-        for values in own.values():
+        for values in of_host.values():
             for time, value in values:
                 moments.setdefault(time, []).append(value)
-        condensed[host, f"highest of {len(own)}"] = [(t, max(v)) for t, v in moments.items()]
-        condensed[host, f"mean of {len(own)}"] = [(t, sum(v) / len(v)) for t, v in moments.items()]
+        condensed[host, f"highest of {len(of_host)}"] = [(t, max(v)) for t, v in moments.items()]
+        condensed[host, f"mean of {len(of_host)}"] = [
+            (t, sum(v) / len(v)) for t, v in moments.items()
+        ]
     return condensed
 
 
 def _samples(
     quantities: Quantities, resource: Resource
 ) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return samples in the order of time, by host and by the name a reader knows them under."""
+    """Return samples in the order of time, by host and display name."""
     sums: dict[tuple[str, str], dict[int, float]] = {}
     for metric, word in resource.metrics.items():
-        for one in quantities.get((resource.probe, metric), ()):
-            if one.subject in resource.subjects_left_out:
+        for samples in quantities.get((resource.probe, metric), ()):
+            if samples.subject in resource.subjects_left_out:
                 continue
-            words = (resource.subject.format(one.subject), word)
-            moments = sums.setdefault((one.host, " ".join(filter(None, words))), {})
-            for time_ns, value in one.pairs:
+            words = (resource.subject.format(samples.subject), word)
+            moments = sums.setdefault((samples.host, " ".join(filter(None, words))), {})
+            for time_ns, value in samples.pairs:
                 moments[time_ns] = moments.get(time_ns, 0) + value
     return {key: sorted(moments.items()) for key, moments in sums.items()}
 

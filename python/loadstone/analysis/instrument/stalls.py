@@ -63,13 +63,13 @@ def stall_of(record: Record) -> Stall | None:
 
 def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
     """Report the trials whose client stood still, and when."""
-    found = {
+    stalls = {
         record.id: stall
         for record in records
         if record.trial.get("measured") and (stall := stall_of(record)) is not None
     }
-    invalid = {trial: stall for trial, stall in found.items() if stall.is_invalid}
-    noisy = {trial: stall for trial, stall in found.items() if not stall.is_invalid}
+    invalid = {trial: stall for trial, stall in stalls.items() if stall.is_invalid}
+    noisy = {trial: stall for trial, stall in stalls.items() if not stall.is_invalid}
     if invalid:
         yield Finding(
             rule="STALLED",
@@ -109,7 +109,7 @@ def _throttled_ns(record: Record) -> float:
     return float(values.max() - values.min()) if values.size else 0.0
 
 
-def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:
+def _evidence(stalls: Mapping[str, Stall]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             metric="share of the measured time that the client stood still",
@@ -117,12 +117,12 @@ def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:
             threshold=STALLED_SHARE,
             place=f"trial {trial}",
         )
-        for trial, stall in found.items()
+        for trial, stall in stalls.items()
     )
 
 
-def _listed(found: Mapping[str, Stall]) -> str:
-    worst = sorted(found.items(), key=lambda one: -one[1].share)
+def _listed(stalls: Mapping[str, Stall]) -> str:
+    worst = sorted(stalls.items(), key=lambda entry: -entry[1].share)
     listed = "; ".join(f"trial {trial} {_in_words(stall)}" for trial, stall in worst[:3])
     return listed + (f"; and {len(worst) - 3} more" if len(worst) > 3 else "")
 
@@ -142,5 +142,5 @@ def _ranges(numbers: Sequence[int]) -> str:
             ranges[-1] = [ranges[-1][0], number]
         else:
             ranges.append([number])
-    listed = ", ".join("-".join(map(str, one)) for one in ranges[:NAMED])
+    listed = ", ".join("-".join(map(str, ends)) for ends in ranges[:NAMED])
     return listed + (" …" if len(ranges) > NAMED else "")

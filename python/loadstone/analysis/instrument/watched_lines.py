@@ -47,18 +47,18 @@ def lines_of(record: Record, quantities: Quantities) -> Lines:
     """Return every quantity inside the measured window, by probe and metric."""
     window_ns = _window_ns(record)
     lines: dict[tuple[str, str], list[Line]] = {}
-    for name, found in quantities.items():
-        for one in found:
-            first, last = np.searchsorted(one.times_ns, window_ns)
+    for name, all_samples in quantities.items():
+        for samples in all_samples:
+            first, last = np.searchsorted(samples.times_ns, window_ns)
             # The end of the window belongs to it.
-            last += int(last < one.times_ns.size and one.times_ns[last] == window_ns[1])
+            last += int(last < samples.times_ns.size and samples.times_ns[last] == window_ns[1])
             if first < last:
-                times_s = (one.times_ns[first:last] - one.times_ns[first]) / 1e9
+                times_s = (samples.times_ns[first:last] - samples.times_ns[first]) / 1e9
                 line = Line(
-                    host=one.host,
-                    subject=one.subject,
+                    host=samples.host,
+                    subject=samples.subject,
                     times_s=times_s,
-                    values=one.values[first:last],
+                    values=samples.values[first:last],
                 )
                 lines.setdefault(name, []).append(line)
     return lines
@@ -95,9 +95,9 @@ def addresses_of_target(record: Record) -> Sequence[str]:
 
 def is_on_own_host(record: Record) -> bool:
     """Tell whether a trial's target was on the client's own host, as far as addresses show."""
-    seen = record.summary.get("target_on_own_host")
-    if isinstance(seen, bool):
-        return seen
+    recorded = record.summary.get("target_on_own_host")
+    if isinstance(recorded, bool):
+        return recorded
     # Older records do not say; loopback shows it.
     return any(map(is_loopback, addresses_of_target(record)))
 

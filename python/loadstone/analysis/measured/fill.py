@@ -31,6 +31,6 @@ def describe_fill(run: Run) -> str | None:
     if not levels:
         return None
     return "; ".join(
-        words + (f" (the store said {min(found):.1%} to {max(found):.1%})" if found else "")
-        for words, found in levels.items()
+        words + (f" (the store said {min(fills):.1%} to {max(fills):.1%})" if fills else "")
+        for words, fills in levels.items()
     )

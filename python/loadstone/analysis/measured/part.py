@@ -331,9 +331,9 @@ def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
     """
     values = {name: list(values_of(rows, name)) for name in LATENCIES}
     merged: dict[str, Histogram | None] = {}
-    for name, own in values.items():
-        same = next((one for one in merged if values[one] == own), None)
-        merged[name] = merge(own) if same is None else merged[same]
+    for name, encoded in values.items():
+        same = next((other for other in merged if values[other] == encoded), None)
+        merged[name] = merge(encoded) if same is None else merged[same]
     return merged
 
 
@@ -341,10 +341,10 @@ def _encoded(times: Mapping[str, "Histogram | None"]) -> dict[str, Encoded | Non
     """Return histograms in the record's format; one that two kinds share is encoded once."""
     known: dict[int, Encoded] = {}
     encoded: dict[str, Encoded | None] = {}
-    for name, one in times.items():
-        if one is not None and id(one) not in known:
-            known[id(one)] = one.pack()
-        encoded[name] = None if one is None else known[id(one)]
+    for name, histogram in times.items():
+        if histogram is not None and id(histogram) not in known:
+            known[id(histogram)] = histogram.pack()
+        encoded[name] = None if histogram is None else known[id(histogram)]
     return encoded
 
 
@@ -402,10 +402,10 @@ def _with_edge(counted: WindowWork, edge: EdgeWork | None) -> WindowWork:
 
 
 def operations_in(record: Record, rows: Rows) -> list[str]:
-    """Return the operations that rows are of, in the order in which their trial lists them."""
+    """Return the operations of rows, in the order in which their trial lists them."""
     names = operations_of(record.trial)
-    found = set(rows["operation"].tolist())
-    return [name for name in names if name in found] + sorted(found - set(names))
+    present = set(rows["operation"].tolist())
+    return [name for name in names if name in present] + sorted(present - set(names))
 
 
 def _entry(record: Record, iteration: int) -> Iteration:
@@ -414,11 +414,11 @@ def _entry(record: Record, iteration: int) -> Iteration:
 
 
 def _mix(rows: Rows, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
-    # What was never sent took no time of anybody.
+    # Requests that were never sent took no time.
     sent_rows = rows.unless("outcome", NOT_SENT)
     failed = merge(values_of(sent_rows.unless("outcome", "ok"), "service"))
-    times = combine([*(one["service"] for one in good), failed])
-    responses = combine(one["response"] for one in good)
+    times = combine([*(times["service"] for times in good), failed])
+    responses = combine(times["response"] for times in good)
     sent = sent_rows.sum("requests")
     return Mix(
         answered=sent,

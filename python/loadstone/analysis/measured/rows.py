@@ -129,13 +129,13 @@ def read_samples(probes: Table) -> Quantities:
         [values[place] for place in places[order[starts]].tolist()] for places, values in columns
     ]
     times, numbers = times[order], numbers[order]
-    found: dict[tuple[str, str], list[Samples]] = {}
+    quantities: dict[tuple[str, str], list[Samples]] = {}
     for group in np.argsort(first_rows).tolist():
         probe, metric, host, subject = (names[group] for names in names_of_groups)
         rows = slice(int(starts[group]), ends[group])
         samples = Samples(host=host, subject=subject, times_ns=times[rows], values=numbers[rows])
-        found.setdefault((probe, metric), []).append(samples)
-    return found
+        quantities.setdefault((probe, metric), []).append(samples)
+    return quantities
 
 
 def values_of_metric(probes: Table, probe: str, metric: str) -> NDArray[np.float64]:

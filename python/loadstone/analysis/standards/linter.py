@@ -169,13 +169,13 @@ def _resolved_tails(account: Account) -> Checked:
     quantiles = _quantiles(account)
     if not quantiles:
         return "not applicable", "no percentiles"
-    counted = [(one, q) for one, q in quantiles if one.work]
+    counted = [(measurement, q) for measurement, q in quantiles if measurement.work]
     if not counted:
         return "not stated", "how many requests are behind the percentiles is not said"
     thin = [
-        f"{q} of {one.operation} has {one.work}"
-        for one, q in counted
-        if not validity.may_print_quantile(RESULT_QUANTILES[q], one.work or 0)
+        f"{q} of {measurement.operation} has {measurement.work}"
+        for measurement, q in counted
+        if not validity.may_print_quantile(RESULT_QUANTILES[q], measurement.work or 0)
     ]
     return _pass_if(not thin, "; ".join(thin[:3]) or "ten requests or more beyond each percentile")
 
@@ -293,10 +293,12 @@ def _steady(account: Account) -> Checked:
     do="Show the client's own ceiling.",
 )
 def _instrument(account: Account) -> Checked:
-    found = [*ceilings.link_ceiling(account), *ceilings.socket_ceiling(account)]
-    found += [one for one in ceilings.stated_ceiling(account) if one.severity == "problem"]
-    if found:
-        return "fail", found[0].statement
+    findings = [*ceilings.link_ceiling(account), *ceilings.socket_ceiling(account)]
+    findings += [
+        finding for finding in ceilings.stated_ceiling(account) if finding.severity == "problem"
+    ]
+    if findings:
+        return "fail", findings[0].statement
     return _stated(account.disclosure.instrument_ceiling, "the client's own ceiling")
 
 
@@ -436,7 +438,9 @@ def _stated(fact: str | None, what: str) -> Checked:
 
 def _cells(account: Account) -> list[Sequence[Measurement]]:
     headline = account.of(account.headline())
-    return list(grouped(headline, lambda one: (one.target, one.case)).values())
+    return list(
+        grouped(headline, lambda measurement: (measurement.target, measurement.case)).values()
+    )
 
 
 def _quantiles(account: Account) -> list[tuple[Measurement, str]]:

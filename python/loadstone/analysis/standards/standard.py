@@ -133,9 +133,9 @@ def plan_hash(run: Run) -> str:
 
 def statements_of(run: Run) -> Mapping[str, str | None]:
     """Return what the campaign states, and None for what it does not."""
-    told = (run.manifest.get("campaign") or {}).get("statements") or {}
+    stated = (run.manifest.get("campaign") or {}).get("statements") or {}
     measured = {"fill": describe_fill(run)}
-    return {name: told.get(name) or measured.get(name) for name in Statements.model_fields}
+    return {name: stated.get(name) or measured.get(name) for name in Statements.model_fields}
 
 
 @_rule(
@@ -180,8 +180,8 @@ def _comparable(run: Run, findings: Findings) -> Answer:
     accounts = {name: findings.account.only(name) for name in targets}
     fields = {
         difference.field
-        for one, other in combinations(accounts.values(), 2)
-        for difference in differences(one, other)
+        for account, other in combinations(accounts.values(), 2)
+        for difference in differences(account, other)
     }
     if len(fields) > FACTORS_MAX:
         named = _listed(sorted(fields))
@@ -194,8 +194,8 @@ def _comparable(run: Run, findings: Findings) -> Answer:
     )
     if absent:
         return "unknown", f"{alike}; not stated: {', '.join(absent)}"
-    told = "; ".join(f"{name}: {statements[name]}" for name in OF_THE_TARGET)
-    return "met", f"{alike}; {told}"
+    stated = "; ".join(f"{name}: {statements[name]}" for name in OF_THE_TARGET)
+    return "met", f"{alike}; {stated}"
 
 
 @_rule(
@@ -239,11 +239,11 @@ def _intended(run: Run, findings: Findings) -> Answer:
 )
 def _clock(run: Run, findings: Findings) -> Answer:
     clocks = [record.summary.get("clock") for record in run.records]
-    seen = [clock for clock in clocks if isinstance(clock, Mapping)]
-    if not seen:
+    known = [clock for clock in clocks if isinstance(clock, Mapping)]
+    if not known:
         return "unknown", "no record says which clock was used"
-    step_ns = max(clock.get("step_ns") or 0 for clock in seen)
-    words = f"{seen[0].get('source')}, smallest step {step_ns:g} ns"
+    step_ns = max(clock.get("step_ns") or 0 for clock in known)
+    words = f"{known[0].get('source')}, smallest step {step_ns:g} ns"
     return "met" if step_ns <= CLOCK_STEP_NS_MAX else "not met", words
 
 
@@ -271,7 +271,7 @@ def _control(run: Run, findings: Findings) -> Answer:
     pairs = twins_of(run)
     if not pairs:
         return "not met", "no target stands twice in the campaign, under two names"
-    return "met", "; ".join(f"{one} is {other}" for one, other in pairs)
+    return "met", "; ".join(f"{name} is {other}" for name, other in pairs)
 
 
 @_rule(
@@ -456,8 +456,13 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         ],
         "absent_sources": sorted({n for trial in findings.trials for n in trial.absent_probes}),
         "standard": [
-            {"rule": one.rule, "title": one.title, "status": one.status, "because": one.because}
-            for one in declare(run, findings)
+            {
+                "rule": answer.rule,
+                "title": answer.title,
+                "status": answer.status,
+                "because": answer.because,
+            }
+            for answer in declare(run, findings)
         ],
         "regenerate": f"loadstone report {run.path.name} -f html",
     }
@@ -473,10 +478,10 @@ def _clients(manifest: Manifest) -> list[HostFacts]:
 
 def _workload(measured: Sequence[TrialDocument]) -> list[dict[str, Any]]:
     keys = ("phase", "mix", "load", "keys", "stop", "verify", "connections", "dataset", "options")
-    seen = {
+    distinct = {
         json.dumps({key: doc.get(key) for key in keys}, sort_keys=True): None for doc in measured
     }
-    return [json.loads(text) for text in seen]
+    return [json.loads(text) for text in distinct]
 
 
 def _ceilings(findings: Findings) -> dict[str, float] | None:

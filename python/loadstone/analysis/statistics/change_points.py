@@ -64,12 +64,12 @@ def e_divisive(
     """
     x = np.asarray(values, dtype=float)
     generator = np.random.default_rng(seed)
-    found: set[int] = set()
+    candidates: set[int] = set()
     step = max(1, window // 2)
     for start in range(0, max(1, x.size - step), step):
         piece = x[start : start + window]
-        found.update(start + index for index in _split(piece, 10 * alpha, generator))
-    return _merge(x, sorted(found), alpha, magnitude)
+        candidates.update(start + index for index in _split(piece, 10 * alpha, generator))
+    return _merge(x, sorted(candidates), alpha, magnitude)
 
 
 def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, int]]:
@@ -132,7 +132,7 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
 
 
 def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> Classification:
-    """Name what a trial's rate did: flat, warm-up, slowdown or no steady state.
+    """Classify the course of a trial's rate: flat, warm-up, slowdown or no steady state.
 
     Barrett et al. (OOPSLA'17): walk PELT's segments backwards from the last; those whose mean lies
     within max(its standard deviation, `delta` of its mean) are the same level. When a segment of
@@ -155,21 +155,21 @@ def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> C
             steady_from = start
         elif abs(mean - level) > band:
             differing.append(mean)
-    kept = tuple(segments)
+    all_segments = tuple(segments)
     if not differing:
-        return Classification(kind="flat", segments=kept, steady_from=0)
+        return Classification(kind="flat", segments=all_segments, steady_from=0)
     if steady_from > x.size * (1 - tail):
-        return Classification(kind="no steady state", segments=kept, steady_from=None)
+        return Classification(kind="no steady state", segments=all_segments, steady_from=None)
     kind: Kind = "warm-up" if level > float(np.mean(differing)) else "slowdown"
-    return Classification(kind=kind, segments=kept, steady_from=steady_from)
+    return Classification(kind=kind, segments=all_segments, steady_from=steady_from)
 
 
 def _split(x: Series, alpha: float, generator: "np.random.Generator") -> list[int]:
     best = _best_split(np.abs(x[:, None] - x[None, :])) if x.size >= 2 * SHORTEST_SEGMENT else None
     if best is None:
         return []
-    index, seen = best
-    if not _is_significant(x, seen, alpha, generator):
+    index, distance = best
+    if not _is_significant(x, distance, alpha, generator):
         return []
     left = _split(x[:index], alpha, generator)
     right = [index + inner for inner in _split(x[index:], alpha, generator)]
@@ -200,7 +200,9 @@ def _best_split(distances: Series) -> tuple[int, float] | None:
     return int(m[chosen]), float(energy[chosen])
 
 
-def _is_significant(x: Series, seen: float, alpha: float, generator: "np.random.Generator") -> bool:
+def _is_significant(
+    x: Series, distance: float, alpha: float, generator: "np.random.Generator"
+) -> bool:
     """Tell whether permutations reach the statistic seen with p = (k+1)/(B+1) below alpha.
 
     It stops as soon as p can no longer fall below alpha, which is soon wherever nothing changed.
@@ -211,7 +213,7 @@ def _is_significant(x: Series, seen: float, alpha: float, generator: "np.random.
     for _ in range(permutations):
         order = generator.permutation(x)
         other = _best_split(np.abs(order[:, None] - order[None, :]))
-        if other is not None and other[1] >= seen:
+        if other is not None and other[1] >= distance:
             beyond += 1
             if beyond > allowed:
                 return False
@@ -219,14 +221,14 @@ def _is_significant(x: Series, seen: float, alpha: float, generator: "np.random.
 
 
 def _merge(x: Series, indexes: list[int], alpha: float, magnitude: float) -> list[ChangePoint]:
-    kept = list(indexes)
+    remaining = list(indexes)
     while True:
-        cuts = [0, *kept, x.size]
-        points = [_change_point(x, *cuts[place : place + 3]) for place in range(len(kept))]
+        cuts = [0, *remaining, x.size]
+        points = [_change_point(x, *cuts[place : place + 3]) for place in range(len(remaining))]
         weak = [point for point in points if point.p >= alpha or abs(point.magnitude) < magnitude]
         if not weak:
             return points
-        kept.remove(max(weak, key=lambda point: (point.p, -abs(point.magnitude))).index)
+        remaining.remove(max(weak, key=lambda point: (point.p, -abs(point.magnitude))).index)
 
 
 def _change_point(x: Series, start: int, index: int, end: int) -> ChangePoint:

@@ -51,10 +51,10 @@ def interval_over_days(values: Sequence[float], starts_ns: Sequence[int]) -> Int
 def means_of_days(values: Sequence[float], starts_ns: Sequence[int]) -> list[float]:
     """Return the geometric mean of each day."""
     days = days_of(starts_ns)
-    own: list[list[float]] = [[] for _ in range(len(set(days)))]
+    logs_by_day: list[list[float]] = [[] for _ in range(len(set(days)))]
     for day, value in zip(days, values, strict=True):
-        own[day].append(math.log(value))
-    return [math.exp(math.fsum(logs) / len(logs)) for logs in own]
+        logs_by_day[day].append(math.log(value))
+    return [math.exp(math.fsum(logs) / len(logs)) for logs in logs_by_day]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,8 @@ class Arms:
     @property
     def ratio(self) -> Ratio:
         """B over A with its interval, over these units."""
-        found = paired_ratio(self.a, self.b) if self.is_paired else welch_ratio(self.a, self.b)
-        return replace(found, days=self.days)
+        ratio = paired_ratio(self.a, self.b) if self.is_paired else welch_ratio(self.a, self.b)
+        return replace(ratio, days=self.days)
 
 
 def shared_days(

@@ -83,11 +83,11 @@ def merge(encoded: Iterable[bytes | None]) -> "Histogram | None":
     from loadstone._loadgen import Histogram
 
     merged = None
-    for one in encoded:
-        if one is not None:
+    for text in encoded:
+        if text is not None:
             merged = Histogram() if merged is None else merged
             try:
-                merged.add(one)
+                merged.add(text)
             except ValueError as error:
                 raise ResultError(
                     f"a table of the run holds a damaged histogram: {error}",

@@ -47,17 +47,17 @@ def mean_of(values: Sequence[float], starts_ns: Sequence[int | None] = ()) -> Me
         value = known[0] if known else 0.0
         return Mean(value=value, low=value, high=value, n=len(known))
     starts = [start for place in counted if (start := starts_ns[place] if starts_ns else None)]
-    # Other tools do not say when a trial began: then all of them count as of one day.
-    found = interval_over_days(known, starts if len(starts) == len(known) else [0] * len(known))
+    # Other tools do not state when a trial began: then all trials count as one day's.
+    interval = interval_over_days(known, starts if len(starts) == len(known) else [0] * len(known))
     low, high = min(known), max(known)
     is_interval = len(known) >= INTERVAL_TRIALS_MIN
     if is_interval:
-        low, high = found.low or low, found.high or high
+        low, high = interval.low or low, interval.high or high
     return Mean(
-        value=found.centre,
+        value=interval.centre,
         low=low,
         high=high,
         n=len(known),
-        days=found.days,
+        days=interval.days,
         is_interval=is_interval,
     )

@@ -44,17 +44,17 @@ def advise(
 ) -> list[Advice]:
     """Return advice for every result of a round with repeated trials.
 
-    `overhead_s` is what a trial took besides what it measured, by the trial's id: its warm-up and
+    `overhead_s` is the time of a trial that was not measured, by the trial's id: its warm-up and
     the preparation before it.
     """
-    found = []
+    advice = []
     by_trials: dict[tuple[str, str], list[Result]] = {}
     for iteration in iterations:
         for trial in iteration.trials:
             by_trials.setdefault((trial, iteration.operation), []).append(iteration)
     for cell in rounds:
         rates = _rates(cell, by_trials)
-        if len(rates) < 2 or any(rate <= 0 for own in rates for rate in own):
+        if len(rates) < 2 or any(rate <= 0 for trial_rates in rates for rate in trial_rates):
             continue
         logs = [np.log(rate) for rate in rates]
         measured_s = cell.duration_s / sum(map(len, rates))
@@ -63,7 +63,7 @@ def advise(
         within, between, best = _levels(logs, cost)
         reached = mean_interval([float(np.exp(log.mean())) for log in logs])
         assert reached.high is not None, "two trials have an interval"
-        found.append(
+        advice.append(
             Advice(
                 cell=cell,
                 half_width=reached.high / reached.centre - 1,
@@ -73,23 +73,27 @@ def advise(
                 iterations=best,
             )
         )
-    return found
+    return advice
 
 
 def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
-    """Say how wide the intervals are, and how many blocks would make them narrow enough."""
+    """Report the widths of intervals, and how many blocks would make them narrow enough."""
     if not advice:
         return
-    worst = max(advice, key=lambda one: one.half_width)
+    worst = max(advice, key=lambda cell_advice: cell_advice.half_width)
     evidence = tuple(
-        Evidence(metric="half width of the 95 % CI", value=one.half_width, place=one.cell.name)
-        for one in advice
+        Evidence(
+            metric="half width of the 95 % CI",
+            value=cell_advice.half_width,
+            place=cell_advice.cell.name,
+        )
+        for cell_advice in advice
     )
     yield Finding(
         rule="repetitions",
         statement=describe(worst, of=len(advice)),
         evidence=evidence,
-        cases=tuple(one.cell.name for one in advice),
+        cases=tuple(cell_advice.cell.name for cell_advice in advice),
     )
 
 
@@ -114,13 +118,13 @@ def _rates(
     """Return the rates of each trial's iterations."""
     rates = []
     for trial in cell.trials:
-        own = [
+        of_trial = [
             rate.requests_per_s
-            for one in by_trials.get((trial, cell.operation), ())
-            for rate in one.trial_rates
+            for iteration in by_trials.get((trial, cell.operation), ())
+            for rate in iteration.trial_rates
             if rate.trial == trial
         ]
-        rates += [own] if own else []
+        rates += [of_trial] if of_trial else []
     return rates
 
 

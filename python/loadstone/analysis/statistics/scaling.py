@@ -156,7 +156,7 @@ def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, fl
     starts = [
         np.array([math.log(float((x / n).max())), alpha, 1e-4]) for alpha in (1e-3, 1e-1, 0.5)
     ]
-    _, best = min((_nearest(n, x, start) for start in starts), key=lambda found: found[0])
+    _, best = min((_nearest(n, x, start) for start in starts), key=lambda candidate: candidate[0])
     log_gamma, alpha, beta = (float(value) for value in best)
     return math.exp(log_gamma), _or_zero(alpha, 1e-7), _or_zero(beta, 1e-10)
 
@@ -259,10 +259,10 @@ def _runs_p(residuals: Numbers) -> float:
     up, down = int(signs.sum()), int((~signs).sum())
     if min(up, down) == 0:
         return 0.0
-    seen = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    observed = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
     total = math.comb(up + down, up)
     ways = 0
-    for runs in range(2, seen + 1):
+    for runs in range(2, observed + 1):
         half = runs // 2
         if runs % 2 == 0:
             ways += 2 * math.comb(up - 1, half - 1) * math.comb(down - 1, half - 1)

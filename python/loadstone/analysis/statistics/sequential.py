@@ -21,12 +21,12 @@ GROWTH = 1.5
 
 def looks_until(least: int, most: int) -> tuple[int, ...]:
     """Return after how many blocks to look, from `least` to `most`."""
-    found = [least]
-    while found[-1] < most:
-        following = math.ceil(found[-1] * GROWTH)
-        # A last look that has hardly more than the one before would tell nothing new.
-        found.append(most if following * GROWTH > most * 1.2 else following)
-    return tuple(found)
+    looks = [least]
+    while looks[-1] < most:
+        following = math.ceil(looks[-1] * GROWTH)
+        # A last look with hardly more blocks than the one before would add nothing.
+        looks.append(most if following * GROWTH > most * 1.2 else following)
+    return tuple(looks)
 
 
 def level_at(looks: Sequence[int], blocks: int, alpha: float) -> float:

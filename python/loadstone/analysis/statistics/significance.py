@@ -84,10 +84,10 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
     if x.size * y.size > 2_000:
         return _approximate_p(float(ranks[: x.size].sum()) / 2, x.size, y.size, ties)
     counts = _rank_sum_counts(ranks, x.size)
-    seen = int(ranks[: x.size].sum())
+    rank_sum = int(ranks[: x.size].sum())
     total = counts.sum()
-    lower = counts[: seen + 1].sum() / total
-    upper = counts[seen:].sum() / total
+    lower = counts[: rank_sum + 1].sum() / total
+    upper = counts[rank_sum:].sum() / total
     return float(min(1.0, 2 * min(lower, upper)))
 
 
