@@ -19,11 +19,11 @@ LINES_MIN = 5
 def actions_below(
     findings: Findings, lead: Sequence[RichTable | Text], lines: int, width: int
 ) -> Iterable[RichTable | Text]:
-    """Return a row for each action, in what lines are left below the lead."""
-    above = sum(one.row_count + 1 if isinstance(one, RichTable) else 1 for one in lead)
+    """Return a row for each action, in the lines that are left below the lead."""
+    above = sum(part.row_count + 1 if isinstance(part, RichTable) else 1 for part in lead)
     replays = [Text(replay_words(replay), style="dim") for replay in findings.replays[:1]]
     room = lines - above - bool(lead) - len(replays)
-    # The first actions of the first of several cases would say nothing of the others.
+    # With several cases, the first actions of the first one would hide the others.
     is_part = len({str(action.cell.parameters) for action in findings.actions}) > 1
     is_part = is_part and len(findings.actions) + 2 > room
     if lead and (is_part or room < LINES_MIN):
@@ -58,19 +58,19 @@ def _fitting(rows: int, lines: int) -> int:
 def _table(findings: Findings, lines: int, width: int) -> tuple[RichTable, int, bool]:
     """Return the rows that fit, how many there are, and whether the busy rate is among them."""
     table = actions_table(findings)
-    assert table is not None, "who asks has looked"
+    assert table is not None, "callers check that there are actions"
     left = sum(column.align == "left" for column in table.columns)
     heads = [column.head for column in table.columns]
-    # What does not fit the width is in the full report.
-    kept = [at for at, column in enumerate(table.columns) if not column.is_optional]
+    # Columns that do not fit the width are in the full report.
+    shown_places = [at for at, column in enumerate(table.columns) if not column.is_optional]
     shown = table.rows[: _fitting(len(table.rows), lines)]
     for at in [heads.index(head) for head in ("Busy", "Crypto") if head in heads]:
-        # What failed is not to be cut off for what says nothing of the store.
-        if least_width([[row[at] for at in kept] for row in (heads, *shown)]) > width:
-            kept.remove(at)
-    columns = Columns([heads[at] for at in kept], left)
-    columns.rows += [[row[at] for at in kept] for row in shown]
-    return columns.draw(width), len(table.rows), heads.index("Busy") in kept
+        # Rather drop a column that does not describe the store than cut off the failures.
+        if least_width([[row[at] for at in shown_places] for row in (heads, *shown)]) > width:
+            shown_places.remove(at)
+    columns = Columns([heads[at] for at in shown_places], left)
+    columns.rows += [[row[at] for at in shown_places] for row in shown]
+    return columns.draw(width), len(table.rows), heads.index("Busy") in shown_places
 
 
 def _rest(count: int) -> Iterable[Text]:
@@ -81,29 +81,36 @@ def _rest(count: int) -> Iterable[Text]:
 def _side_by_side(actions: Sequence[ActionCell]) -> Columns | None:
     """Return a row for each action, with the rate and the p99 of each target in it.
 
-    None where there is one target, or anything else than the target tells cases apart.
+    None if there is one target, or if cases differ in more than the target.
     """
     targets = list(dict.fromkeys(action.cell.target for action in actions))
-    found = {(action.action, action.cell.target): action for action in actions}
-    if len(targets) < 2 or len(found) != len(actions):
+    action_of = {(action.action, action.cell.target): action for action in actions}
+    if len(targets) < 2 or len(action_of) != len(actions):
         return None
     heads = ["Action", *targets, *(f"{target} p99" for target in targets), "Failed"]
     columns = Columns(heads, 1)
     for action in dict.fromkeys(action.action for action in actions):
-        own = [found.get((action, target)) for target in targets]
+        row_actions = [action_of.get((action, target)) for target in targets]
         failed = [
-            f"{target} {one.cell.requests - one.cell.good:,}"
-            for target, one in zip(targets, own, strict=True)
-            if one is not None and one.cell.errors
+            f"{target} {action_cell.cell.requests - action_cell.cell.good:,}"
+            for target, action_cell in zip(targets, row_actions, strict=True)
+            if action_cell is not None and action_cell.cell.errors
         ]
         columns.rows.append(
             [
                 action,
                 *(
-                    NOT_KNOWN if one is None or not one.completed_per_s else rate_words(one.cell)
-                    for one in own
+                    NOT_KNOWN
+                    if action_cell is None or not action_cell.completed_per_s
+                    else rate_words(action_cell.cell)
+                    for action_cell in row_actions
                 ),
-                *(quantile_words(None if one is None else one.cell.headline, "p99") for one in own),
+                *(
+                    quantile_words(
+                        None if action_cell is None else action_cell.cell.headline, "p99"
+                    )
+                    for action_cell in row_actions
+                ),
                 ", ".join(failed) or "0",
             ]
         )

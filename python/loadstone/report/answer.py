@@ -232,19 +232,19 @@ def _rows(
     columns = Columns(
         [*heads, *parameters, *point, rate, *spread, *times, "Failed", "Limited by"], len(heads)
     )
-    for place, one in enumerate(results):
-        words = {"Target": one.target, "Operation": operation_words(one)}
+    for place, result in enumerate(results):
+        words = {"Target": result.target, "Operation": operation_words(result)}
         row = [_cut(words[head]) for head in heads]
-        row += [_value(name, one.parameters.get(name)) for name in names]
+        row += [_value(name, result.parameters.get(name)) for name in names]
         row += [points[place]] if points else []
-        # A delete moves no data, among however large objects.
-        is_data = is_large and bool(one.bytes)
-        row += [data_words(one) if is_data else rate_words(one)]
+        # A delete moves no data, however large the objects are.
+        is_data = is_large and bool(result.bytes)
+        row += [data_words(result) if is_data else rate_words(result)]
         if is_repeated:
-            row.append(data_ends_words(one) if is_data else ends_words(one.rate))
-        row += [quantile_words(one.headline, name) for name in times]
-        columns.rows.append([*row, failed_words(one), limit_words(one)])
-        columns.dim |= {place} if one.is_void else set()
+            row.append(data_ends_words(result) if is_data else ends_words(result.rate))
+        row += [quantile_words(result.headline, name) for name in times]
+        columns.rows.append([*row, failed_words(result), limit_words(result)])
+        columns.dim |= {place} if result.is_void else set()
     return columns.draw(width)
 
 
@@ -264,28 +264,28 @@ def _value(name: str, value: object) -> str:
 
 
 def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
-    """Return three points of each curve, those that are one merged: "knee, peak"."""
-    found: list[tuple[str, Result]] = []
+    """Return three points of each curve; names of one point are joined: "knee, peak"."""
+    points: list[tuple[str, Result]] = []
     for curve in curves:
         merged: dict[int, list[str]] = {}
-        for name, one in curve.points:
-            merged.setdefault(id(one), []).append(name)
-        own = {id(one): one for _, one in curve.points}
-        found += [(", ".join(words), own[key]) for key, words in merged.items()]
+        for name, result in curve.points:
+            merged.setdefault(id(result), []).append(name)
+        results = {id(result): result for _, result in curve.points}
+        points += [(", ".join(words), results[key]) for key, words in merged.items()]
     room = max(1, lines - 6)
-    if len(found) > room:
-        # The knee of each says more than all points of some.
-        found = [(name, one) for name, one in found if "knee" in name] + [
-            (name, one) for name, one in found if "knee" not in name
+    if len(points) > room:
+        # The knees of all curves tell more than all points of some.
+        points = [(name, result) for name, result in points if "knee" in name] + [
+            (name, result) for name, result in points if "knee" not in name
         ]
-    shown = found[:room]
+    shown = points[:room]
     names = [name for name, _ in shown]
-    yield _rows([one for _, one in shown], [curves[0].load], width, names)
-    if len(shown) < len(found):
-        yield Text(f"and {len(found) - len(shown)} more points: --full", style="dim")
+    yield _rows([result for _, result in shown], [curves[0].load], width, names)
+    if len(shown) < len(points):
+        yield Text(f"and {len(points) - len(shown)} more points: --full", style="dim")
     measured = len(curves[0].results)
     yield Text(f"Of {measured} loads; knee: the least with 95 % of the peak.", style="dim")
-    yield from _notes([one for _, one in shown])
+    yield from _notes([result for _, result in shown])
 
 
 def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[RichTable | Text]:
@@ -322,7 +322,7 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     """Return a matrix, and its best in a line."""
     results = [*matrix.results.values()]
     first, is_large = results[0], _is_large(results)
-    # Rates of sizes far apart have no unit in common but data.
+    # Rates of very different sizes can only be compared in bytes.
     is_large = is_large or (
         "size" in (matrix.down, matrix.across) and any(result.bytes for result in results)
     )
@@ -331,17 +331,17 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     for row in matrix.rows:
         cells = [_row_name(matrix.down, row)]
         for column in matrix.columns:
-            one = matrix.results.get((row, column))
-            cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
+            result = matrix.results.get((row, column))
+            cells.append(_entry(result, is_large=is_large, is_best=(row, column) == matrix.best))
         rows.append(cells)
     heads = [f"{first.target} {first.operation}, {unit}"]
     heads += [_row_name(matrix.across, column) for column in matrix.columns]
     if least_width([[f"{head} " for head in heads], *rows]) > width:
-        # Cut off, the last column would be numbers that are wrong.
+        # A column that is cut off would show wrong numbers.
         yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
         heads = ["", *(_value(matrix.across, column) for column in matrix.columns)]
     for at in _fitting_columns([heads, *rows], width):
-        # The mark of the best stands behind its number, where the others have a blank.
+        # The best has a mark behind its number, the others a blank.
         columns = Columns([heads[0], *(f"{heads[place]} " for place in at)], 1, ends_in_words=False)
         columns.rows += [[row[0], *(row[place] for place in at)] for row in rows]
         yield columns.draw(width)
@@ -365,24 +365,24 @@ def _row_name(parameter: str, value: object) -> str:
     return "" if value is None else describe_parameter(parameter, value)
 
 
-def _entry(one: Result | None, *, is_large: bool, is_best: bool) -> str:
-    if one is None or not one.good:
+def _entry(result: Result | None, *, is_large: bool, is_best: bool) -> str:
+    if result is None or not result.good:
         return NOT_KNOWN
-    value = units.format_number(one.bytes_per_s / 2**20 if is_large else one.requests_per_s)
-    return f"{MARKS[one.standing].strip()}{value}{'*' if is_best else ' '}"
+    value = units.format_number(result.bytes_per_s / 2**20 if is_large else result.requests_per_s)
+    return f"{MARKS[result.standing].strip()}{value}{'*' if is_best else ' '}"
 
 
-def _best(matrix: Matrix, one: Result) -> str:
+def _best(matrix: Matrix, result: Result) -> str:
     """Return the best of a matrix in a line."""
-    is_data = "size" in (matrix.down, matrix.across) and bool(one.bytes)
-    words = [f"* {data_words(one) if is_data else rate_words(one)}"]
-    if one.rate.is_spread:
-        ends = data_ends_words(one) if is_data else ends_words(one.rate)
-        words[0] += f" ({spread_head([one.rate])} {ends}, {one.rate.n} trials)"
-    words += [f"{name} {quantile_words(one.headline, name)}" for name in ("p50", "p99")]
-    if one.failed_if_stated is not None:
-        words += [f"{failed_words(one)} failed" if one.failed else "none failed"]
-    words += [f"limited by {one.limit_words}"] if one.limit else []
+    is_data = "size" in (matrix.down, matrix.across) and bool(result.bytes)
+    words = [f"* {data_words(result) if is_data else rate_words(result)}"]
+    if result.rate.is_spread:
+        ends = data_ends_words(result) if is_data else ends_words(result.rate)
+        words[0] += f" ({spread_head([result.rate])} {ends}, {result.rate.n} trials)"
+    words += [f"{name} {quantile_words(result.headline, name)}" for name in ("p50", "p99")]
+    if result.failed_if_stated is not None:
+        words += [f"{failed_words(result)} failed" if result.failed else "none failed"]
+    words += [f"limited by {result.limit_words}"] if result.limit else []
     return ", ".join(words)
 
 
@@ -410,14 +410,14 @@ def _cautions(answer: Answer, width: int) -> Iterable[Text]:
     for caution in answer.cautions:
         meaning, style = CAUTIONS[caution.weight]
         some = f" ({caution.results} of {total})" if 0 < caution.results < total else ""
-        said = ""
-        # The count gives way to a reason that is long.
+        line = ""
+        # Drop the count if a reason is long.
         for text in (f"{meaning}{some}: ", f"{meaning}: ") if meaning else ("",):
-            said = f" ! {caution.weight:<7}  {text}"
-            said += _fitting(caution.reasons, width - len(said))
-            if len(said) <= width:
+            line = f" ! {caution.weight:<7}  {text}"
+            line += _fitting(caution.reasons, width - len(line))
+            if len(line) <= width:
                 break
-        yield Text(said, style=style)
+        yield Text(line, style=style)
 
 
 def _unwritten(answer: Answer) -> Iterable[Text]:
@@ -434,10 +434,10 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
 
 def _contentions(findings: Findings) -> Iterable[Text]:
     """Return how the first contentions went; the table of all is on the page."""
-    found = contentions(findings.results, findings.trials)
-    for one in found[:CONTENTIONS_SHOWN]:
-        yield Text(f" · contend  {contention_words(one)}")
-    if rest := len(found[CONTENTIONS_SHOWN:]):
+    contended = contentions(findings.results, findings.trials)
+    for contention in contended[:CONTENTIONS_SHOWN]:
+        yield Text(f" · contend  {contention_words(contention)}")
+    if rest := len(contended[CONTENTIONS_SHOWN:]):
         yield Text(f" · contend  {rest} more: loadstone report -f html")
 
 
@@ -452,7 +452,7 @@ def _audits(run: Run, findings: Findings, width: int) -> Iterable[Text]:
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
-    """Return which of the run's own ceilings its results touch; the whole sentences are below."""
+    """Return which of the run's own ceilings its results reach; full sentences come below."""
     touched = [
         finding
         for finding in findings.findings
@@ -461,13 +461,13 @@ def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
             CEILING_TOUCHED <= float(share.value) <= CEILING_PASSED for share in finding.evidence
         )
     ]
-    for number, one in enumerate(touched[:BOTTLENECKS_SHOWN], start=1):
+    for number, finding in enumerate(touched[:BOTTLENECKS_SHOWN], start=1):
         # The sentence begins with the ceiling and what it holds for.
-        said = f" · limit    {one.statement.partition(':')[0]}"
+        line = f" · limit    {finding.statement.partition(':')[0]}"
         rest = len(touched) - number
         more = f"; {rest} more: --full" if rest and number == BOTTLENECKS_SHOWN else ""
         room = width - len(more)
-        yield Text((said if len(said) <= room else f"{said[: room - 1]}…") + more)
+        yield Text((line if len(line) <= room else f"{line[: room - 1]}…") + more)
 
 
 def _fitting(reasons: Sequence[str], width: int) -> str:

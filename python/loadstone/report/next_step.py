@@ -49,8 +49,8 @@ def next_step(
 
 
 def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
-    """Return the measurement that would decide what limits the results, where no limit is known."""
-    verdicts = [one.verdict for one in findings.rounds if one.verdict is not None]
+    """Return the measurement that would decide what limits the results, if that is not known."""
+    verdicts = [cell.verdict for cell in findings.rounds if cell.verdict is not None]
     step = next((verdict.next for verdict in verdicts if verdict.next), ())
     if not step or any(verdict.limit != UNDETERMINED for verdict in verdicts):
         return None
@@ -88,15 +88,15 @@ def _hosts(run: Run) -> Iterator[str]:
 
 def _without_output(words: Sequence[str]) -> str:
     """Return a command without the folder that it wrote to and the flags of a resumption."""
-    kept: list[str] = []
+    without_output: list[str] = []
     skip = False
     for word in words:
         if skip or word in ("-o", "--output", "--out"):
             skip = not skip
             continue
         if word not in ("--resume",) and not word.startswith(("--output=", "--out=")):
-            kept.append(word)
-    return shlex.join(kept)
+            without_output.append(word)
+    return shlex.join(without_output)
 
 
 def folders_of(run: Run) -> str:

@@ -64,24 +64,26 @@ def _what(run: Run, findings: Findings) -> str:
     operations = _unique(
         operation for trial in measured for operation in operations_of(trial)
     ) or _unique(result.operation for result in findings.results)
-    sizes = _unique(_size(one["size"]) for trial in measured if (one := trial.get("dataset")))
+    sizes = _unique(
+        _size(dataset["size"]) for trial in measured if (dataset := trial.get("dataset"))
+    )
     targets = _unique(
         f"{trial['case']['target']} ({trial['target']['driver']})" for trial in measured
     )
     text = f"{_listed(operations)} of {_listed(sizes)} objects on {_listed(targets)}"
     text = f"{_listed(operations)} on {_listed(targets)}" if not sizes else text
     loads = _unique(describe_load(trial["load"]) for trial in measured if trial.get("load"))
-    # The loads that a search tried are its own business: what it found stands in its table.
+    # The loads that a search tried are in its own table.
     given = [trial for trial in measured if "search" not in trial]
     varied = _varied(given)
     words = [loads[0]] if len(loads) == 1 else []
     words += [f"a search for the capacity: {search.objective}" for search in findings.searches[:1]]
     words += [f"{name}: {values}" for name, values in varied.items()]
-    words += [_of_list(one) for one in run.manifest.get("lists", ())]
+    words += [_of_list(listed) for listed in run.manifest.get("lists", ())]
     rounds = len({trial["round"] for trial in measured})
     blocks = len({trial["block"] for trial in measured})
     words += [f"{rounds} rounds"] if rounds > 1 else []
-    # Files of another tool count up; in which order its cases ran they do not say.
+    # Another tool's files number repetitions, but do not tell the order of cases.
     blocks_are = "repetitions" if run.manifest.get("imported") else "interleaved blocks"
     words += [f"{blocks} {blocks_are}"] if blocks > 1 else []
     text = "; ".join([text, *words])
@@ -149,7 +151,7 @@ def _size(size: Size) -> str:
 
 
 def _of_list(objects: ObjectListDocument) -> str:
-    """Return how many objects others had written, and how large they are."""
+    """Return the number and the sizes of objects that others had written."""
     count = units.counted(objects["objects"], "object")
     known = objects["objects"] - objects["without_size"]
     if not known:
@@ -169,16 +171,17 @@ def _varied(measured: Sequence[TrialDocument]) -> dict[str, str]:
             values.setdefault(name, {})[_hashable(value)] = describe_parameter(name, value)
     return {
         name.replace("_", " "): ", ".join(
-            shown if name == "size" else str(value) for value, shown in _in_order(name, found)
+            shown if name == "size" else str(value)
+            for value, shown in _in_order(name, shown_values)
         )
-        for name, found in values.items()
-        if len(found) > 1
+        for name, shown_values in values.items()
+        if len(shown_values) > 1
     }
 
 
-def _in_order(name: str, found: Mapping[object, str]) -> list[tuple[object, str]]:
-    """Return numbers and queries in order, which a plan shuffles, and others as they are."""
-    items = list(found.items())
+def _in_order(name: str, shown_values: Mapping[object, str]) -> list[tuple[object, str]]:
+    """Sort numbers and queries, which a plan shuffles; leave others as they are."""
+    items = list(shown_values.items())
     if all(isinstance(value, (int, float)) for value, _ in items):
         items.sort(key=lambda item: float(str(item[0])))
     elif name == QUERY:

@@ -24,18 +24,18 @@ LIMIT_NOTE = (
 )
 
 
-def rate_words(one: Result) -> str:
+def rate_words(result: Result) -> str:
     """Return a rate with its mark: "≥ 8,050/s"."""
-    if not one.good:
+    if not result.good:
         return NOT_KNOWN
-    return f"{MARKS[one.standing]}{units.format_rate(one.requests_per_s)}"
+    return f"{MARKS[result.standing]}{units.format_rate(result.requests_per_s)}"
 
 
-def data_words(one: Result) -> str:
+def data_words(result: Result) -> str:
     """Return the data that a rate moves, with its mark."""
-    if not one.bytes:
+    if not result.bytes:
         return NOT_KNOWN
-    return f"{MARKS[one.standing]}{units.format_byte_rate(one.bytes_per_s)}"
+    return f"{MARKS[result.standing]}{units.format_byte_rate(result.bytes_per_s)}"
 
 
 def ends_words(mean: Mean | None, scale: float = 1) -> str:
@@ -46,10 +46,10 @@ def ends_words(mean: Mean | None, scale: float = 1) -> str:
     return f"{low}–{high}"
 
 
-def data_ends_words(one: Result) -> str:
+def data_ends_words(result: Result) -> str:
     """Return the ends of the spread of the data, in the unit of the rate itself."""
-    scale = 1024 ** max(0, int(math.log(one.bytes_per_s, 1024))) if one.bytes_per_s else 1
-    return ends_words(one.byte_rate, scale)
+    scale = 1024 ** max(0, int(math.log(result.bytes_per_s, 1024))) if result.bytes_per_s else 1
+    return ends_words(result.byte_rate, scale)
 
 
 def spread_head(means: Iterable[Mean]) -> str:
@@ -65,10 +65,10 @@ def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
     repeated = [mean for mean in means if mean.is_spread]
     if not repeated:
         return ""
-    counts, days = sorted({one.n for one in repeated}), max(one.days for one in repeated)
+    counts, days = sorted({mean.n for mean in repeated}), max(mean.days for mean in repeated)
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     head = f"{of}: geometric mean of {many} trials" + (f" of {days} days" if days > 1 else "")
-    kinds = {one.is_interval for one in repeated}
+    kinds = {mean.is_interval for mean in repeated}
     if kinds == {True}:
         return f"{head}, with its 95 % interval."
     if kinds == {False}:
@@ -93,25 +93,32 @@ def notes_below(results: Sequence[Result]) -> Iterable[str]:
 
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:
-    """Say which results are void or bounds, for a layout that has no room for a mark."""
+    """Name the results that are void or bounds, for a layout without room for a mark."""
     for standing, words in (("void", "Must not be used"), ("bound", "Lower limits")):
-        own = [result for result in results if result.standing == standing]
-        if own:
-            reasons = dict.fromkeys(reason_words(name) for one in own for name in one.reasons)
-            yield f"{words} ({', '.join(reasons)}): {'; '.join(one.name for one in own)}."
+        of_standing = [result for result in results if result.standing == standing]
+        if of_standing:
+            reasons = dict.fromkeys(
+                reason_words(name) for result in of_standing for name in result.reasons
+            )
+            names = "; ".join(result.name for result in of_standing)
+            yield f"{words} ({', '.join(reasons)}): {names}."
 
 
-def failed_words(one: Result) -> str:
+def failed_words(result: Result) -> str:
     """Return the share of requests that failed; unknown where another tool does not state it."""
-    if one.failed_if_stated is None:
+    if result.failed_if_stated is None:
         return NOT_KNOWN
-    return f"{units.format_number(100 * one.failed / one.requests, 2)} %" if one.failed else "0"
+    return (
+        f"{units.format_number(100 * result.failed / result.requests, 2)} %"
+        if result.failed
+        else "0"
+    )
 
 
-def limit_words(one: Result, *, graded: bool = False) -> str:
+def limit_words(result: Result, *, graded: bool = False) -> str:
     """Return what limited a result: "client CPU", with its grade "client CPU B"."""
-    grade = one.verdict.grade if graded and one.verdict is not None else None
-    return f"{one.limit_words} {grade}" if grade else one.limit_words or NOT_KNOWN
+    grade = result.verdict.grade if graded and result.verdict is not None else None
+    return f"{result.limit_words} {grade}" if grade else result.limit_words or NOT_KNOWN
 
 
 def quantile_words(latency: Latency | None, name: str) -> str:
@@ -124,9 +131,13 @@ def quantile_words(latency: Latency | None, name: str) -> str:
     return NOT_KNOWN if value is None else units.format_duration(value)
 
 
-def operation_words(one: Result) -> str:
+def operation_words(result: Result) -> str:
     """Return an operation, and its phase where that has a name of its own."""
-    return one.operation if one.operation == one.phase else f"{one.operation} ({one.phase})"
+    return (
+        result.operation
+        if result.operation == result.phase
+        else f"{result.operation} ({result.phase})"
+    )
 
 
 def errors_words(results: Iterable[Result]) -> tuple[str, str]:
@@ -155,13 +166,15 @@ def evidence_words(evidence: Sequence[Evidence]) -> str:
     return "; ".join(map(_evidence, evidence))
 
 
-def _evidence(one: Evidence) -> str:
-    if one.threshold == NO_SUCH_LABEL:
-        return f"labelled: {label_words(one.metric)}"
-    unit = f" {one.unit}" if one.unit else ""
-    threshold = "" if one.threshold is None else f" (threshold {_shown(one.threshold)}{unit})"
-    place = f" on {one.place}" if one.place else ""
-    return f"{one.metric} {_shown(one.value)}{unit}{threshold}{place}"
+def _evidence(evidence: Evidence) -> str:
+    if evidence.threshold == NO_SUCH_LABEL:
+        return f"labelled: {label_words(evidence.metric)}"
+    unit = f" {evidence.unit}" if evidence.unit else ""
+    threshold = (
+        "" if evidence.threshold is None else f" (threshold {_shown(evidence.threshold)}{unit})"
+    )
+    place = f" on {evidence.place}" if evidence.place else ""
+    return f"{evidence.metric} {_shown(evidence.value)}{unit}{threshold}{place}"
 
 
 def _shown(value: float | str) -> str:

@@ -43,7 +43,7 @@ UNRESOLVED = "not told apart"
 
 
 def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return everything that is drawn of an account: rates along loads, ceilings, times."""
+    """Return the data of an account's charts: rates along loads, ceilings, times."""
     rows = list(_rows(account, findings))
     parameters = [row["parameters"] for row in rows]
     load = load_axis(parameters)
@@ -62,14 +62,14 @@ def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any
         "margin": MARGIN,
         "ratio_title": "Ratio of each query's time",
         "pairs": [
-            {"a": first, "b": other, "together": _together(found)}
-            for first, other, found in compared
+            {"a": first, "b": other, "together": _together(comparison)}
+            for first, other, comparison in compared
         ],
         "cases": [
-            row | {"name": _case_name(one.case, account)}
-            for place, (_, _, found) in enumerate(compared)
-            for row, one in zip(ratio_rows(found, place), found.comparisons, strict=True)
-            if one.verdict != "void"
+            row | {"name": _case_name(case.case, account)}
+            for place, (_, _, comparison) in enumerate(compared)
+            for row, case in zip(ratio_rows(comparison, place), comparison.comparisons, strict=True)
+            if case.verdict != "void"
         ],
         "query_words": _time_words(account),
         "queries": list(_times(account)) if _has_few_times(account) else [],
@@ -77,15 +77,15 @@ def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any
 
 
 def answers_of_times(account: Account) -> Iterable[str]:
-    """Say for each other target how its times compare with those of the first, all together."""
-    for first, other, found in compare_times(account):
-        mean = found.geometric_mean
+    """Compare the times of each other target with those of the first, over all cases."""
+    for first, other, compared in compare_times(account):
+        mean = compared.geometric_mean
         if mean is None:
             continue
         interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
         words = [
             WORDS_OF_VERDICTS.get(comparison.verdict, UNRESOLVED)
-            for comparison in found.comparisons
+            for comparison in compared.comparisons
         ]
         counts = [
             f"{words.count(word)} {word}"
@@ -98,9 +98,9 @@ def answers_of_times(account: Account) -> Iterable[str]:
         )
 
 
-def _together(found: Any) -> str:
-    mean = found.geometric_mean
-    if mean is None or len(found.comparisons) < 2:
+def _together(comparison: Any) -> str:
+    mean = comparison.geometric_mean
+    if mean is None or len(comparison.comparisons) < 2:
         return ""
     interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
     return f"{TOGETHER} {mean.ratio:.3f}{interval}"
@@ -116,12 +116,12 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
     }
     times: dict[tuple[object, ...], dict[str, float]] = {}
     for name in QUANTILES:
-        for one in account.of(f"service_ns_{name}"):
-            times.setdefault(_trial(one), {})[name] = one.value
+        for measurement in account.of(f"service_ns_{name}"):
+            times.setdefault(_trial(measurement), {})[name] = measurement.value
     data = {_place(case.first): case for case in case_means(account.of(BYTE_RATE))}
-    rates = case_means(one for one in account.of(RATE) if one.value > 0)
+    rates = case_means(measurement for measurement in account.of(RATE) if measurement.value > 0)
     for number, case in enumerate(rates):
-        # Percentiles of several trials have no mean that means anything.
+        # A mean of several trials' percentiles would be meaningless.
         printed = times.get(_trial(case.first), {}) if len(case.members) == 1 else {}
         moved = data.pop(_place(case.first), None)
         yield _row(case, f"rate {number}", limits) | {
@@ -133,14 +133,18 @@ def _rows(account: Account, findings: Sequence[Finding]) -> Iterable[dict[str, A
         }
     for number, case in enumerate(data.values()):
         yield _row(case, f"data {number}", limits) | _moved(case)
-    for number, one in enumerate(account.hinted):
-        others = [f"{value} {key}" for key, value in one.parameters.items() if key != "threads"]
-        said = {"target": one.target, "is_said": True}
-        said["parameters"] = {
-            name: one.parameters[name] for name in ("threads",) if name in one.parameters
+    for number, measurement in enumerate(account.hinted):
+        others = [
+            f"{value} {key}" for key, value in measurement.parameters.items() if key != "threads"
+        ]
+        row = {"target": measurement.target, "is_said": True}
+        row["parameters"] = {
+            name: measurement.parameters[name]
+            for name in ("threads",)
+            if name in measurement.parameters
         } | {"source": ", ".join(["in words, inferred", *others])}
-        case = CaseMean((one,))
-        yield _row(case, f"said {number}", limits) | _moved(case) | said
+        case = CaseMean((measurement,))
+        yield _row(case, f"said {number}", limits) | _moved(case) | row
 
 
 def _row(case: CaseMean, name: str, limits: Mapping[str, str]) -> dict[str, Any]:
@@ -182,12 +186,12 @@ def _moved(case: CaseMean | None) -> dict[str, float]:
     return moved
 
 
-def _trial(one: Measurement) -> tuple[object, ...]:
-    return (one.target, one.case, one.repetition)
+def _trial(measurement: Measurement) -> tuple[object, ...]:
+    return (measurement.target, measurement.case, measurement.repetition)
 
 
-def _place(one: Measurement) -> tuple[object, ...]:
-    return (one.target, one.case)
+def _place(measurement: Measurement) -> tuple[object, ...]:
+    return (measurement.target, measurement.case)
 
 
 def _spread_words(account: Account) -> str:
@@ -205,11 +209,17 @@ def _spread_words(account: Account) -> str:
 
 
 def _has_few_times(account: Account) -> bool:
-    return 0 < len({one.case for one in account.of(SECONDS) if one.value > 0}) <= CASES_MAX
+    return (
+        0
+        < len({measurement.case for measurement in account.of(SECONDS) if measurement.value > 0})
+        <= CASES_MAX
+    )
 
 
 def _times(account: Account) -> Iterable[dict[str, Any]]:
-    for case in case_means(one for one in account.of(SECONDS) if one.value > 0):
+    for case in case_means(
+        measurement for measurement in account.of(SECONDS) if measurement.value > 0
+    ):
         time = case.mean
         yield {
             "arm": case.first.target,
@@ -225,7 +235,7 @@ def _times(account: Account) -> Iterable[dict[str, Any]]:
 
 
 def _time_words(account: Account) -> str:
-    times = [one for one in account.of(SECONDS) if one.value > 0]
+    times = [measurement for measurement in account.of(SECONDS) if measurement.value > 0]
     tool = f", as {times[-1].tool} printed it" if times and times[-1].tool else ""
     spread = spread_note([case.mean for case in case_means(times)], of="Each line")
     return (

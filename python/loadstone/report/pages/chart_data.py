@@ -38,12 +38,12 @@ SWEPT_VALUES_MIN = 3
 def chart_data(
     run: Run, findings: Findings, answer: Answer, rounds: Sequence[Result], *, counted: str
 ) -> dict[str, Any]:
-    """Return everything that is drawn; `counted` is what rates count: request, or action.
+    """Return the data of charts; `counted` is the unit of rates: request, or action.
 
-    `rounds` are the results of single rounds, where there are several.
+    `rounds` holds the results of single rounds, if there are several.
     """
     every = [*answer.results, *rounds]
-    points = sum(len(one.headline.curve) for one in every if one.headline is not None)
+    points = sum(len(result.headline.curve) for result in every if result.headline is not None)
     step = max(1, -(-points // CURVE_POINTS_MAX))
     return {
         "counted": counted,
@@ -53,9 +53,9 @@ def chart_data(
         "results": [result_row(result, None, step) for result in answer.results],
         "rounds": [result_row(result, result.round, step) for result in rounds],
         "curves": [
-            {"result": answer.results.index(one), "point": name}
+            {"result": answer.results.index(result), "point": name}
             for curve in answer.curves
-            for name, one in curve.points
+            for name, result in curve.points
         ],
         "ceilings": [ceiling_row(ceiling) for ceiling in ceilings_of(findings.ceilings)],
         "searches": [_search(search) for search in findings.searches],
@@ -97,9 +97,9 @@ def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
     }
 
 
-def result_row(one: Result, round_: int | None, step: int) -> dict[str, Any]:
+def result_row(result: Result, round_: int | None, step: int) -> dict[str, Any]:
     """Return a result as charts show it; every `step`th point of its curve is kept."""
-    cell, rate = one, one.rate
+    cell, rate = result, result.rate
     return {
         "target": cell.target,
         "operation": operation_words(cell),
@@ -107,24 +107,24 @@ def result_row(one: Result, round_: int | None, step: int) -> dict[str, Any]:
         "size": cell.size_bytes,
         "size_words": None if cell.size_bytes is None else describe_size(cell.size_bytes),
         "parameters": plain_parameters(cell.parameters),
-        "words": case_words(one),
+        "words": case_words(result),
         "round": round_,
         "n": rate.n,
-        "standing": one.standing,
+        "standing": result.standing,
         "trials": list(cell.trials),
-        "trial_rates": [short(trial.requests_per_s) for trial in one.trial_rates],
+        "trial_rates": [short(trial.requests_per_s) for trial in result.trial_rates],
         "rate": short(rate.value),
-        # Of fewer trials than make an interval, the trials themselves are shown.
+        # Too few trials for an interval are shown one by one.
         "low": short(rate.low) if rate.is_interval else None,
         "high": short(rate.high) if rate.is_interval else None,
-        "bytes_per_s": short(one.bytes_per_s),
+        "bytes_per_s": short(result.bytes_per_s),
         **{name: _quantile(cell.headline, name) for name in ("p50", "p90", "p95", "p99", "p99_9")},
         "max": None if cell.headline is None else cell.headline.max_ns,
         "requests": cell.requests,
         "failed": cell.failed_if_stated,
-        "limit": one.limit_words,
-        "is_bound": one.is_bound,
-        "is_void": one.is_void,
+        "limit": result.limit_words,
+        "is_bound": result.is_bound,
+        "is_void": result.is_void,
         "curve": _curve(cell.headline, step),
     }
 
@@ -145,7 +145,7 @@ def _quantile(latency: Latency | None, name: str) -> int | None:
 def _curve(latency: Latency | None, step: int) -> list[list[float]]:
     if latency is None:
         return []
-    return [[short(1 / (1 - one.quantile)), one.value_ns] for one in latency.curve[::step]]
+    return [[short(1 / (1 - point.quantile)), point.value_ns] for point in latency.curve[::step]]
 
 
 def _search(search: CapacitySearch) -> dict[str, Any]:
@@ -241,7 +241,8 @@ def _over_time(findings: Findings) -> dict[str, Any]:
             if line.trial in long
         ],
         "resource_kinds": {
-            name: {"title": one.title, "unit": one.unit} for name, one in RESOURCES.items()
+            name: {"title": resource.title, "unit": resource.unit}
+            for name, resource in RESOURCES.items()
         },
         "resources": [
             {

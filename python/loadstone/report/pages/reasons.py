@@ -42,8 +42,8 @@ def reasons_of(findings: Findings) -> tuple[Reason, ...]:
             groups.setdefault(kind, []).append((cell, verdict))
     has_rounds = any(cell.round != 1 for cell in findings.rounds)
     return tuple(
-        _reason(own, has_rounds=has_rounds)
-        for own in sorted(groups.values(), key=lambda own: -len(own))
+        _reason(of_kind, has_rounds=has_rounds)
+        for of_kind in sorted(groups.values(), key=lambda of_kind: -len(of_kind))
     )
 
 
@@ -54,9 +54,11 @@ def _reason(results_of_case: Sequence[tuple[Result, Verdict]], *, has_rounds: bo
         cell.name if has_rounds else cell.name.removesuffix(ONLY_ROUND)
         for cell, _ in results_of_case
     ]
-    reason = _merged([found.reason for _, found in results_of_case])
-    evidence = [evidence_words(found.evidence) for _, found in results_of_case]
-    alike = [one for one in evidence if _NUMBER.sub("#", one) == _NUMBER.sub("#", evidence[0])]
+    reason = _merged([one_verdict.reason for _, one_verdict in results_of_case])
+    evidence = [evidence_words(one_verdict.evidence) for _, one_verdict in results_of_case]
+    alike = [
+        words for words in evidence if _NUMBER.sub("#", words) == _NUMBER.sub("#", evidence[0])
+    ]
     limit = limit_in_words(verdict.limit)
     in_words = _LABEL.sub(lambda label: limit_in_words(label[0]), reason)
     return Reason(
@@ -71,7 +73,7 @@ def _reason(results_of_case: Sequence[tuple[Result, Verdict]], *, has_rounds: bo
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Return sentences that differ in numbers alone as one, with a range for each number."""
+    """Merge sentences that differ only in numbers, with a range for each number."""
     numbers = [_NUMBER.findall(text) for text in texts]
     ranges = iter(
         [

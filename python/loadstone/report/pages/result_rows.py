@@ -66,30 +66,30 @@ class ResultTable:
 
 
 def result_table(answer: Answer, rounds: Sequence[Result]) -> ResultTable:
-    """Return the table of all results, and of each round by itself where there are several."""
+    """Return the table of all results, and of each round if there are several."""
     every = answer.results
     names = _varied(every)
-    has_data = any(one.bytes for one in every)
+    has_data = any(result.bytes for result in every)
     heads = [("Target", False), ("Operation", False)]
     heads += [(name.removesuffix("_bytes").replace("_", " ").capitalize(), True) for name in names]
-    heads += [("Rate", True), (spread_head(one.rate for one in every), True)]
+    heads += [("Rate", True), (spread_head(result.rate for result in every), True)]
     heads += [("Data", True)] * has_data
     heads += [("p50", True), ("p99", True), ("Max", True), ("Failed", True), ("Trials", True)]
 
-    def row(one: Result, of_round: str) -> ResultRow:
+    def row(result: Result, of_round: str) -> ResultRow:
         return ResultRow(
-            target=one.target,
-            operation=operation_words(one),
-            size="" if one.size_bytes is None else describe_size(one.size_bytes),
+            target=result.target,
+            operation=operation_words(result),
+            size="" if result.size_bytes is None else describe_size(result.size_bytes),
             round=of_round,
-            cells=tuple(_cells(one, names, has_data=has_data)),
-            chips=tuple(_chips(one)),
-            is_void=one.is_void,
+            cells=tuple(_cells(result, names, has_data=has_data)),
+            chips=tuple(_chips(result)),
+            is_void=result.is_void,
         )
 
     return ResultTable(
         heads=tuple(heads),
-        rows=tuple(row(one, "") for one in every),
+        rows=tuple(row(result, "") for result in every),
         rounds=tuple(row(result, str(result.round)) for result in rounds),
     )
 
@@ -104,24 +104,24 @@ def _varied(results: Sequence[Result]) -> list[str]:
     return sorted(varied, key=lambda name: name != "size")
 
 
-def _cells(one: Result, names: Sequence[str], *, has_data: bool) -> Iterable[ResultCell]:
-    rate, times = one.rate, one.headline
-    yield ResultCell(text=one.target, is_number=False)
-    yield ResultCell(text=operation_words(one), is_number=False)
+def _cells(result: Result, names: Sequence[str], *, has_data: bool) -> Iterable[ResultCell]:
+    rate, times = result.rate, result.headline
+    yield ResultCell(text=result.target, is_number=False)
+    yield ResultCell(text=operation_words(result), is_number=False)
     for name in names:
-        yield _parameter(name, one.parameters.get(name))
-    yield ResultCell(text=rate_words(one), value=_short(rate.value))
+        yield _parameter(name, result.parameters.get(name))
+    yield ResultCell(text=rate_words(result), value=_short(rate.value))
     width = (rate.high - rate.low) / rate.value if rate.is_spread else None
     yield ResultCell(text=ends_words(rate), value=None if width is None else _short(width))
     if has_data:
-        yield ResultCell(text=data_words(one), value=_short(one.bytes_per_s))
+        yield ResultCell(text=data_words(result), value=_short(result.bytes_per_s))
     for name in ("p50", "p99"):
         value = None if times is None else times.at_least.get(name) or times.quantiles[name]
         yield ResultCell(text=quantile_words(times, name), value=value)
     most = None if times is None else times.max_ns
     yield ResultCell(text=NOT_KNOWN if most is None else units.format_duration(most), value=most)
-    share = None if one.failed_if_stated is None else _short(one.failed / one.requests)
-    yield ResultCell(text=failed_words(one), value=share)
+    share = None if result.failed_if_stated is None else _short(result.failed / result.requests)
+    yield ResultCell(text=failed_words(result), value=share)
     yield ResultCell(text=str(rate.n), value=rate.n)
 
 
@@ -132,17 +132,19 @@ def _parameter(name: str, value: object) -> ResultCell:
     return ResultCell(text=describe_size(int(value)) if is_size else f"{value:,g}", value=value)
 
 
-def _chips(one: Result) -> Iterable[Chip]:
+def _chips(result: Result) -> Iterable[Chip]:
     """Return the one limit of a result, or the first reason why it must not be used."""
-    verdict = one.verdict
-    if one.is_void and (verdict is None or verdict.effect != "invalid"):
-        rule = one.reasons[0].partition("(")[0]
-        yield Chip(id=rule, words=one.limit_words, says=find_rule(rule).says, kind="void")
+    verdict = result.verdict
+    if result.is_void and (verdict is None or verdict.effect != "invalid"):
+        rule = result.reasons[0].partition("(")[0]
+        yield Chip(id=rule, words=result.limit_words, says=find_rule(rule).says, kind="void")
     elif verdict is not None:
-        kind = "unknown" if one.limit == "UNDETERMINED" else "limit"
-        kind = {"valid": kind, "bound": OWN, "void": "void"}[one.standing]
+        kind = "unknown" if result.limit == "UNDETERMINED" else "limit"
+        kind = {"valid": kind, "bound": OWN, "void": "void"}[result.standing]
         grade = f" (grade {verdict.grade})" if verdict.grade else ""
-        yield Chip(id=one.limit, words=one.limit_words, says=f"{verdict.reason}{grade}", kind=kind)
+        yield Chip(
+            id=result.limit, words=result.limit_words, says=f"{verdict.reason}{grade}", kind=kind
+        )
 
 
 def _short(value: float) -> float:

@@ -71,23 +71,23 @@ def _indices(search: CapacitySearch) -> range:
     return range(len(search.steps))
 
 
-def _answer(one: CapacitySearch) -> tuple[str, ...]:
+def _answer(search: CapacitySearch) -> tuple[str, ...]:
     return (
-        one.name,
-        one.objective,
-        NOT_KNOWN if one.lower is None else one.describe_load(one.lower),
-        NOT_KNOWN if one.upper is None else one.describe_load(one.upper),
-        NOT_KNOWN if one.rate is None else units.format_rate(one.rate.value),
-        ends_words(one.rate),
-        NOT_KNOWN if one.latency_ns is None else _latency(one, one.latency_ns),
-        str(len(one.steps)),
-        one.reason if one.is_confirmed else f"not confirmed: {one.reason}",
+        search.name,
+        search.objective,
+        NOT_KNOWN if search.lower is None else search.describe_load(search.lower),
+        NOT_KNOWN if search.upper is None else search.describe_load(search.upper),
+        NOT_KNOWN if search.rate is None else units.format_rate(search.rate.value),
+        ends_words(search.rate),
+        NOT_KNOWN if search.latency_ns is None else _latency(search, search.latency_ns),
+        str(len(search.steps)),
+        search.reason if search.is_confirmed else f"not confirmed: {search.reason}",
     )
 
 
 def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
     step = search.steps[index]
-    seen = step.seen
+    measured = step.seen
     return (
         step.trial,
         search.name,
@@ -95,9 +95,9 @@ def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
         search.describe_load(step.load),
         units.format_number(step.duration_s),
         units.format_number(step.rate),
-        NOT_KNOWN if seen.latency_ns is None else _latency(search, seen.latency_ns),
-        units.format_number(100 * seen.errors),
-        units.format_number(100 * seen.achieved),
+        NOT_KNOWN if measured.latency_ns is None else _latency(search, measured.latency_ns),
+        units.format_number(100 * measured.errors),
+        units.format_number(100 * measured.achieved),
         "yes" if step.is_good else STALLED if step.is_left_out else "no",
     )
 

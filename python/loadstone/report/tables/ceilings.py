@@ -21,8 +21,8 @@ def ceilings_table(findings: Findings) -> Table | None:
     ceilings = findings.ceilings
     if not ceilings:
         return None
-    has_times = any(one.service is not None for one in ceilings)
-    rows = [_ceiling_row(one, has_times=has_times) for one in ceilings]
+    has_times = any(ceiling.service is not None for ceiling in ceilings)
+    rows = [_ceiling_row(ceiling, has_times=has_times) for ceiling in ceilings]
     columns = [
         Column(head="Ceiling", align="left"),
         Column(head="Of", align="left"),
@@ -44,26 +44,28 @@ def ceilings_table(findings: Findings) -> Table | None:
         "Least and most: of its seconds, or fio's samples. Value: what results are held against.",
         *_mounts(ceilings),
     ]
-    if any(one.count > 1 for one in ceilings):
+    if any(ceiling.count > 1 for ceiling in ceilings):
         notes.append("×: so many of them work side by side in each target.")
     return Table(title="Ceilings", columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
 
 
-def _ceiling_row(one: MeasuredCeiling, *, has_times: bool) -> tuple[str, ...]:
-    times = one.service.quantiles if one.service is not None else {}
-    value = "" if not one.is_value else f"× {one.count}" if one.count > 1 else "yes"
-    value += "" if one.is_cleaned_up else " (left behind what it made)"
-    moment = "" if one.moment == "before all trials" else f", {one.moment}"
+def _ceiling_row(ceiling: MeasuredCeiling, *, has_times: bool) -> tuple[str, ...]:
+    times = ceiling.service.quantiles if ceiling.service is not None else {}
+    value = "" if not ceiling.is_value else f"× {ceiling.count}" if ceiling.count > 1 else "yes"
+    value += "" if ceiling.is_cleaned_up else " (left behind what it made)"
+    moment = "" if ceiling.moment == "before all trials" else f", {ceiling.moment}"
     return (
-        one.name,
-        ", ".join(one.targets),
-        f"{one.measurement}{moment}",
-        f"{one.bounds}s",
-        _mebibytes(one.bytes_per_s),
-        _mebibytes(one.low),
-        _mebibytes(one.high),
-        units.format_number(8 * one.bytes_per_s / 1e9),
-        NOT_KNOWN if one.requests_per_s is None else units.format_number(one.requests_per_s),
+        ceiling.name,
+        ", ".join(ceiling.targets),
+        f"{ceiling.measurement}{moment}",
+        f"{ceiling.bounds}s",
+        _mebibytes(ceiling.bytes_per_s),
+        _mebibytes(ceiling.low),
+        _mebibytes(ceiling.high),
+        units.format_number(8 * ceiling.bytes_per_s / 1e9),
+        NOT_KNOWN
+        if ceiling.requests_per_s is None
+        else units.format_number(ceiling.requests_per_s),
         *([_microseconds(times.get(name)) for name in ("p50", "p99")] if has_times else []),
         value,
     )
@@ -78,20 +80,20 @@ def _microseconds(time_ns: int | None) -> str:
 
 
 def _mounts(measured_ceilings: Sequence[MeasuredCeiling]) -> Iterable[str]:
-    """Yield a line for each mount as fio words it: small blocks for IOPS, large ones for BW."""
+    """Yield a line for each mount in fio's terms: IOPS of small blocks, BW of large ones."""
     for name in dict.fromkeys(
         measured_ceiling.name
         for measured_ceiling in measured_ceilings
         if measured_ceiling.kind == "mount"
     ):
-        own = [
+        of_mount = [
             measured_ceiling
             for measured_ceiling in measured_ceilings
             if measured_ceiling.name == name
         ]
         words = []
         for bounds in ("write", "read"):
-            rates = [one for one in own if one.bounds == bounds]
+            rates = [ceiling for ceiling in of_mount if ceiling.bounds == bounds]
             if not rates:
                 continue
             small = max(rate.requests_per_s or 0 for rate in rates)
@@ -147,12 +149,12 @@ def _hook_row(entry: HookEntry, started_ns: int | None) -> tuple[str, ...]:
 
 
 def target_table(findings: Findings) -> Table | None:
-    """Return how each trial's Ceph cluster was; None when it was not asked."""
+    """Return the state of each trial's Ceph cluster; None if it was not queried."""
     rows = [
         (trial.trial, trial.target, when, *(_told(state, read) for _, read in STATE_COLUMNS))
         for trial in findings.trials
-        for when, seen in trial.target_state.items()
-        if (state := seen.get("ceph"))
+        for when, states in trial.target_state.items()
+        if (state := states.get("ceph"))
     ]
     if not rows:
         return None

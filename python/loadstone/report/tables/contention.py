@@ -10,8 +10,8 @@ from loadstone.report.tables.layout import Column, Table
 
 def contention_table(findings: Findings) -> Table | None:
     """Return a row for each result whose clients contended; None where none did."""
-    found = contentions(findings.results, findings.trials)
-    if not found:
+    contended = contentions(findings.results, findings.trials)
+    if not contended:
         return None
     return Table(
         title="Contention",
@@ -25,18 +25,18 @@ def contention_table(findings: Findings) -> Table | None:
             Column(head="p99 to win"),
             Column(head="Fairness"),
         ),
-        rows=tuple(_row(one) for one in found),
+        rows=tuple(_row(contention) for contention in contended),
     )
 
 
-def contention_words(one: Contention) -> str:
-    """Return what a contention has beside a rate and times, in one line."""
-    _, _, tries, _, _, fairness = _row(one)
-    return f"{one.result.phase}: {tries} tries per win, fairness {fairness}"
+def contention_words(contention: Contention) -> str:
+    """Return a contention's tries and fairness, in one line."""
+    _, _, tries, _, _, fairness = _row(contention)
+    return f"{contention.result.phase}: {tries} tries per win, fairness {fairness}"
 
 
-def _row(one: Contention) -> tuple[str, ...]:
-    result = one.result
+def _row(contention: Contention) -> tuple[str, ...]:
+    result = contention.result
     latency = result.headline
     name = ", ".join(
         filter(None, (result.target, result.phase, describe_parameters(result.parameters)))
@@ -44,8 +44,8 @@ def _row(one: Contention) -> tuple[str, ...]:
     return (
         name,
         units.format_count(round(result.requests_per_s)),
-        NOT_KNOWN if one.tries_per_win is None else f"{one.tries_per_win:.2f}",
+        NOT_KNOWN if contention.tries_per_win is None else f"{contention.tries_per_win:.2f}",
         quantile_words(latency, "p50"),
         quantile_words(latency, "p99"),
-        NOT_KNOWN if one.fairness is None else f"{one.fairness:.3f}",
+        NOT_KNOWN if contention.fairness is None else f"{contention.fairness:.3f}",
     )

@@ -10,13 +10,15 @@ from loadstone.report.tables.layout import Column, Table
 
 def hosts_table(findings: Findings) -> Table | None:
     """Return a row for each host, over all measured trials; None where one host made the load."""
-    seen: dict[str, list[tuple[str, LoadHost]]] = {}
+    trials_by_host: dict[str, list[tuple[str, LoadHost]]] = {}
     for trial in findings.trials:
         for host in trial.hosts if trial.is_measured else ():
-            seen.setdefault(host["name"], []).append((trial.trial, host))
-    if not seen:
+            trials_by_host.setdefault(host["name"], []).append((trial.trial, host))
+    if not trials_by_host:
         return None
-    whole = sum(host["requests"] for told in seen.values() for _, host in told)
+    whole = sum(
+        host["requests"] for host_trials in trials_by_host.values() for _, host in host_trials
+    )
     return Table(
         title="Client hosts",
         caption="Requests of measured trials. A start error counts from the common start; a"
@@ -30,15 +32,15 @@ def hosts_table(findings: Findings) -> Table | None:
             Column(head="Clock", unit="offset ± bound"),
             Column(head="State", align="left"),
         ),
-        rows=tuple(_row(name, told, whole) for name, told in seen.items()),
+        rows=tuple(_row(name, host_trials, whole) for name, host_trials in trials_by_host.items()),
     )
 
 
-def _row(name: str, told: Sequence[tuple[str, LoadHost]], whole: int) -> tuple[str, ...]:
-    requests = sum(host["requests"] for _, host in told)
-    errors_ns = [host.get("start_error_ns_max") for _, host in told]
+def _row(name: str, host_trials: Sequence[tuple[str, LoadHost]], whole: int) -> tuple[str, ...]:
+    requests = sum(host["requests"] for _, host in host_trials)
+    errors_ns = [host.get("start_error_ns_max") for _, host in host_trials]
     known_ns = [abs(error) for error in errors_ns if error is not None]
-    clocks = [(host.get("clock_offset_ns"), host.get("clock_bound_ns")) for _, host in told]
+    clocks = [(host.get("clock_offset_ns"), host.get("clock_bound_ns")) for _, host in host_trials]
     known = [
         f"{offset_ns / 1e6:+.2f} ± {bound_ns / 1e6:.2f} ms"
         for offset_ns, bound_ns in clocks
@@ -48,17 +50,17 @@ def _row(name: str, told: Sequence[tuple[str, LoadHost]], whole: int) -> tuple[s
         name,
         units.format_count(requests),
         f"{requests / whole:.1%}" if whole else "–",
-        units.format_count(sum(host["failed"] for _, host in told)),
+        units.format_count(sum(host["failed"] for _, host in host_trials)),
         f"{max(known_ns) / 1e6:.2f} ms" if known_ns else "–",
         known[-1] if known else "–",
-        _state(told),
+        _state(host_trials),
     )
 
 
-def _state(told: Sequence[tuple[str, LoadHost]]) -> str:
-    lost = [(trial, host) for trial, host in told if host["state"] == "lost"]
+def _state(host_trials: Sequence[tuple[str, LoadHost]]) -> str:
+    lost = [(trial, host) for trial, host in host_trials if host["state"] == "lost"]
     if lost:
         trial, host = lost[0]
         return f"lost in trial {trial}: {host['reason']}"
-    idle = sum(host["state"] == "idle" for _, host in told)
-    return f"had no client in {idle} of {len(told)} trials" if idle else "well"
+    idle = sum(host["state"] == "idle" for _, host in host_trials)
+    return f"had no client in {idle} of {len(host_trials)} trials" if idle else "well"

@@ -51,11 +51,11 @@ def _row(change: InterventionEffect) -> tuple[str, ...]:
 def verdict_table(findings: Findings) -> Table:
     """Return one row for each result with its verdict, the reason and the evidence."""
     rows = []
-    for one in findings.rounds:
-        if (verdict := one.verdict) is not None:
+    for result in findings.rounds:
+        if (verdict := result.verdict) is not None:
             words = evidence_words(verdict.evidence) or NOT_KNOWN
             grade = verdict.grade or NOT_KNOWN
-            rows.append((one.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
+            rows.append((result.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
     heads = ("Result", "Limit", "Grade", "Because", "Evidence")
     return Table(
         title="What limited each result",

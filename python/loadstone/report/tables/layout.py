@@ -71,9 +71,9 @@ def rounds_table(findings: Findings) -> Table | None:
 
 
 def iterations_table(findings: Findings) -> Table | None:
-    """Return the same for each iteration; None when no phase had more than one."""
-    several = [one for one in findings.rounds if one.iterations > 1]
-    keys = {(one.phase, one.operation, one.workload) for one in several}
+    """Return the results of each iteration; None if no phase had more than one."""
+    several = [result for result in findings.rounds if result.iterations > 1]
+    keys = {(result.phase, result.operation, result.workload) for result in several}
     iterations = [
         iteration
         for iteration in findings.iterations
@@ -84,18 +84,18 @@ def iterations_table(findings: Findings) -> Table | None:
 
 def latency_table(findings: Findings) -> Table | None:
     """Return every percentile of every kind of latency; None when no time was recorded."""
-    found = [
+    latencies = [
         (cell, kind, latency)
         for cell in findings.results
         for kind, latency in _kinds(cell)
         if latency is not None
     ]
-    if not found:
+    if not latencies:
         return None
-    scale, unit = _time_unit([latency for _, _, latency in found])
+    scale, unit = _time_unit([latency for _, _, latency in latencies])
     names, name_columns, caption = _case_columns(findings.results)
     rows = []
-    for cell, kind, latency in found:
+    for cell, kind, latency in latencies:
         row = [*names(cell), kind]
         row += [_quantile(latency, name, scale) for name in QUANTILES]
         row += [_number(latency.max_ns / scale), _number(latency.mean_ns / scale)]
@@ -219,7 +219,7 @@ def _results(results: Sequence[Result], title: str) -> Table:
     scale, unit = _time_unit(latencies)
     has_data = any(result.bytes for result in results)
     means = [result.rate for result in results]
-    is_repeated = any(one.is_spread for one in means)
+    is_repeated = any(mean.is_spread for mean in means)
     has_ceilings = any(result.instrument is not None for result in results)
     rows = []
     for result in results:

@@ -27,13 +27,13 @@ CACHED_NOTE = (
 
 
 def probe_tables(nodes: Nodes) -> Iterator[Table]:
-    """Return the tables of what was measured at nodes; none where nothing was asked for."""
-    found = [
+    """Return the tables of probes of nodes; none if no probe ran."""
+    measured = [
         storage_probe for storage_probe in storage_probes(nodes) if "failed" not in storage_probe[1]
     ]
-    if found:
-        yield _storage(found)
-    paths = [(name, other, one) for name, other, one in all_paths(nodes) if _is_measured(one)]
+    if measured:
+        yield _storage(measured)
+    paths = [(name, other, probe) for name, other, probe in all_paths(nodes) if _is_measured(probe)]
     if not paths:
         return
     names = list(dict.fromkeys(end for name, other, _ in paths for end in (name, other)))
@@ -54,24 +54,24 @@ def storage_probes(nodes: Nodes) -> Iterator[Measured]:
 def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, PathProbe]]:
     """Yield every path between nodes: from, to, and what was measured."""
     for name, node in nodes.items():
-        for other, one in (node.get("paths") or {}).items():
-            yield name, other, one
+        for other, probe in (node.get("paths") or {}).items():
+            yield name, other, probe
 
 
-def _is_measured(one: PathProbe) -> bool:
-    return "ping" in one or "bandwidth" in one
+def _is_measured(probe: PathProbe) -> bool:
+    return "ping" in probe or "bandwidth" in probe
 
 
 def _storage(measured: Sequence[Measured]) -> Table:
     rows = [
         (
             name,
-            str(one["path"]) + (CACHED if is_cached(one) else ""),
-            str(one.get("file_system") or one["kind"]),
-            *_direction(one.get("write")),
-            *_direction(one.get("read")),
+            str(probe["path"]) + (CACHED if is_cached(probe) else ""),
+            str(probe.get("file_system") or probe["kind"]),
+            *_direction(probe.get("write")),
+            *_direction(probe.get("read")),
         )
-        for name, one in measured
+        for name, probe in measured
     ]
     heads = (
         Column(head="node", align="left"),
@@ -87,38 +87,38 @@ def _storage(measured: Sequence[Measured]) -> Table:
         " sequential. A device is only read."
     ]
     ways: dict[str, list[str]] = {}
-    for name, one in measured:
-        ways.setdefault(_way(one), []).append(f"{name} {one['path']}")
+    for name, probe in measured:
+        ways.setdefault(_way(probe), []).append(f"{name} {probe['path']}")
     if len(ways) == 1:
         notes.append(f"All: {next(iter(ways))}.")
     else:
         notes += [f"{', '.join(places)}: {way}." for way, places in ways.items()]
-    if any(is_cached(one) for _, one in measured):
+    if any(is_cached(probe) for _, probe in measured):
         notes.append(CACHED_NOTE)
     return Table(
         title="Devices and mounts of the nodes", columns=heads, rows=tuple(rows), notes=tuple(notes)
     )
 
 
-def _direction(one: DirectionRates | None) -> tuple[str, str]:
-    if not one:
+def _direction(rates: DirectionRates | None) -> tuple[str, str]:
+    if not rates:
         return NOT_KNOWN, NOT_KNOWN
     return (
-        units.format_number(one["requests_per_s"]),
-        units.format_byte_rate(one["bytes_per_s"]),
+        units.format_number(rates["requests_per_s"]),
+        units.format_byte_rate(rates["bytes_per_s"]),
     )
 
 
-def _way(one: StorageProbe) -> str:
-    """Return how it was measured: blocks, what is in flight, how long, on files of which size."""
+def _way(probe: StorageProbe) -> str:
+    """Return how it was measured: block sizes, jobs and depth, file size, duration."""
     blocks = " and ".join(
-        units.format_bytes(size) for size in (one["small_block_bytes"], one["block_bytes"])
+        units.format_bytes(size) for size in (probe["small_block_bytes"], probe["block_bytes"])
     )
-    jobs = units.counted(one["jobs"], "job")
-    deep = f"{jobs} × depth {one['depth']}" if one["direct"] else jobs
-    files = f", {units.format_bytes(one['file_bytes'])} each" if "file_bytes" in one else ""
-    direct = "direct" if one["direct"] else "through the page cache"
-    return f"{blocks}, {deep}{files}, {one['seconds']:g} s, {direct}"
+    jobs = units.counted(probe["jobs"], "job")
+    deep = f"{jobs} × depth {probe['depth']}" if probe["direct"] else jobs
+    files = f", {units.format_bytes(probe['file_bytes'])} each" if "file_bytes" in probe else ""
+    direct = "direct" if probe["direct"] else "through the page cache"
+    return f"{blocks}, {deep}{files}, {probe['seconds']:g} s, {direct}"
 
 
 def _matrix(
@@ -128,13 +128,13 @@ def _matrix(
     paths: Iterable[tuple[str, str, PathProbe]],
     cell: Callable[[PathProbe], str],
 ) -> Table:
-    found = {(name, other): cell(one) for name, other, one in paths}
+    cells = {(name, other): cell(probe) for name, other, probe in paths}
     columns = (
         Column(head="from \\ to", align="left"),
         *(Column(head=name) for name in names),
     )
     rows = tuple(
-        (name, *("" if name == other else found.get((name, other), NOT_KNOWN) for other in names))
+        (name, *("" if name == other else cells.get((name, other), NOT_KNOWN) for other in names))
         for name in names
     )
     return Table(title=f"{what}, {unit}", columns=columns, rows=rows)
@@ -147,27 +147,27 @@ def _listed(paths: Iterable[tuple[str, str, PathProbe]]) -> Table:
         for index, head in enumerate(heads)
     )
     rows = tuple(
-        (name, other, str(one.get("address") or NOT_KNOWN), _ping(one), _bandwidth(one))
-        for name, other, one in paths
+        (name, other, str(probe.get("address") or NOT_KNOWN), _ping(probe), _bandwidth(probe))
+        for name, other, probe in paths
     )
     return Table(title="Network between nodes", columns=columns, rows=rows)
 
 
-def _ping(one: PathProbe) -> str:
-    ping = one.get("ping")
+def _ping(probe: PathProbe) -> str:
+    ping = probe.get("ping")
     if ping is None or "avg_ms" not in ping:
         return NOT_KNOWN
     lost = ping["sent"] - ping["received"]
     return units.format_number(ping["avg_ms"]) + (f" ({lost} lost)" if lost else "")
 
 
-def _bandwidth(one: PathProbe) -> str:
-    found = one.get("bandwidth")
-    return units.format_number(found["bits_per_s"] / 1e9) if found else NOT_KNOWN
+def _bandwidth(probe: PathProbe) -> str:
+    bandwidth = probe.get("bandwidth")
+    return units.format_number(bandwidth["bits_per_s"] / 1e9) if bandwidth else NOT_KNOWN
 
 
 def deployment(nodes: Nodes) -> str:
-    """Return the nodes as a list in Markdown: what runs where, and what each does by itself."""
+    """Return the nodes as a list in Markdown: what runs where, and what was probed."""
     lines = [f"* Deployment on {units.counted(len(nodes), 'node')}"]
     for name, node in nodes.items():
         lines.append(f"    * {name}")
@@ -177,36 +177,39 @@ def deployment(nodes: Nodes) -> str:
             for probe in node.get("probes") or ()
             if probe["kind"] == "mount" and probe.get("source")
         ]
-    paths = [one for _, _, one in all_paths(nodes)]
+    paths = [probe for _, _, probe in all_paths(nodes)]
     pings = [path["ping"]["avg_ms"] for path in paths if "avg_ms" in (path.get("ping") or {})]
     rates = [path["bandwidth"]["bits_per_s"] for path in paths if "bandwidth" in path]
     if pings or rates:
         lines.append("    * Network between nodes")
         lines += [f"        * Ping avg: {_range(pings, '{}ms')}"] if pings else []
         lines += [f"        * Bandwidth: {_range(rates, units.format_bit_rate)}"] if rates else []
-    for title, found in _alike(nodes).items():
-        lines.append(f"    * {title} on {units.counted(len(found), 'node')}:")
-        for direction, own in (
-            ("Write", [one["write"] for one in found if "write" in one]),
-            ("Read", [one["read"] for one in found if "read" in one]),
+    for title, probes in _alike(nodes).items():
+        lines.append(f"    * {title} on {units.counted(len(probes), 'node')}:")
+        for direction, measured in (
+            ("Write", [probe["write"] for probe in probes if "write" in probe]),
+            ("Read", [probe["read"] for probe in probes if "read" in probe]),
         ):
-            if own:
-                iops = _range([one["requests_per_s"] for one in own], _short)
-                rate = _range([one["bytes_per_s"] for one in own], lambda one: f"{_short(one)}B/s")
+            if measured:
+                iops = _range([rates["requests_per_s"] for rates in measured], _short)
+                rate = _range(
+                    [rates["bytes_per_s"] for rates in measured],
+                    lambda bytes_per_s: f"{_short(bytes_per_s)}B/s",
+                )
                 lines.append(f"        * {direction}: IOPS={iops}, BW={rate}")
     return "\n".join(lines) + "\n"
 
 
 def _alike(nodes: Nodes) -> dict[str, list[StorageProbe]]:
-    """Return the probes that are of one kind of thing on several nodes, by what it is."""
+    """Group the probes of nodes by the kind of device or mount."""
     alike: dict[str, list[StorageProbe]] = {}
-    for _, one in storage_probes(nodes):
-        if "failed" not in one:
-            what = one.get("file_system") or "device"
-            # Nodes have directories of their own in a shared store; a local one is its path.
-            is_local = str(one.get("source", "")).startswith("/dev/") or one["kind"] == "device"
-            title = f"{one['path']} ({what})" if is_local else f"Mounted {what}"
-            alike.setdefault(title, []).append(one)
+    for _, probe in storage_probes(nodes):
+        if "failed" not in probe:
+            what = probe.get("file_system") or "device"
+            # Each node has a directory of its own in a shared store; a local path names a device.
+            is_local = str(probe.get("source", "")).startswith("/dev/") or probe["kind"] == "device"
+            title = f"{probe['path']} ({what})" if is_local else f"Mounted {what}"
+            alike.setdefault(title, []).append(probe)
     return alike
 
 

@@ -23,9 +23,11 @@ NOTE = (
 
 
 def observation_tables(run: Run, findings: Findings) -> list[Table]:
-    """Return the results with a verdict, so many in a table as fit side by side."""
-    decided = [one for one in findings.rounds if one.verdict is not None]
-    decided = [one for one in decided if one.verdict is not None and one.verdict.observations]
+    """Return tables of the results with a verdict, as many side by side as fit."""
+    decided = [result for result in findings.rounds if result.verdict is not None]
+    decided = [
+        result for result in decided if result.verdict is not None and result.verdict.observations
+    ]
     tables = []
     for start in range(0, len(decided), RESULTS_MAX):
         chunk = decided[start : start + RESULTS_MAX]
@@ -40,14 +42,21 @@ def observation_tables(run: Run, findings: Findings) -> list[Table]:
 
 def _table(run: Run, results: Sequence[Result], title: str) -> Table:
     parts = [result.name.split(", ") for result in results]
-    shared = [part for part in parts[0] if len(parts) > 1 and all(part in own for own in parts)]
-    # What differs stands on two lines, so that four results fit on 80 columns.
-    heads = [[part for part in own if part not in shared] or own[:1] for own in parts]
+    shared = [
+        part
+        for part in parts[0]
+        if len(parts) > 1 and all(part in name_parts for name_parts in parts)
+    ]
+    # Differing parts stand on two lines, so that four results fit into 80 columns.
+    heads = [
+        [part for part in name_parts if part not in shared] or name_parts[:1]
+        for name_parts in parts
+    ]
     verdicts = [result.verdict for result in results if result.verdict is not None]
     rows = [("limited by", *(_limit(verdict) for verdict in verdicts))]
     rows += [
-        (seen[0].resource, *map(_cell, seen))
-        for seen in zip(*(verdict.observations for verdict in verdicts), strict=True)
+        (observed[0].resource, *map(_cell, observed))
+        for observed in zip(*(verdict.observations for verdict in verdicts), strict=True)
     ]
     steps = [deciding_step(run, verdict) for verdict in verdicts]
     return Table(

@@ -62,20 +62,20 @@ def arms_table(results: QueryResults) -> Table:
 
 
 def streams_table(results: QueryResults) -> Table:
-    """Return the queries an hour of each arm, by how many streams ran beside each other."""
+    """Return the queries per hour of each arm, by the number of concurrent streams."""
     rows = []
-    for one in results.streams:
-        slowest = one.slowest
+    for streams in results.streams:
+        slowest = streams.slowest
         figures = (
-            str(one.streams),
-            _hourly(one.rate),
-            seconds(one.mean_elapsed_s),
-            seconds(one.cpu_s),
-            _bytes(one.read_bytes),
+            str(streams.streams),
+            _hourly(streams.rate),
+            seconds(streams.mean_elapsed_s),
+            seconds(streams.cpu_s),
+            _bytes(streams.read_bytes),
             NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
-            f"{one.right}/{one.asked}{'' if one.is_compared else ', not compared'}",
+            f"{streams.right}/{streams.asked}{'' if streams.is_compared else ', not compared'}",
         )
-        rows.append((one.arm, figures))
+        rows.append((streams.arm, figures))
     return _by_arm(
         "Streams beside each other",
         results.names,
@@ -95,7 +95,7 @@ def _by_arm(
     rows: Iterable[tuple[Arm, tuple[str, ...]]],
     note: str,
 ) -> Table:
-    """Return a row for each arm: what names it, figures under `heads`, and what it used."""
+    """Return a row for each arm: its names, figures under `heads`, and the resources used."""
     return Table(
         title=title,
         columns=(
@@ -106,7 +106,9 @@ def _by_arm(
             Column(head="Slowest", align="left"),
             Column(head="Right", align="left"),
         ),
-        rows=tuple((*(dict(arm).get(name, "") for name in names), *own) for arm, own in rows),
+        rows=tuple(
+            (*(dict(arm).get(name, "") for name in names), *figures) for arm, figures in rows
+        ),
         notes=(note, DERIVED),
     )
 
@@ -133,8 +135,8 @@ def _beside(results: QueryResults) -> Table:
     )
 
 
-def _streams_name(results: QueryResults, one: StreamRuns) -> str:
-    return f"{results.name_of(one.arm)} ×{one.streams}"
+def _streams_name(results: QueryResults, streams: StreamRuns) -> str:
+    return f"{results.name_of(streams.arm)} ×{streams.streams}"
 
 
 def _hourly(rate: Mean | None) -> str:
@@ -151,9 +153,9 @@ def three_digits(rate: float) -> str:
 
 def _side_by_side(results: QueryResults) -> Table:
     queries = list(dict.fromkeys(query.query for arm in results.arms for query in arm.queries))
-    found = {(arm.arm, query.query): query for arm in results.arms for query in arm.queries}
+    query_of = {(arm.arm, query.query): query for arm in results.arms for query in arm.queries}
     rows = [
-        (name, *(_time(found.get((arm.arm, name))) for arm in results.arms)) for name in queries
+        (name, *(_time(query_of.get((arm.arm, name))) for arm in results.arms)) for name in queries
     ]
     return Table(
         title="Seconds of each query",
@@ -199,14 +201,14 @@ def _details(results: QueryResults) -> Table:
 
 
 def _bounds(results: QueryResults) -> Iterator[str]:
-    """Say what the paths of targets do by themselves, which bytes per second are held against."""
-    seen = {
+    """Yield the rates that targets' paths reach by themselves, as bounds for the queries'."""
+    bounds = {
         (dict(arm.arm)["target"], bound): None
         for arm in results.arms
         for query in arm.queries
         for bound in query.bounds
     }
-    for target, bound in seen:
+    for target, bound in bounds:
         rate = units.format_byte_rate(bound.bytes_per_s)
         yield f"{target}: the {bound.resource} reads {rate} by itself ({bound.name})."
 
@@ -303,14 +305,14 @@ def _slowest(arm: QueryArm) -> str:
 
 
 def answers_cell(arm: QueryArm) -> str:
-    """Return how many queries were answered rightly."""
+    """Return how many queries were answered correctly."""
     right = [query for query in arm.queries if query.by_block and not query.failures]
-    unchecked = "" if all(one.is_compared for one in right) else ", not compared"
+    unchecked = "" if all(query.is_compared for query in right) else ", not compared"
     return f"{len(right)}/{len(arm.queries)}{unchecked}"
 
 
-def _answer(one: QueryTimes) -> str:
-    if one.failures:
-        failed: Mapping[str, int] = one.failures
+def _answer(query: QueryTimes) -> str:
+    if query.failures:
+        failed: Mapping[str, int] = query.failures
         return ", ".join(f"{count} × {name.replace('_', ' ')}" for name, count in failed.items())
-    return "right" if one.is_compared else "not compared"
+    return "right" if query.is_compared else "not compared"

@@ -38,29 +38,31 @@ def replays_table(findings: Findings) -> Table | None:
     )
 
 
-def replay_words(one: Fidelity) -> str:
+def replay_words(replay: Fidelity) -> str:
     """Return how faithful a replay was, on one line."""
-    late = _late(one.lateness, "p99") if one.lateness is not None else ""
-    words = [f"{one.actions_done:,} of {one.actions_planned:,} actions"]
+    late = _late(replay.lateness, "p99") if replay.lateness is not None else ""
+    words = [f"{replay.actions_done:,} of {replay.actions_planned:,} actions"]
     words += [f"99 % of them at most {late} late"] if late not in ("", NOT_KNOWN) else []
-    if one.origin is not None:
-        words.append(f"{rows_kept(one.origin):,} of the trace's {one.origin['rows_read']:,} rows")
+    if replay.origin is not None:
+        words.append(
+            f"{rows_kept(replay.origin):,} of the trace's {replay.origin['rows_read']:,} rows"
+        )
     return f"Replay: {', '.join(words)}."
 
 
-def _row(one: Fidelity) -> tuple[str, ...]:
-    origin = one.origin
+def _row(replay: Fidelity) -> tuple[str, ...]:
+    origin = replay.origin
     form = [origin["format"]] if origin is not None else []
-    speed = [] if one.speed is None else [f"{one.speed:g}x"]
-    words = [one.target, *form, *speed, describe_parameters(one.parameters)]
+    speed = [] if replay.speed is None else [f"{replay.speed:g}x"]
+    words = [replay.target, *form, *speed, describe_parameters(replay.parameters)]
     return (
         ", ".join(word for word in words if word),
         NOT_KNOWN if origin is None else f"{rows_kept(origin):,} of {origin['rows_read']:,}",
-        f"{one.actions_done:,} of {one.actions_planned:,}",
-        NOT_KNOWN if one.recorded_s is None else _seconds(one.recorded_s),
-        _seconds(one.achieved_s),
-        *(_late(one.lateness, name) for name in ("p50", "p99")),
-        NOT_KNOWN if one.lateness is None else units.format_duration(one.lateness.max_ns),
+        f"{replay.actions_done:,} of {replay.actions_planned:,}",
+        NOT_KNOWN if replay.recorded_s is None else _seconds(replay.recorded_s),
+        _seconds(replay.achieved_s),
+        *(_late(replay.lateness, name) for name in ("p50", "p99")),
+        NOT_KNOWN if replay.lateness is None else units.format_duration(replay.lateness.max_ns),
     )
 
 
@@ -73,8 +75,8 @@ def _late(lateness: Latency | None, name: str) -> str:
     return NOT_KNOWN if value is None else units.format_duration(value)
 
 
-def _lost(one: Fidelity) -> list[str]:
-    origin = one.origin
+def _lost(replay: Fidelity) -> list[str]:
+    origin = replay.origin
     if origin is None:
         return []
     files = ", ".join(origin["files"])

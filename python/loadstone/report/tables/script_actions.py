@@ -59,10 +59,10 @@ def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Ta
     words += ["Action", "Space"] if has_spaces else ["Action"]
     columns = [Column(head=word, align="left") for word in words]
     means = [action.cell.rate for action in actions if action.completed_per_s]
-    is_repeated = any(one.is_spread for one in means)
+    is_repeated = any(mean.is_spread for mean in means)
     columns += [Column(head=head) for head in ("Count", "Rate")]
     columns += [Column(head=spread_head(means), is_optional=True)] if is_repeated else []
-    # What has more to tell apart has no room for both rates.
+    # A grouped table has no room for both rates.
     heads = ("p50", "p99") if is_grouped else ("Busy", "p50", "p99")
     columns += [Column(head=head) for head in heads]
     has_crypto = any(action.crypto_share for action in actions)
@@ -113,8 +113,8 @@ def _rate(per_s: float | None) -> str:
     return NOT_KNOWN if per_s is None else units.format_rate(per_s)
 
 
-def _failed(one: ActionCell) -> str:
-    cell = one.cell
+def _failed(action: ActionCell) -> str:
+    cell = action.cell
     if not cell.errors:
         return "0"
     return ", ".join(f"{count:,} {kind}" for kind, count in cell.errors.items())
@@ -125,7 +125,7 @@ def _differing(actions: Sequence[ActionCell]) -> list[str]:
     for action in actions:
         for name, value in action.cell.parameters.items():
             values.setdefault(name, set()).add(str(value))
-    return [name for name, found in values.items() if len(found) > 1]
+    return [name for name, distinct in values.items() if len(distinct) > 1]
 
 
 def _same(actions: Sequence[ActionCell], names: list[str]) -> list[str]:
