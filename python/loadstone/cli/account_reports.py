@@ -43,19 +43,19 @@ def refuse_file_of_requests(name: str) -> None:
 def print_accounts(
     names: Sequence[str], form: str, output: Path | None, *, may_overwrite: bool = False
 ) -> None:
-    """Print accounts in the layout of their own report, or write them as a page or as charts."""
+    """Print accounts in the layout of their report, or write them as a page or as charts."""
     if form not in FORMS:
         raise InputError(
             f'"{names[0]}" has no report "{form}": it has numbers, but no requests',
             f"available: {', '.join(FORMS)}",
         )
-    found = _read(names)
+    accounts = _read(names)
     if form in ("svg", "png"):
-        _write_charts(found, form, output, may_overwrite=may_overwrite)
+        _write_charts(accounts, form, output, may_overwrite=may_overwrite)
         return
-    if form in ONE_PAGE and len(found) > 1:
+    if form in ONE_PAGE and len(accounts) > 1:
         raise InputError("several published reports do not fit on one page", "name one of them")
-    content = _page(found[0], form) if form in ONE_PAGE else _text(found, form).encode()
+    content = _page(accounts[0], form) if form in ONE_PAGE else _text(accounts, form).encode()
     if output is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -78,23 +78,27 @@ def _summary_format(name: str) -> str | None:
 
 def _read(names: Sequence[str]) -> list[Shown]:
     files = {name: _summary_format(name) for name in names}
-    found = [_published(one) for one in published.find_all([n for n in names if not files[n]])]
+    shown_accounts = [
+        _published(report) for report in published.find_all([n for n in names if not files[n]])
+    ]
     for form in dict.fromkeys(file for file in files.values() if file):
-        own = [name.partition(":")[2] for name, one in files.items() if one == form]
-        found.append(_of_files(form, own))
-    return found
+        files_of_form = [
+            name.partition(":")[2] for name, file_form in files.items() if file_form == form
+        ]
+        shown_accounts.append(_of_files(form, files_of_form))
+    return shown_accounts
 
 
-def _published(one: published.Published) -> Shown:
+def _published(report: published.Published) -> Shown:
     return Shown(
-        name=one.name,
-        account=one.account(),
+        name=report.name,
+        account=report.account(),
         source=Source(
-            sentence=f"Published by others: {one.source}.",
+            sentence=f"Published by others: {report.source}.",
             title="The tables, as they were published",
-            tables=one.render(),
-            details=one.details(),
-            is_markdown=one.is_markdown,
+            tables=report.render(),
+            details=report.details(),
+            is_markdown=report.is_markdown,
         ),
     )
 
@@ -118,26 +122,26 @@ def _of_files(form: str, files: Sequence[str]) -> Shown:
     )
 
 
-def _text(found: Sequence[Shown], form: str) -> str:
+def _text(shown_accounts: Sequence[Shown], form: str) -> str:
     if form == "json":
-        accounts = [account_json(shown.account) for shown in found]
+        accounts = [account_json(shown.account) for shown in shown_accounts]
         shown = accounts[0] if len(accounts) == 1 else accounts
         return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-    # Tables are printed as they are, to the byte: no line of ours goes in between.
-    return "\n".join(shown.source.tables for shown in found)
+    # Tables are printed byte for byte, without a line in between.
+    return "\n".join(shown.source.tables for shown in shown_accounts)
 
 
-def _page(one: Shown, form: str) -> bytes:
+def _page(shown: Shown, form: str) -> bytes:
     from loadstone.published.rules import judge
     from loadstone.report.formats.account_markdown import render_account_markdown
     from loadstone.report.formats.account_page import render_account
 
     render = render_account if form == "html" else render_account_markdown
-    return render(one.account, one.source, judge(one.account))
+    return render(shown.account, shown.source, judge(shown.account))
 
 
 def _write_charts(
-    found: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
+    shown_accounts: Sequence[Shown], form: str, output: Path | None, *, may_overwrite: bool
 ) -> None:
     from loadstone.published.rules import judge
     from loadstone.report.formats.images import draw, png_files, svg_files
@@ -148,14 +152,14 @@ def _write_charts(
             f'report "{form}" is several files, and cannot be printed',
             hint=f"name a folder for them: -f {form} -o DIR",
         )
-    for shown in found:
+    for shown in shown_accounts:
         drawn = draw(account_data(shown.account, judge(shown.account)))
         if not drawn:
             raise InputError(
                 f"{shown.name} has nothing to draw: no rates along a load, and no repeated times",
                 "without -f, its tables are printed",
             )
-        begin = "" if len(found) == 1 else f"{shown.name}-"
+        begin = "" if len(shown_accounts) == 1 else f"{shown.name}-"
         charts = (svg_files if form == "svg" else png_files)(drawn).items()
         contents = {output / (begin + name): content for name, content in charts}
         write_files(contents, may_overwrite=may_overwrite)

@@ -36,18 +36,18 @@ def read_whole(name: str) -> Account:
 
 
 def _read_file(form: str, file: Path) -> Account:
-    """Return the account of a file of another tool, by way of the run it would be imported as."""
+    """Return the account of another tool's file, imported as a temporary run if need be."""
     from loadstone import importers
     from loadstone.analysis.accounts import judged_account
     from loadstone.formats.imported import Hints
     from loadstone.importers.run_folder import write_run
     from loadstone.results.store import read_run
 
-    found = importers.find(form).read([file], Hints())
-    if isinstance(found, Account):
-        return found
+    imported = importers.find(form).read([file], Hints())
+    if isinstance(imported, Account):
+        return imported
     with tempfile.TemporaryDirectory(prefix="loadstone-import-") as folder:
-        write_run(found, Path(folder) / "run")
+        write_run(imported, Path(folder) / "run")
         account = judged_account.read_account(read_run(Path(folder) / "run"))
     return replace(_without_file_name(account, file, form), name=file.name)
 

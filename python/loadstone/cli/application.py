@@ -192,15 +192,15 @@ def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return exit_code.USAGE
-    # What may have been meant stands in the hint. "Value error" is what the parser calls it.
+    # The hint has the suggestions. "Value error" is the parser's term.
     message = re.sub(r" \((Possible options|Did you mean).*\)", "", error.format_message()).rstrip(
         "."
     )
     message = message.replace("Value error, ", "")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     names = [command.name for command in COMMANDS]
-    found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
-    meant = difflib.get_close_matches(found[1], names, 1) if found else []
+    unknown = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
+    meant = difflib.get_close_matches(unknown[1], names, 1) if unknown else []
     hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
     if options := getattr(error, "possibilities", None):
         hint += f"; did you mean {' or '.join(options)}?"

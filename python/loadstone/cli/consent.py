@@ -101,14 +101,14 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def of_profiles(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
-    """Yield the commands that give the keys of profiles which trials name."""
-    # What the user set on this host needs no further consent.
-    own = ("default", os.environ.get("AWS_PROFILE"))
+    """Yield the commands that print the keys of profiles named in trials."""
+    # The user chose these profiles on this host: they need no consent.
+    allowed = ("default", os.environ.get("AWS_PROFILE"))
     targets = {document["target"]["name"]: document["target"] for document in documents}
     for name, target in targets.items():
         settings = target["settings"]
         profile = settings.get("profile")
-        if profile is None or profile in own or settings.get("access_key") is not None:
+        if profile is None or profile in allowed or settings.get("access_key") is not None:
             continue
         for command in _loadgen.profile_commands(profile):
             yield f'target {name}, profile "{profile}"', command

@@ -64,9 +64,9 @@ def check_thresholds(
 
 
 def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") -> int:
-    """Say which cases crossed a threshold, and return the exit code.
+    """Print the cases that crossed a threshold, and return the exit code.
 
-    What cannot be decided fails as a command does: it must not pass for a good run.
+    A threshold that cannot be decided is an error: it must not pass for a good run.
     """
     from loadstone.analysis.judgements.thresholds import judge
 
@@ -80,15 +80,17 @@ def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") ->
             (True, "failed", exit_code.WORSE),
             (None, "error", exit_code.FAILED),
         ):
-            found = [outcome for outcome in outcomes if outcome.is_crossed is is_crossed]
-            for one in found[:CASES_SHOWN]:
+            outcomes_of_kind = [outcome for outcome in outcomes if outcome.is_crossed is is_crossed]
+            for outcome in outcomes_of_kind[:CASES_SHOWN]:
                 cannot = "" if is_crossed else "cannot be decided: "
-                _say(f'{word}: --fail-if "{threshold.text}": {cannot}{one.case}: {one.what}')
-            if len(found) > CASES_SHOWN:
-                _say(f"{word}: and {len(found) - CASES_SHOWN} cases more")
-            if found:
+                _say(
+                    f'{word}: --fail-if "{threshold.text}": {cannot}{outcome.case}: {outcome.what}'
+                )
+            if len(outcomes_of_kind) > CASES_SHOWN:
+                _say(f"{word}: and {len(outcomes_of_kind) - CASES_SHOWN} cases more")
+            if outcomes_of_kind:
                 codes.add(code)
-    # A case that is known to be too slow says more than another that is not known.
+    # A case that is too slow takes precedence over one that cannot be decided.
     return max(codes)
 
 
@@ -97,9 +99,9 @@ FAILURES = frozenset({"INVALID(errors)", "NOTHING", "EMPTY", "OUTAGE"})
 
 
 def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
-    """Return the exit code of a run by its results: none at all, or some that must not be used.
+    """Return the exit code of a run: an error without results, VOID if some must not be used.
 
-    What failed requests alone make void is no surprise to a job that expects or judges failures.
+    If failures are expected, results that are void only because of them do not count.
     """
     from loadstone.analysis.answers.answer import no_result
     from loadstone.analysis.judgements.standing import reason_words
@@ -120,9 +122,9 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
         return exit_code.FAILED
     void = [result for result in results if result.is_void]
     if are_failures_expected:
-        void = [one for one in void if not FAILURES.issuperset(one.reasons)]
-    for one in void[:CASES_SHOWN]:
-        _say(f"void: {one.name}: {'; '.join(map(reason_words, one.reasons))}")
+        void = [result for result in void if not FAILURES.issuperset(result.reasons)]
+    for result in void[:CASES_SHOWN]:
+        _say(f"void: {result.name}: {'; '.join(map(reason_words, result.reasons))}")
     if len(void) > CASES_SHOWN:
         _say(f"void: and {len(void) - CASES_SHOWN} results more")
     return exit_code.VOID if void else 0

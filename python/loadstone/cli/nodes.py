@@ -18,25 +18,25 @@ from loadstone.results.layout import NodeOutputs
 def describe(
     campaign: Campaign, *, with_probes: bool = True, outputs: NodeOutputs | None = None
 ) -> dict[str, NodeDocument]:
-    """Return what the campaign's nodes say of themselves, and what their probes measured.
+    """Return the surveys of the campaign's nodes, with the results of their probes.
 
-    Those that failed are warned of. What programs printed goes into `outputs`.
+    Print a warning for each failure. The output of programs goes into `outputs`.
     """
     _say(f"describing {len(campaign.nodes)} nodes")
     secrets.keep_from_programs(campaign.document())
-    found = survey(campaign.nodes, Interrupt())
-    failed = {name: node["failed"] for name, node in found.items() if "failed" in node}
+    nodes = survey(campaign.nodes, Interrupt())
+    failed = {name: node["failed"] for name, node in nodes.items() if "failed" in node}
     for name, why in failed.items():
-        where = f" ({found[name]['host']})" if found[name]["host"] else ""
+        where = f" ({nodes[name]['host']})" if nodes[name]["host"] else ""
         _say(f'warning: node "{name}"{where}: {why}')
     if with_probes:
-        _probe(campaign, found, failed, outputs)
-    return found
+        _probe(campaign, nodes, failed, outputs)
+    return nodes
 
 
 def _probe(
     campaign: Campaign,
-    found: dict[str, NodeDocument],
+    nodes: dict[str, NodeDocument],
     failed: dict[str, str],
     outputs: NodeOutputs | None,
 ) -> None:
@@ -47,15 +47,15 @@ def _probe(
     _say(f"probing nodes: {lasts} of measurements, and what the files of mounts take to write")
     interrupt = Interrupt()
     asked = (campaign.nodes, failed, _say, interrupt, outputs)
-    for name, told in node_probes.probe_storage(*asked).items():
-        found[name]["probes"] = told
-        for one in told:
-            where = f'node "{name}", {one["kind"]} {one["path"]}'
-            _warn(where, one)
-            if "left_behind" in one:
-                _say(f"warning: {where}: {one['left_behind']}")
+    for name, probes in node_probes.probe_storage(*asked).items():
+        nodes[name]["probes"] = probes
+        for probe in probes:
+            where = f'node "{name}", {probe["kind"]} {probe["path"]}'
+            _warn(where, probe)
+            if "left_behind" in probe:
+                _say(f"warning: {where}: {probe['left_behind']}")
     for name, paths in node_paths.probe_paths(*asked).items():
-        found[name]["paths"] = paths
+        nodes[name]["paths"] = paths
         for other, path in paths.items():
             _warn(f'network from node "{name}" to "{other}"', path)
 
@@ -71,11 +71,11 @@ def expected_s(nodes: Mapping[str, Node]) -> float:
     return sum(storage) + node_paths.expected_s(nodes)
 
 
-def _warn(what: str, told: StorageProbe | PathProbe) -> None:
-    if "failed" in told:
-        _say(f"warning: {what}: {told['failed']}")
-        if "hint" in told:
-            _say(f"hint: {told['hint']}")
+def _warn(what: str, probe: StorageProbe | PathProbe) -> None:
+    if "failed" in probe:
+        _say(f"warning: {what}: {probe['failed']}")
+        if "hint" in probe:
+            _say(f"hint: {probe['hint']}")
 
 
 def _say(text: str) -> None:

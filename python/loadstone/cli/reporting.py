@@ -52,30 +52,32 @@ def report_options(
     is_terminal: bool,
     table: str | None = None,
 ) -> Options:
-    """Return how a report is to look: what was chosen, else what the campaign says.
+    """Return the options of a report: those chosen, or else the campaign's.
 
-    A layout that the campaign names is for reading: rows for a program stay rows. On a terminal the
-    answer on one screen comes first, and the layout with --full.
+    The campaign's layout does not apply to formats for programs. On a terminal it applies with
+    --full only: one screen with the answer comes first.
     """
-    said: ReportDocument = (run.manifest.get("campaign") or {}).get("report") or {}
+    stated: ReportDocument = (run.manifest.get("campaign") or {}).get("report") or {}
     usual = Options()
     if table is None:
         is_read = report.name in ("markdown", "html")
         if is_read or (report.name == "terminal" and chosen.is_full):
-            table = said.get("table")
+            table = stated.get("table")
     elif table != NO_TABLE:
         _check_layout(report, table)
     options = replace(
         chosen,
         layout=None if table in (None, NO_TABLE) else find_layout(table),
-        head=said.get("head") if chosen.head is None else chosen.head,
-        labels=chosen.labels or said.get("labels", {}),
-        decimal_comma=chosen.decimal_comma or said.get("decimal_comma", False),
+        head=stated.get("head") if chosen.head is None else chosen.head,
+        labels=chosen.labels or stated.get("labels", {}),
+        decimal_comma=chosen.decimal_comma or stated.get("decimal_comma", False),
     )
     if chosen.spread == usual.spread:
-        options = replace(options, spread=_known(Spread, said.get("spread"), usual.spread))
+        options = replace(options, spread=_known(Spread, stated.get("spread"), usual.spread))
     if chosen.megabyte == usual.megabyte:
-        options = replace(options, megabyte=_known(Megabyte, said.get("megabyte"), usual.megabyte))
+        options = replace(
+            options, megabyte=_known(Megabyte, stated.get("megabyte"), usual.megabyte)
+        )
     return on_screen(options, is_terminal=is_terminal)
 
 

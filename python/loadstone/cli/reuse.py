@@ -36,9 +36,9 @@ def reused_by(campaign: Campaign, run: str | None = None) -> dict[str, Reused]:
 
 
 def note_deletes(campaign: Campaign, plan: Plan) -> None:
-    """Note in the runs that are used again that this one is about to delete what they kept.
+    """Note in reused runs that this run is about to delete the objects that they kept.
 
-    Before anything is deleted: a run that misses objects is neither gone on with nor used again.
+    This precedes the deletes: a run without some of its objects is neither resumed nor reused.
     """
     deleting = {
         planned.document["target"]["name"]
@@ -47,8 +47,8 @@ def note_deletes(campaign: Campaign, plan: Plan) -> None:
     }
     names = {campaign.targets[name].reuse for name in deleting & set(campaign.targets)}
     for name in sorted(name for name in names if name is not None):
-        with RunWriter.lock(_folder(name)) as kept:
-            kept.note_deleting(plan.run)
+        with RunWriter.lock(_folder(name)) as writer:
+            writer.note_deleting(plan.run)
 
 
 def find(name: str, run: str | None = None) -> Reused:
@@ -65,27 +65,31 @@ def find(name: str, run: str | None = None) -> Reused:
         )
     summaries = begun(folder)
     left = what_is_left(folder)
-    places = {(one.target, dataset_of(one.clean_up)["bucket_prefix"]) for one in left}
-    plan = [one for one in manifest["plan"] if one["id"] in summaries and place_of(one) in places]
-    plan.sort(key=lambda one: began(summaries[one["id"]]))
+    places = {(remains.target, dataset_of(remains.clean_up)["bucket_prefix"]) for remains in left}
+    plan = [
+        document
+        for document in manifest["plan"]
+        if document["id"] in summaries and place_of(document) in places
+    ]
+    plan.sort(key=lambda document: began(summaries[document["id"]]))
     states = left_as(plan, summaries)
-    kept = []
-    for one in left:
-        dataset = dataset_of(one.clean_up)
-        place = (one.target, dataset["bucket_prefix"])
+    datasets = []
+    for remains in left:
+        dataset = dataset_of(remains.clean_up)
+        place = (remains.target, dataset["bucket_prefix"])
         state = states[place]
         workloads = {
             document["case"]["workload"]
             for document in manifest["plan"]
             if place_of(document) == place
         }
-        kept.append(
+        datasets.append(
             Kept(
-                target=one.target,
-                driver=one.driver,
+                target=remains.target,
+                driver=remains.driver,
                 workloads=frozenset(workloads),
                 dataset={**dataset, "version": max(1, state.version)},
-                round_number=one.clean_up["round"],
+                round_number=remains.clean_up["round"],
                 is_full=Need.FULL.is_met_by(state.state) and not state.is_in_doubt,
             )
         )
@@ -93,7 +97,7 @@ def find(name: str, run: str | None = None) -> Reused:
         name=name,
         run=manifest["run"],
         seed=manifest["seed"],
-        kept=tuple(kept),
+        kept=tuple(datasets),
         targets=frozenset(document["target"]["name"] for document in manifest["plan"]),
     )
 
@@ -111,17 +115,17 @@ class DatasetFlags:
 
 
 def flags_of(name: str) -> DatasetFlags:
-    """Return what all datasets of the run have in common."""
-    found = find(name)
-    datasets = [one.dataset for one in found.kept]
-    end = f"{found.run[:8]}-"
+    """Return the flags that all datasets of the run have in common."""
+    reused = find(name)
+    datasets = [dataset.dataset for dataset in reused.kept]
+    end = f"{reused.run[:8]}-"
     return DatasetFlags(
-        count=_alike(one["objects"] for one in datasets),
-        size=_alike(one["size"].get("bytes") for one in datasets),
-        buckets=_alike(one["buckets"] for one in datasets),
-        object_prefix=_alike(one["object_prefix"].removesuffix(end) for one in datasets),
-        encryption=_alike(one.get("encryption") for one in datasets),
-        path_encryption=_alike(one.get("path_encryption") for one in datasets),
+        count=_alike(dataset["objects"] for dataset in datasets),
+        size=_alike(dataset["size"].get("bytes") for dataset in datasets),
+        buckets=_alike(dataset["buckets"] for dataset in datasets),
+        object_prefix=_alike(dataset["object_prefix"].removesuffix(end) for dataset in datasets),
+        encryption=_alike(dataset.get("encryption") for dataset in datasets),
+        path_encryption=_alike(dataset.get("path_encryption") for dataset in datasets),
     )
 
 

@@ -63,14 +63,14 @@ def keep_files(made: Path, run_folder: Path) -> None:
 
 
 def watched(actions: "Iterator[Action]", name: str) -> "Iterator[Action]":
-    """Yield the actions of a script; where that takes long, say how far it is."""
-    count, said = 0, time.monotonic()
+    """Yield the actions of a script; print progress if that takes long."""
+    count, last_said = 0, time.monotonic()
     is_long = False
     for action in actions:
         yield action
         count += 1
-        if count % LOOKED_EVERY == 0 and time.monotonic() - said >= SAID_EVERY_S:
-            is_long, said = True, time.monotonic()
+        if count % LOOKED_EVERY == 0 and time.monotonic() - last_said >= SAID_EVERY_S:
+            is_long, last_said = True, time.monotonic()
             say(f'script "{name}": {count:,} actions read')
     if is_long:
         say(f'script "{name}": all {count:,} actions read; planning their requests')

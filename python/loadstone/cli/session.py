@@ -340,13 +340,13 @@ def _finished(
 
 
 def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, Change]:
-    """Return what the campaign says differently of how a run is judged and shown.
+    """Return the campaign's changes in how a run is judged and shown.
 
-    Whatever else differs would make two runs in one folder: it is refused.
+    Refuse other changes: they would make two runs in one folder.
     """
     before = manifest.get("campaign")
-    found = changes(before, campaign) if before is not None else {}
-    wrong = [key for key in found if key not in RECORDED]
+    changed = changes(before, campaign) if before is not None else {}
+    wrong = [key for key in changed if key not in RECORDED]
     if wrong:
         raise InputError(
             f'run "{folder}" was planned differently: {", ".join(wrong)} of its campaign '
@@ -356,25 +356,25 @@ def _changes(campaign: Campaign, manifest: Manifest, folder: Path) -> dict[str, 
             f"what this run left with: loadstone clean {folder}",
             kind="other-plan",
         )
-    return found
+    return changed
 
 
 def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | None) -> Manifest:
-    """Return what a resumption changes in a manifest where the campaign's file says other things.
+    """Return a resumption's changes to the manifest if the campaign's file has changed.
 
     Both texts are kept, with the time.
     """
-    found = _changes(campaign, manifest, folder)
+    changed = _changes(campaign, manifest, folder)
     before = manifest.get("campaign_file")
-    if not found and (text is None or text == before):
+    if not changed and (text is None or text == before):
         return {}
     change: CampaignChange = {
         "time": runner.now().isoformat(),
-        "keys": {key: change.document() for key, change in found.items()},
+        "keys": {key: change.document() for key, change in changed.items()},
         "campaign_file": {"before": before, "after": text},
     }
-    if found:
-        names = ", ".join(found)
+    if changed:
+        names = ", ".join(changed)
         print(plain(f"changed since the run began, and recorded: {names}"), file=sys.stderr)
     return {
         "campaign": campaign.document(),
@@ -502,10 +502,10 @@ def _refuse_others(
 
 
 def _resumption(manifest: Manifest) -> Resumption:
-    """Return when and where a run goes on, and how it had ended before."""
+    """Return when and where a run is resumed, and how it had ended before."""
     here = runner.circumstances()
-    said: Mapping[str, object] = manifest
-    left = {key: said[key] for key in RunOutcome.__annotations__ if key in said}
+    recorded: Mapping[str, object] = manifest
+    left = {key: recorded[key] for key in RunOutcome.__annotations__ if key in recorded}
     return {
         "started": here["started"],
         "loadstone": here["loadstone"],

@@ -10,7 +10,7 @@ from loadstone.execution.programs.store_sizes import read_size
 
 
 def store_sizes(campaign: Campaign) -> dict[str, StoreSize]:
-    """Return the size of each target that is filled, where its store tells it."""
+    """Return the size of each target that is filled, if its store reports one."""
     if campaign.queries is not None or _names_no_fill(campaign):
         return {}
     cases, _ = cases_of(campaign)
@@ -24,7 +24,7 @@ def store_sizes(campaign: Campaign) -> dict[str, StoreSize]:
     if not known:
         return {}
     documents = targets_in_run(campaign.model_copy(update={"targets": known}), drivers, "")
-    sizes = {name: read_size(one.document, Interrupt()) for name, one in documents.items()}
+    sizes = {name: read_size(target.document, Interrupt()) for name, target in documents.items()}
     return {name: size for name, size in sizes.items() if size is not None}
 
 

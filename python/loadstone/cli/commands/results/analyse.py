@@ -78,7 +78,7 @@ def _whole(names: list[str]) -> list[str]:
     from loadstone import published
 
     if all(published.is_published(name) and "@" not in name for name in names):
-        return [published.PREFIX + one.name for one in published.find_all(names)]
+        return [published.PREFIX + report.name for report in published.find_all(names)]
     return names
 
 
@@ -91,16 +91,16 @@ def _ceilings(network: Path | None) -> tuple[KnownCeiling, ...]:
 
 
 def _null_rates(null: str | None) -> Mapping[Load, float]:
-    """Return the best rate of each load of a run against a target that does nothing."""
+    """Return the best rate of each load of a run against the null driver."""
     if null is None:
         return {}
     from loadstone.analysis.accounts.account import RATE
     from loadstone.cli.accounts import read_whole
 
     rates: dict[Load, float] = {}
-    for one in read_whole(null).of(RATE):
-        load = (one.operation, one.size_bytes, one.threads)
-        rates[load] = max(one.value, rates.get(load, 0.0))
+    for measurement in read_whole(null).of(RATE):
+        load = (measurement.operation, measurement.size_bytes, measurement.threads)
+        rates[load] = max(measurement.value, rates.get(load, 0.0))
     return rates
 
 
@@ -138,10 +138,12 @@ def _print_finding(finding: Finding, *, with_evidence: bool) -> None:
     print_words(finding.statement, indent="    ")
     if not with_evidence:
         return
-    for one in finding.evidence[:EVIDENCE_SHOWN]:
-        place = f"  ({one.place})" if one.place else ""
-        held = f", held against {_shown(one.threshold)}" if one.threshold is not None else ""
-        value = f"{one.metric}: {_shown(one.value)} {one.unit}".rstrip()
+    for evidence in finding.evidence[:EVIDENCE_SHOWN]:
+        place = f"  ({evidence.place})" if evidence.place else ""
+        held = (
+            f", held against {_shown(evidence.threshold)}" if evidence.threshold is not None else ""
+        )
+        value = f"{evidence.metric}: {_shown(evidence.value)} {evidence.unit}".rstrip()
         print_words(f"{value}{held}{place}", indent="      ", below="        ")
     if len(finding.evidence) > EVIDENCE_SHOWN:
         print(f"      and {len(finding.evidence) - EVIDENCE_SHOWN} more")

@@ -102,11 +102,11 @@ def command(
     if form == "terminal" and output is not None:
         raise InputError.of_value(str(output), "a file that ends in .html or .json")
     pairs, controls = _arms(runs, factor or ())
-    facts = [_fact(one) for one in only or ()]
+    facts = [_fact(text) for text in only or ()]
     _check_facts(facts, pairs)
     pairs = [(_narrowed(a, facts), _narrowed(b, facts)) for a, b in pairs]
     twins = {pair for account in controls for pair in account.identical}
-    found = [
+    comparisons = [
         comparison.compare(
             a,
             b,
@@ -118,31 +118,33 @@ def command(
         )
         for a, b in pairs
     ]
-    refused = [one for one in found if one.refused and not one.is_overridden]
+    refused = [
+        compared for compared in comparisons if compared.refused and not compared.is_overridden
+    ]
     if form == "json":
-        documents = [claims.to_json(one) for one in found]
+        documents = [claims.to_json(compared) for compared in comparisons]
         shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
         _give(
             json.dumps(shown, indent=2, ensure_ascii=False) + "\n", output, may_overwrite=overwrite
         )
     elif form == "html":
-        # A page of what may not stand in one ratio would be taken for a comparison.
+        # A page of runs that are not comparable would be mistaken for a comparison.
         if refused:
             raise _refusal(refused[0])
         from loadstone.report.formats.comparison_page import render_comparisons
 
-        _give(render_comparisons(found, twins).decode(), output, may_overwrite=overwrite)
+        _give(render_comparisons(comparisons, twins).decode(), output, may_overwrite=overwrite)
     else:
-        for one in found:
-            if one in refused:
+        for compared in comparisons:
+            if compared in refused:
                 # Its error says how they differ.
                 continue
-            _print(one, is_control=(one.a, one.b) in twins, is_full=full)
-            if one.by_user_type is not None:
-                _print_types(one.by_user_type, is_full=full)
+            _print(compared, is_control=(compared.a, compared.b) in twins, is_full=full)
+            if compared.by_user_type is not None:
+                _print_types(compared.by_user_type, is_full=full)
     if refused:
         raise _refusal(refused[0])
-    if all(one.verdict == "void" for pair in found for one in pair.comparisons):
+    if all(case.verdict == "void" for pair in comparisons for case in pair.comparisons):
         if form == "terminal":
             _print_next(runs)
         raise typer.Exit(exit_code.VOID)
@@ -204,11 +206,11 @@ def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
 
 
 def _is_written(value: str) -> Callable[[Parameter], bool]:
-    return lambda found: str(found) == value
+    return lambda parameter: str(parameter) == value
 
 
 def _having(account: Account, name: str, is_right: Callable[[Parameter], bool]) -> Account:
-    return account.where(lambda one: is_right(dict(one.case).get(name)))
+    return account.where(lambda measurement: is_right(dict(measurement.case).get(name)))
 
 
 def _arms(
@@ -271,130 +273,130 @@ def _varied(whole: Account) -> list[str]:
     for measurement in whole.measurements:
         for name, value in measurement.parameters.items():
             values.setdefault(name, set()).add(value)
-    return [name for name, found in values.items() if len(found) > 1]
+    return [name for name, distinct in values.items() if len(distinct) > 1]
 
 
-def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
-    unit = claims.plural(found.unit_of_replication)
-    print(f"{found.b} against {found.a}: {metric_words(found.metric)}")
-    if "_ns_" in found.metric:
+def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
+    unit = claims.plural(compared.unit_of_replication)
+    print(f"{compared.b} against {compared.a}: {metric_words(compared.metric)}")
+    if "_ns_" in compared.metric:
         print(f"of all requests of the {unit} together")
     else:
         print(f"geometric means over the {unit}")
-    if found.metric == ACTION_RATE:
+    if compared.metric == ACTION_RATE:
         print("for the requests of the actions: --metric requests_per_s")
-    for factor in found.factors:
+    for factor in compared.factors:
         print(f"compared by {factor}")
-    if found.refused:
-        label = comparison.NONCOMPARABLE if found.is_overridden else "not comparable"
+    if compared.refused:
+        label = comparison.NONCOMPARABLE if compared.is_overridden else "not comparable"
         print(f"{label}: they differ in")
-        for difference in found.refused:
+        for difference in compared.refused:
             print(f"  {difference}")
-    if found.kinds:
+    if compared.kinds:
         print("not of one kind, by their cards:")
-        for kind in found.kinds[: claims.KINDS_SHOWN]:
+        for kind in compared.kinds[: claims.KINDS_SHOWN]:
             print(plain(f"  {kind}"))
-        if (more := len(found.kinds) - claims.KINDS_SHOWN) > 0:
+        if (more := len(compared.kinds) - claims.KINDS_SHOWN) > 0:
             print(f"  {more} more: --format json")
-    if not found.comparisons:
+    if not compared.comparisons:
         print()
         return
-    _print_cases(found, is_full=is_full)
-    together = found.geometric_mean
-    if together is not None and sum(one.verdict != "void" for one in found.comparisons) > 1:
+    _print_cases(compared, is_full=is_full)
+    together = compared.geometric_mean
+    if together is not None and sum(case.verdict != "void" for case in compared.comparisons) > 1:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
         print(f"{TOGETHER}: {together.ratio:.3f}{interval}")
-    _print_blocks_needed(found)
+    _print_blocks_needed(compared)
     if is_control:
-        print(f"A against A, one target under two names: {claims.noise(found)}")
-    elif not found.has_control:
+        print(f"A against A, one target under two names: {claims.noise(compared)}")
+    elif not compared.has_control:
         print("no A/A control: the noise floor of the method is not known")
-    if not found.is_one_run:
+    if not compared.is_one_run:
         print("not measured in one run: the ratio includes everything that changed in between")
-    _print_rest(found, is_full=is_full)
+    _print_rest(compared, is_full=is_full)
 
 
-def _print_types(found: Comparison, *, is_full: bool) -> None:
-    """Print the rows of types of users; how the arms were measured has been said."""
+def _print_types(compared: Comparison, *, is_full: bool) -> None:
+    """Print the rows of types of users, below those of all users."""
     print("the same by type of user; ALL is all that users of a type did, making and audits apart")
-    _print_cases(found, is_full=is_full)
-    _print_blocks_needed(found)
-    _print_rest(found, is_full=is_full)
+    _print_cases(compared, is_full=is_full)
+    _print_blocks_needed(compared)
+    _print_rest(compared, is_full=is_full)
 
 
-def _print_rest(found: Comparison, *, is_full: bool) -> None:
-    """Say which cases have no partner, and on demand each comparison as a sentence."""
-    for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
+def _print_rest(compared: Comparison, *, is_full: bool) -> None:
+    """Print how many cases have no partner, and with --full each comparison as a sentence."""
+    for which, cases in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
         if cases:
             has = "has" if len(cases) == 1 else "have"
             print(f"{counted(len(cases), 'case')} of {which} {has} no partner")
     if is_full:
-        for one in found.comparisons:
-            print(f"  {claims.sentence(found, one)}")
+        for case in compared.comparisons:
+            print(f"  {claims.sentence(compared, case)}")
     print()
 
 
-def _print_cases(found: Comparison, *, is_full: bool) -> None:
-    """Print a row for each case that has a ratio; how the ratio is known comes with --full."""
+def _print_cases(compared: Comparison, *, is_full: bool) -> None:
+    """Print a row for each case that has a ratio; --full adds its interval and p."""
     from loadstone.cli.screen.output import print_table, print_words
 
-    shared = _shared_keys(found)
-    shown = [one for one in found.comparisons if is_full or one.verdict != "void"]
+    shared = _shared_keys(compared)
+    shown = [case for case in compared.comparisons if is_full or case.verdict != "void"]
     if shared and len(shown) > 1:
-        print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
-    head = ["case", found.a, found.b, f"{found.b} is"]
-    rows = [_row(one, shared, claims.in_words(found, one), found.metric) for one in shown]
+        print(f"all of {claims.describe(compared.comparisons[0], _other_keys(compared, shared))}")
+    head = ["case", compared.a, compared.b, f"{compared.b} is"]
+    rows = [_row(case, shared, claims.in_words(compared, case), compared.metric) for case in shown]
     if is_full:
         head += ["ratio", "95 % CI", "n", "p (Holm)"]
-        rows = [[*row, *_numbers(one)] for row, one in zip(rows, shown, strict=True)]
+        rows = [[*row, *_numbers(case)] for row, case in zip(rows, shown, strict=True)]
     if rows:
         print_table(head, rows, numbers=(1, 2))
-    void = [one for one in found.comparisons if one.verdict == "void"]
+    void = [case for case in compared.comparisons if case.verdict == "void"]
     if void:
         reasons = "; ".join(claims.reasons(void))
-        many = f"{len(void)} of {counted(len(found.comparisons), 'case')}"
+        many = f"{len(void)} of {counted(len(compared.comparisons), 'case')}"
         print_words(f"{many} void, with no ratio: {reasons}", below="  ")
 
 
-def _print_blocks_needed(found: Comparison) -> None:
-    """Say how many blocks would tell apart what these did not, by the spread that they had."""
-    if words := claims.undecided_words(found):
+def _print_blocks_needed(compared: Comparison) -> None:
+    """Print how many blocks would resolve the undecided cases, judged by their spread."""
+    if words := claims.undecided_words(compared):
         print(words)
 
 
-def _shared_keys(found: Comparison) -> set[str]:
-    """Return the parts of a case that all cases share, and that a table need not repeat."""
-    cases = [one.case for one in found.comparisons]
+def _shared_keys(compared: Comparison) -> set[str]:
+    """Return the keys that have one value in all cases, which a table need not repeat."""
+    cases = [compared_case.case for compared_case in compared.comparisons]
     if len(cases) < 2:
         return set()
     return {key for key, value in cases[0].items() if all(c.get(key) == value for c in cases)}
 
 
-def _other_keys(found: Comparison, shared: set[str]) -> set[str]:
-    return {key for one in found.comparisons for key in one.case} - shared
+def _other_keys(compared: Comparison, shared: set[str]) -> set[str]:
+    return {key for case in compared.comparisons for key in case.case} - shared
 
 
-def _row(one: CaseComparison, shared: set[str], words: str, metric: str) -> list[str]:
+def _row(case: CaseComparison, shared: set[str], words: str, metric: str) -> list[str]:
     from loadstone import units
 
-    name = claims.describe(one, shared) or "all"
+    name = claims.describe(case, shared) or "all"
     if metric in (RATE, ACTION_RATE, SECONDS):
-        # The head says the unit; means that are hardly ever whole numbers line up by their digits.
-        return [name, units.format_number(one.a), units.format_number(one.b), words]
-    return [name, metric_value(one.a, metric), metric_value(one.b, metric), words]
+        # The heading has the unit; means are hardly ever whole numbers: align their digits.
+        return [name, units.format_number(case.a), units.format_number(case.b), words]
+    return [name, metric_value(case.a, metric), metric_value(case.b, metric), words]
 
 
-def _numbers(one: CaseComparison) -> list[str]:
+def _numbers(case: CaseComparison) -> list[str]:
     n = (
-        f"{one.ratio.n_a}"
-        if one.ratio.n_a == one.ratio.n_b
-        else f"{one.ratio.n_a}, {one.ratio.n_b}"
+        f"{case.ratio.n_a}"
+        if case.ratio.n_a == case.ratio.n_b
+        else f"{case.ratio.n_a}, {case.ratio.n_b}"
     )
-    n += f", {one.ratio.days} days" if one.ratio.days > 1 else ""
-    interval = _interval(one.ratio.low, one.ratio.high, 3)
-    p = "" if one.p_holm is None else f"{one.p_holm:.2g}"
-    return [f"{one.ratio.ratio:.3f}", interval, n, p]
+    n += f", {case.ratio.days} days" if case.ratio.days > 1 else ""
+    interval = _interval(case.ratio.low, case.ratio.high, 3)
+    p = "" if case.p_holm is None else f"{case.p_holm:.2g}"
+    return [f"{case.ratio.ratio:.3f}", interval, n, p]
 
 
 def _interval(low: float | None, high: float | None, digits: int) -> str:
@@ -406,14 +408,14 @@ def _factor_of(field: str) -> str:
     return shlex.quote(field.rpartition(": ")[2].rpartition(".")[2].removeprefix("setting "))
 
 
-def _refusal(found: Comparison) -> LoadstoneError:
-    fields = "; ".join(map(str, found.refused[:6]))
-    more = f"; and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
-    names = dict.fromkeys(_factor_of(difference.field) for difference in found.refused[:6])
+def _refusal(compared: Comparison) -> LoadstoneError:
+    fields = "; ".join(map(str, compared.refused[:6]))
+    more = f"; and {len(compared.refused) - 6} more" if len(compared.refused) > 6 else ""
+    names = dict.fromkeys(_factor_of(difference.field) for difference in compared.refused[:6])
     factors = " ".join(f"--factor {name}" for name in names)
     hint = f"make them agree, or name all that is compared: {factors}"
-    if not (found.only_a and found.refused[0].field in found.only_a[0]):
+    if not (compared.only_a and compared.refused[0].field in compared.only_a[0]):
         hint += "; or pass --insist, for ratios labelled NONCOMPARABLE"
     return InputError(
-        f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}', hint
+        f'"{compared.a}" and "{compared.b}" are not comparable: they differ in {fields}{more}', hint
     )

@@ -84,8 +84,8 @@ def command(
     if form == "html" and output is None:
         raise InputError("a page is a file", "name it: -o history.html")
     entries, name = _of_one_campaign(_read(folders), campaign)
-    found = history.trace(entries, metrics=metric or history.METRICS, seed=seed)
-    if not found.trends:
+    traced = history.trace(entries, metrics=metric or history.METRICS, seed=seed)
+    if not traced.trends:
         measured = dict.fromkeys(m for entry in entries for m in entry.account.metrics)
         wanted = ", ".join(metric or history.METRICS)
         if measured.keys() & set(metric or history.METRICS):
@@ -93,18 +93,18 @@ def command(
             raise typer.Exit(exit_code.VOID)
         hint = f"these runs have {', '.join(measured)}" if measured else "they measured nothing"
         raise InputError(f"no run has a valid value of {wanted}", hint)
-    shown = _page(found, name) if form == "html" else WRITERS[form](found).encode()
+    shown = _page(traced, name) if form == "html" else WRITERS[form](traced).encode()
     if output is None:
         text = shown.decode()
         print(plain(text) if form == "terminal" else text, end="")
     else:
         write_files({output: shown}, may_overwrite=overwrite)
         print(f"written: {output}", file=sys.stderr)
-    regressed = [trend for trend in found.trends if trend.is_regressed(recent)]
+    regressed = [trend for trend in traced.trends if trend.is_regressed(recent)]
     if check and regressed:
         names = "; ".join(f"{trend.name} {metric_words(trend.metric)}" for trend in regressed)
         is_text = output is None and form == "terminal"
-        # What a job ends with stands last in what it printed, and in no file for programs.
+        # The reason for the exit code comes last on the screen, and in no file for programs.
         print(
             plain(f"worse within the last {units.counted(recent, 'run')}: {names}"),
             file=sys.stdout if is_text else sys.stderr,
@@ -122,21 +122,21 @@ def _form_of(output: Path | None) -> str:
     return FORMATS[suffix]
 
 
-def _page(found: "History", campaign: str) -> bytes:
+def _page(traced: "History", campaign: str) -> bytes:
     from loadstone.report.formats.history_page import render_history
 
-    return render_history(found, campaign)
+    return render_history(traced, campaign)
 
 
 def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
-    """Return the runs with the name of each one's campaign; those that cannot be read are named."""
+    """Return the runs, with the names of their campaigns; print those that cannot be read."""
     from loadstone.analysis.accounts import judged_account
     from loadstone.analysis.accounts.history import Entry
     from loadstone.cli import plain
     from loadstone.results.layout import MANIFEST
     from loadstone.results.store import read_run
 
-    found: list[tuple[str, Entry]] = []
+    entries: list[tuple[str, Entry]] = []
     paths: list[Path] = []
     for folder in folders:
         if (folder / MANIFEST).is_file():
@@ -155,15 +155,15 @@ def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
         except LoadstoneError as error:
             print(plain(f"left out: {error.message}"), file=sys.stderr)
             continue
-        found.append((name, Entry(name=path.name, started=started, account=account)))
-    return found
+        entries.append((name, Entry(name=path.name, started=started, account=account)))
+    return entries
 
 
 def _of_one_campaign(
-    found: list[tuple[str, "Entry"]], wanted: str | None
+    named_entries: list[tuple[str, "Entry"]], wanted: str | None
 ) -> tuple[list["Entry"], str]:
     """Return the runs of one campaign, and its name."""
-    names = dict.fromkeys(name for name, _ in found)
+    names = dict.fromkeys(name for name, _ in named_entries)
     if wanted is not None and wanted not in names:
         known = ", ".join(names) or "none that can be read"
         raise InputError(f'no run is of campaign "{wanted}"', f"these runs are of: {known}")
@@ -172,27 +172,27 @@ def _of_one_campaign(
             f"these runs are of {len(names)} campaigns: {', '.join(names)}",
             "choose one with --campaign",
         )
-    entries = [entry for name, entry in found if wanted in (None, name)]
+    entries = [entry for name, entry in named_entries if wanted in (None, name)]
     return entries, wanted or next(iter(names), "")
 
 
-def _as_text(found: "History") -> str:
-    first, last = found.entries[0], found.entries[-1]
+def _as_text(traced: "History") -> str:
+    first, last = traced.entries[0], traced.entries[-1]
     lines = [
-        f"{units.counted(len(found.entries), 'run')}, {first.started[:10]} to {last.started[:10]};"
+        f"{units.counted(len(traced.entries), 'run')}, {first.started[:10]} to {last.started[:10]};"
         f" newest: {last.name}",
         "",
     ]
-    width = max(len(trend.name) for trend in found.trends)
-    for metric in dict.fromkeys(trend.metric for trend in found.trends):
+    width = max(len(trend.name) for trend in traced.trends)
+    for metric in dict.fromkeys(trend.metric for trend in traced.trends):
         lines.append(_heading(metric))
-        for trend in found.trends:
+        for trend in traced.trends:
             if trend.metric == metric:
                 lines += _lines_of(trend, width)
         lines.append("")
-    for label, count in found.left_out.items():
+    for label, count in traced.left_out.items():
         lines.append(f"left out: {units.counted(count, 'value')}: {label_words(label)}")
-    lines.append(_answer(found))
+    lines.append(_answer(traced))
     return "\n".join(lines) + "\n"
 
 
@@ -208,13 +208,15 @@ def _lines_of(trend: "Trend", width: int) -> list[str]:
     drawn = _sparkline(values[-POINTS_SHOWN:])
     word = {"as before": "", "unknown": "too few runs"}.get(trend.newest, f"newest {trend.newest}")
     if trend.expected is not None and trend.newest in ("better", "worse"):
-        low, high = (metric_value(one, trend.metric) for one in trend.expected)
+        low, high = (metric_value(bound, trend.metric) for bound in trend.expected)
         word += f" (expected {low} to {high})"
     head = f"  {trend.name:<{width}}  {metric_value(values[-1], trend.metric):>11}  {drawn}  {word}"
     lines = [head.rstrip()]
     for change in trend.changes:
         what = "worse" if change.is_worse else "better"
-        before, after = (metric_value(one, trend.metric) for one in (change.before, change.after))
+        before, after = (
+            metric_value(level, trend.metric) for level in (change.before, change.after)
+        )
         lines.append(
             f"    {change.magnitude:+.0%} ({what}) from {change.run}:"
             f" {before} to {after}, p {change.p:.1g}"
@@ -223,15 +225,15 @@ def _lines_of(trend: "Trend", width: int) -> list[str]:
     return lines
 
 
-def _answer(found: "History") -> str:
+def _answer(traced: "History") -> str:
     from loadstone.analysis.accounts.history import RUNS_FOR_A_CHANGE
 
-    worse = [trend for trend in found.trends if trend.newest == "worse"]
-    changed = sum(bool(trend.changes) for trend in found.trends)
-    total = units.counted(len(found.trends), "trend")
+    worse = [trend for trend in traced.trends if trend.newest == "worse"]
+    changed = sum(bool(trend.changes) for trend in traced.trends)
+    total = units.counted(len(traced.trends), "trend")
     lately = f"the newest run is worse in {len(worse)}" if worse else "the newest run is no worse"
     answer = f"of {total}, {changed} changed level; {lately}"
-    if max(len(trend.points) for trend in found.trends) < RUNS_FOR_A_CHANGE:
+    if max(len(trend.points) for trend in traced.trends) < RUNS_FOR_A_CHANGE:
         answer += f"\nchanges of level are found from {RUNS_FOR_A_CHANGE} runs on"
     return answer
 
@@ -242,11 +244,11 @@ def _sparkline(values: list[float]) -> str:
     return "".join(BARS[min(7, int(8 * value / top))] for value in values)
 
 
-def _as_json(found: "History") -> str:
+def _as_json(traced: "History") -> str:
     document: dict[str, Any] = {
         "format": 1,
-        "runs": [{"run": entry.name, "started": entry.started} for entry in found.entries],
-        "left_out": dict(found.left_out),
+        "runs": [{"run": entry.name, "started": entry.started} for entry in traced.entries],
+        "left_out": dict(traced.left_out),
         "trends": [
             {
                 "case": dict(trend.case),
@@ -254,8 +256,13 @@ def _as_json(found: "History") -> str:
                 "newest": trend.newest,
                 "expected": list(trend.expected) if trend.expected else None,
                 "points": [
-                    {"run": one.run, "started": one.started, "value": one.value, "n": one.trials}
-                    for one in trend.points
+                    {
+                        "run": point.run,
+                        "started": point.started,
+                        "value": point.value,
+                        "n": point.trials,
+                    }
+                    for point in trend.points
                 ],
                 "changes": [
                     {
@@ -266,28 +273,32 @@ def _as_json(found: "History") -> str:
                         "p": change.p,
                         "is_worse": change.is_worse,
                         "differing": [
-                            {"field": one.field, "before": one.a, "after": one.b}
-                            for one in change.differing
+                            {
+                                "field": difference.field,
+                                "before": difference.a,
+                                "after": difference.b,
+                            }
+                            for difference in change.differing
                         ],
                     }
                     for change in trend.changes
                 ],
             }
-            for trend in found.trends
+            for trend in traced.trends
         ],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _as_csv(found: "History") -> str:
+def _as_csv(traced: "History") -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("case", "metric", "run", "started", "value", "n", "level_changes_here"))
-    for trend in found.trends:
+    for trend in traced.trends:
         begun = {change.run for change in trend.changes}
-        for one in trend.points:
-            where = map(units.csv_cell, (trend.name, trend.metric, one.run, one.started))
-            writer.writerow((*where, repr(one.value), one.trials, one.run in begun))
+        for point in trend.points:
+            where = map(units.csv_cell, (trend.name, trend.metric, point.run, point.started))
+            writer.writerow((*where, repr(point.value), point.trials, point.run in begun))
     return out.getvalue()
 
 

@@ -60,19 +60,19 @@ def command(
         target=target,
         are_parts=together,
     )
-    found = importers.find(form).read(files, hints)
-    if isinstance(found, Account):
-        _print_account(found, form, output, as_json=as_json)
+    imported = importers.find(form).read(files, hints)
+    if isinstance(imported, Account):
+        _print_account(imported, form, output, as_json=as_json)
         return
     from loadstone.cli.session import default_folder
     from loadstone.importers.run_folder import write_run
 
-    folder = output or default_folder(found.name)
-    write_run(found, folder)
-    requests = sum(row.requests for trial in found.trials for row in trial.rows)
-    trials = units.counted(len(found.trials), "trial")
-    print(f"{folder}: {trials}, {units.counted(requests, 'request')} from {found.tool}")
-    for note in found.notes:
+    folder = output or default_folder(imported.name)
+    write_run(imported, folder)
+    requests = sum(row.requests for trial in imported.trials for row in trial.rows)
+    trials = units.counted(len(imported.trials), "trial")
+    print(f"{folder}: {trials}, {units.counted(requests, 'request')} from {imported.tool}")
+    for note in imported.notes:
         print(f"note: {note}")
     print(f"see: loadstone report {folder}")
 

@@ -56,7 +56,10 @@ def command(
     elif kind is Kind.OPERATIONS:
         from loadstone.campaign.operations import OPERATIONS
 
-        print_table(("operation", "does"), [(one.name, one.summary) for one in OPERATIONS.values()])
+        print_table(
+            ("operation", "does"),
+            [(operation.name, operation.summary) for operation in OPERATIONS.values()],
+        )
     elif kind is Kind.PROBES:
         from loadstone.probes import PROBES
 
@@ -74,14 +77,14 @@ def command(
 
 
 def _print_runs(folder: Path) -> None:
-    """Print the runs in a folder, the newest first; one that cannot be read is named as such."""
+    """Print the runs in a folder, the newest first, and those that cannot be read."""
     from loadstone.results.layout import MANIFEST, read_manifest
 
-    found = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
-    if not found:
+    folders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    if not folders:
         raise InputError(f'"{folder}" holds no run', "name a folder of run folders")
     rows = []
-    for path in found:
+    for path in folders:
         try:
             manifest = read_manifest(path)
         except LoadstoneError as error:
@@ -89,7 +92,7 @@ def _print_runs(folder: Path) -> None:
             continue
         name = (manifest.get("campaign") or {}).get("name") or ""
         started = str(manifest.get("started") or "")[:16].replace("T", " ")
-        trials = sum(bool(one.get("measured")) for one in manifest.get("plan") or ())
+        trials = sum(bool(trial.get("measured")) for trial in manifest.get("plan") or ())
         state = str(manifest.get("state") or "")
         rows.append((started, plain(str(name)), plain(state), f"{trials:,}", plain(str(path))))
     print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows, reverse=True))

@@ -42,28 +42,28 @@ def command(
     if name is None:
         known = ", ".join(reports.PUBLISHED)
         raise InputError("no report is named", f"loadstone published show NAME: {known}")
-    one = reports.find(name)
+    report = reports.find(name)
     if form == "json":
-        print(json.dumps(account_json(one.account()), indent=2, ensure_ascii=False))
+        print(json.dumps(account_json(report.account()), indent=2, ensure_ascii=False))
         return
-    account = one.account()
-    print(f"{one.name}: {one.title}\nsource: {one.source}")
+    account = report.account()
+    print(f"{report.name}: {report.title}\nsource: {report.source}")
     print(f"{len(account.measurements)} numbers of {', '.join(account.targets)}\n")
-    print(one.details().rstrip("\n"))
-    print(f"\nits tables: loadstone report published:{one.name}")
-    print(f"its findings: loadstone analyse published:{one.name}")
+    print(report.details().rstrip("\n"))
+    print(f"\nits tables: loadstone report published:{report.name}")
+    print(f"its findings: loadstone analyse published:{report.name}")
 
 
 def _list(form: str) -> None:
     if form == "json":
         rows = [
-            {"name": one.name, "title": one.title, "source": one.source}
-            for one in reports.PUBLISHED.values()
+            {"name": report.name, "title": report.title, "source": report.source}
+            for report in reports.PUBLISHED.values()
         ]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     rows_of_text = [
-        (one.name, str(len(one.account().measurements)), one.title)
-        for one in reports.PUBLISHED.values()
+        (report.name, str(len(report.account().measurements)), report.title)
+        for report in reports.PUBLISHED.values()
     ]
     print_table(("name", "numbers", "measures"), rows_of_text)

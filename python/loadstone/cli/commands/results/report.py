@@ -89,7 +89,7 @@ def command(
 ) -> None:
     thresholds = fail_if.read_thresholds(conditions)
     form = ALIASES.get(form, form) if form is not None else _form_of(output)
-    # Importers and charts take longer to import than a small run takes to report on.
+    # Importing importers and charts takes longer than reporting on a small run.
     if any(":" in name for name in runs) and _print_accounts(
         runs, form, output, overwrite, conditions
     ):
@@ -116,10 +116,10 @@ def command(
     findings = analyse(run, courses=report.draws)
     write(report, run, findings, options, output, may_overwrite=overwrite)
     code = fail_if.judge_all(thresholds, findings)
-    for one in run.members or (run,):
-        for file in one.altered:
+    for member in run.members or (run,):
+        for file in member.altered:
             print(
-                f'warning: "{one.path / file}" is not as loadstone wrote it: its checksum does'
+                f'warning: "{member.path / file}" is not as loadstone wrote it: its checksum does'
                 " not match\n"
                 "hint: do not use it; take the file from a copy of the run",
                 file=sys.stderr,
@@ -166,7 +166,7 @@ def _print_accounts(
 
 
 def _form_of(output: Path | None) -> str:
-    """Return the report that a file's ending stands for; the tables of a terminal without one."""
+    """Return the report of a file's suffix; without one, the terminal's."""
     from loadstone.report import REPORTS
 
     suffix = output.suffix.lower() if output is not None else ""
@@ -180,7 +180,7 @@ def _form_of(output: Path | None) -> str:
                 )
             return report.name
     if suffix:
-        known = dict.fromkeys(one.suffix for one in REPORTS.values() if one.suffix)
+        known = dict.fromkeys(report.suffix for report in REPORTS.values() if report.suffix)
         allowed = f"an ending of a report: {', '.join(known)}; or another with -f"
         raise InputError.of_value(str(output), allowed)
     return "terminal"
