@@ -172,13 +172,15 @@ def addresses_of(facts: Facts, settings: Mapping[str, Any]) -> list[str]:
         return []
     values = [settings.get(name) for name in facts.address.settings]
     lists = [value if isinstance(value, list) else [value] for value in values]
-    return [one for value in lists for one in value if isinstance(one, str)]
+    return [url for value in lists for url in value if isinstance(url, str)]
 
 
 def calibrated_drivers() -> Drivers:
     """Return the drivers that can be calibrated."""
     drivers = read_drivers()
-    return {name: one for name, one in drivers.items() if one.facts.calibration is not None}
+    return {
+        name: driver for name, driver in drivers.items() if driver.facts.calibration is not None
+    }
 
 
 @cache

@@ -48,12 +48,12 @@ def remains(
 ) -> list[Remains]:
     """Return what is left of a run; `begun` maps each trial that began to its summary.
 
-    A trial that did not end has an empty summary. What the run only read, or what another run
-    made, is not among it.
+    A trial that did not end has an empty summary. Objects that the run only read, or
+    that another run wrote, are left out.
     """
     documents = list(plan)
     left: dict[tuple[str, str], TrialDocument] = {}
-    kept: dict[tuple[str, str], list[LeftPlace]] = {}
+    left_places: dict[tuple[str, str], list[LeftPlace]] = {}
     for document in sorted(documents, key=lambda document: began(begun.get(document["id"]))):
         summary = begun.get(document["id"])
         driver = drivers.get(document["target"]["driver"])
@@ -64,10 +64,10 @@ def remains(
         if document["phase"] == lifecycle.CLEAN_UP:
             if is_removed(summary, document):
                 left.pop(place_of(document), None)
-            kept[place_of(document)] = places_left(summary)
+            left_places[place_of(document)] = places_left(summary)
         elif set(operations_of(document)) & _MAKES:
             left.setdefault(place_of(document), document)
-    found = [
+    remaining = [
         Remains(
             target=document["target"]["name"],
             driver=document["target"]["driver"],
@@ -75,16 +75,19 @@ def remains(
             clean_up=_clean_up(document, documents, number),
             reasons=tuple(
                 dict.fromkeys(
-                    str(one["reason"]) for one in kept.get(place, ()) if one.get("reason")
+                    str(left_place["reason"])
+                    for left_place in left_places.get(place, ())
+                    if left_place.get("reason")
                 )
             ),
             has_versions=any(
-                one.get("kind") in ("hidden", "locked") for one in kept.get(place, ())
+                left_place.get("kind") in ("hidden", "locked")
+                for left_place in left_places.get(place, ())
             ),
         )
         for number, (place, document) in enumerate(left.items(), start=1)
     ]
-    return [*found, *_tables(documents, begun)]
+    return [*remaining, *_tables(documents, begun)]
 
 
 def _tables(plan: Iterable[TrialDocument], begun: Mapping[str, Summary]) -> Iterable[Remains]:
@@ -132,8 +135,8 @@ def places_left(summary: Summary) -> list[LeftPlace]:
     """Return the places in which a clean-up left something of the run, or may have."""
     if "places_left" not in summary:
         return [{"place": name} for name in summary.get("buckets_left") or ()]
-    # What carries another run's mark by now is not this run's any more.
-    return [one for one in summary["places_left"] or () if one.get("kind") != "other_run"]
+    # A place that carries another run's mark by now is no longer this run's.
+    return [place for place in summary["places_left"] or () if place.get("kind") != "other_run"]
 
 
 def began(summary: Summary | None) -> float:
@@ -144,7 +147,7 @@ def began(summary: Summary | None) -> float:
 
 def _clean_up(document: TrialDocument, plan: Iterable[TrialDocument], number: int) -> TrialDocument:
     same = [trial for trial in plan if place_of(trial) == place_of(document)]
-    written = [found for one in same if (found := beyond.written_beyond(one)) is not None]
+    written = [objects for other in same if (objects := beyond.written_beyond(other)) is not None]
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
     return {**trial.clean_up_of(document, threads, written), "id": f"clean-{number}"}

@@ -112,22 +112,22 @@ def _past(
 def left_as(
     documents: Iterable[TrialDocument], summaries: Mapping[str, Summary]
 ) -> dict[_Place, RunToResume]:
-    """Return how trials left their datasets, given in the order in which they began.
+    """Return how trials left their datasets; trials come in the order in which they began.
 
     A trial without a summary did not finish. Objects whose request failed are not there.
     """
-    found: dict[_Place, RunToResume] = {}
+    states: dict[_Place, RunToResume] = {}
     for document in documents:
         place = lifecycle.place_of(document)
-        before, summary = found.get(place, RunToResume()), summaries[document["id"]]
+        before, summary = states.get(place, RunToResume()), summaries[document["id"]]
         after = _after(document, before)
         if summary.get("state") != "finished" or summary.get("failed"):
             state = lifecycle.state_interrupted(document, before.state)
             after = RunToResume(
                 state, after.version, before.is_in_doubt or state is not before.state
             )
-        found[place] = after
-    return found
+        states[place] = after
+    return states
 
 
 def _after(document: TrialDocument, dataset: RunToResume) -> RunToResume:
@@ -206,12 +206,16 @@ class Change:
 
 
 def changes(before: Mapping[str, Any], after: Campaign) -> dict[str, Change]:
-    """Return the keys that differ between a campaign as a manifest keeps it and one that was read.
+    """Return the keys that differ between a manifest's campaign and one that was read.
 
-    What one says and the other leaves to its default is no difference.
+    A key that is absent equals its default.
     """
     then, _ = validate(before)
-    one = then.model_dump(mode="json", by_alias=True) if then is not None else dict(before)
+    recorded = then.model_dump(mode="json", by_alias=True) if then is not None else dict(before)
     other = after.model_dump(mode="json", by_alias=True)
-    keys = [key for key in (*other, *(one.keys() - other.keys())) if one.get(key) != other.get(key)]
-    return {key: Change(one.get(key), other.get(key)) for key in keys}
+    keys = [
+        key
+        for key in (*other, *(recorded.keys() - other.keys()))
+        if recorded.get(key) != other.get(key)
+    ]
+    return {key: Change(recorded.get(key), other.get(key)) for key in keys}

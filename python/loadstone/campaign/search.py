@@ -189,16 +189,17 @@ def is_stalled(goal: Goal, observation: Observation) -> bool:
 
 
 def are_counted(trials: Iterable[SearchTrial]) -> tuple[bool, ...]:
-    """Tell of each trial whether it says something of the target: all do but the first few of each
-    load and stage that a client spoiled by standing still.
+    """Tell for each trial whether it counts.
+
+    All do, except the first few of each load and stage during which the client stood still.
     """
     spoiled: Counter[tuple[float, Stage]] = Counter()
-    told = []
+    are_told = []
     for trial in trials:
-        own = (trial.load, trial.stage)
-        told.append(not trial.is_stalled or spoiled[own] >= STALLED_MAX)
-        spoiled[own] += trial.is_stalled
-    return tuple(told)
+        load_and_stage = (trial.load, trial.stage)
+        are_told.append(not trial.is_stalled or spoiled[load_and_stage] >= STALLED_MAX)
+        spoiled[load_and_stage] += trial.is_stalled
+    return tuple(are_told)
 
 
 def counted(trials: Sequence[SearchTrial]) -> tuple[SearchTrial, ...]:
@@ -207,11 +208,11 @@ def counted(trials: Sequence[SearchTrial]) -> tuple[SearchTrial, ...]:
 
 
 def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | FoundCapacity:
-    """Return what to do after these trials, given the loads to search between."""
-    told = counted(trials)
-    step = _coarse_step(goal, told, loads) or _deciding_step(goal, told, loads)
+    """Return the next step after these trials, between the given loads."""
+    counted_trials = counted(trials)
+    step = _coarse_step(goal, counted_trials, loads) or _deciding_step(goal, counted_trials, loads)
     if isinstance(step, FoundCapacity):
-        return _with_doubt(replace(step, trials=len(trials)), told)
+        return _with_doubt(replace(step, trials=len(trials)), counted_trials)
     reason = None
     if len(trials) >= goal.trials_max:
         reason = f"gave up after {units.counted(goal.trials_max, 'trial')}"
@@ -219,20 +220,21 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         reason = f"gave up after {units.format_duration(goal.time_max_s * 1e9)}"
     if reason is None:
         return step
-    lower, upper = bounds(goal, told)
+    lower, upper = bounds(goal, counted_trials)
     capacity = FoundCapacity(
         lower=lower, upper=upper, is_confirmed=False, end="gave up", reason=reason,
         trials=len(trials),
     )  # fmt: skip
-    return _with_doubt(capacity, told)
+    return _with_doubt(capacity, counted_trials)
 
 
 def _with_doubt(capacity: FoundCapacity, trials: Iterable[SearchTrial]) -> FoundCapacity:
-    """Doubt an upper bound that only spoiled trials missed: a client that stood still longer than
-    was left out says nothing of what its target could do there.
+    """Mark an upper bound as doubtful if the client stood still in all trials that missed there.
+
+    Such trials do not show what the target can do at that load.
     """
     missed = [trial for trial in trials if trial.load == capacity.upper and not trial.is_good]
-    if not missed or not all(one.is_stalled for one in missed):
+    if not missed or not all(trial.is_stalled for trial in missed):
         return capacity
     return replace(
         capacity,
@@ -287,7 +289,7 @@ def _classes(goal: Goal, trials: Sequence[SearchTrial]) -> dict[float, Class]:
         # Fresh trials that confirm a bound must not help to classify it, nor the other way round.
         if trial.stage != "confirm":
             by_load.setdefault(trial.load, []).append(trial)
-    return {load: classify(goal, own) for load, own in by_load.items()}
+    return {load: classify(goal, load_trials) for load, load_trials in by_load.items()}
 
 
 def _coarse_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | None:
@@ -421,11 +423,11 @@ def _undecided(trials: Sequence[SearchTrial], classes: Mapping[float, Class]) ->
 def _confirm_step(
     goal: Goal,
     trials: Sequence[SearchTrial],
-    found: tuple[float | None, float | None],
+    interval: tuple[float | None, float | None],
     loads: Loads,
 ) -> Measure | FoundCapacity:
     """Ask for fresh trials at the lower bound, and go down by 2 % until enough of them are good."""
-    lower, upper = found
+    lower, upper = interval
     if lower is None:
         return FoundCapacity(
             lower=None, upper=upper, is_confirmed=True, end="lowest fails",
@@ -433,9 +435,9 @@ def _confirm_step(
         )  # fmt: skip
     candidate = lower
     while True:
-        own = [t for t in trials if t.stage == "confirm" and t.load == candidate]
-        good = sum(trial.is_good for trial in own)
-        bad = len(own) - good
+        fresh = [t for t in trials if t.stage == "confirm" and t.load == candidate]
+        good = sum(trial.is_good for trial in fresh)
+        bad = len(fresh) - good
         if good >= goal.confirm_good_min:
             return FoundCapacity(
                 lower=candidate,

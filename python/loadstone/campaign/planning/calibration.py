@@ -76,10 +76,10 @@ class Wish:
 
 
 def calibration_of(driver: str) -> CalibrationFacts:
-    """Return how a driver is calibrated, which it can be."""
-    found = facts_of(driver).calibration
-    assert found is not None, "drivers that cannot be calibrated are refused before"
-    return found
+    """Return how a driver that can be calibrated is calibrated."""
+    facts = facts_of(driver).calibration
+    assert facts is not None, "drivers that cannot be calibrated are refused before"
+    return facts
 
 
 Settings = Callable[[str, int], Mapping[str, Any]]
@@ -142,17 +142,19 @@ def check_wish(wish: Wish, drivers: Drivers) -> None:
 
 
 def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], TrialDocument]:
-    """Return the trials whose objects servers have to answer reads with, by driver and size."""
-    found = {}
+    """Return the trials whose objects servers must serve to reads, by driver and size."""
+    documents = {}
     for driver in wish.drivers:
         for size in wish.sizes if facts_of(driver).is_served else ():
             if phases_of(wish, driver, size):
-                one = replace(
+                server_wish = replace(
                     wish, drivers=(driver,), sizes=(size,), threads=wish.threads[:1], settings=None
                 )
-                plan = plan_calibration(one, run, lambda name, _: address_settings(name, NOWHERE))
-                found[driver, size] = plan.trials[0].document
-    return found
+                plan = plan_calibration(
+                    server_wish, run, lambda name, _: address_settings(name, NOWHERE)
+                )
+                documents[driver, size] = plan.trials[0].document
+    return documents
 
 
 def address_settings(driver: str, address: str) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ def changed(workload: Workload, name: str, hosts_all: int | None) -> Workload:
 
 
 def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator[KeyMistake]:
-    """Return what cannot be halved."""
+    """Return the interventions that halve what cannot be halved."""
     phases = [phase for phase in workload.phases if phase.capacity is None]
     loads = [phase.load or workload.load for phase in phases]
     sizes = [phase.size or (workload.dataset and workload.dataset.size) for phase in phases]
@@ -63,23 +63,23 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
     for index, name in enumerate(workload.interventions):
         match name:
             case "half_clients" if any(not load or (load.threads or 0) < 2 for load in loads):
-                found, allowed = "a load of fewer than 2 threads", "it with 2 threads or more"
+                actual, allowed = "a load of fewer than 2 threads", "it with 2 threads or more"
             case "half_hosts" if any(
                 ((load and load.hosts) or hosts_all or 1) < 2 for load in loads
             ):
-                found, allowed = "a load of fewer than 2 hosts", "it with 2 hosts or more"
+                actual, allowed = "a load of fewer than 2 hosts", "it with 2 hosts or more"
             case "half_size" if any(
                 not isinstance(size, FixedSize) or size.size_bytes < 2 for size in sizes
             ):
-                found, allowed = (
+                actual, allowed = (
                     "a size that is not fixed",
                     "it with one size of 2 bytes or more",
                 )
             case "half_verification" if not any(verified):
-                found, allowed = "a workload without verification", "it with a verify above 0"
+                actual, allowed = "a workload without verification", "it with a verify above 0"
             case _:
                 continue
-        yield KeyMistake(path=("interventions", index), found=f"it with {found}", allowed=allowed)
+        yield KeyMistake(path=("interventions", index), found=f"it with {actual}", allowed=allowed)
 
 
 def _changed_phase(phase: Phase, name: str, hosts_all: int | None) -> Phase:
@@ -191,21 +191,21 @@ class Case:
         # A search varies the arrival itself, from one trial to the next.
         arrival = {} if phase.capacity is not None else arrival
         fixed = {**arrival, **({} if size is None else {"size": _plain(size)})}
-        # Of another number of hosts it is another load.
+        # Another number of hosts makes another load.
         hosts = {} if self.hosts(phase) is None else {"hosts": self.hosts(phase)}
         fixed = {**fixed, **hosts}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
         level = self.workload.fill
         fixed = {**fixed, **({} if level is None else level.parameters())}
-        own = {*fixed, "fill"}
-        swept = {key: value for key, value in self.swept.items() if key not in own}
+        fixed_keys = {*fixed, "fill"}
+        swept = {key: value for key, value in self.swept.items() if key not in fixed_keys}
         return cast(Parameters, {**fixed, **swept, **self.facts, **halved})
 
     def phase_of_base(self, phase: Phase) -> Parameters:
         """Return the parameters that the phase has in the case that this one changes."""
         assert self.base is not None, "only an intervention has a base"
-        own = next(one for one in self.base.workload.phases if one.label == phase.label)
-        return self.base.parameters(own)
+        phases = self.base.workload.phases
+        return self.base.parameters(next(other for other in phases if other.label == phase.label))
 
 
 def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
@@ -260,11 +260,11 @@ def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
         return [WorkloadSource(name=campaign.name, data=data, sweep=sweep, places={"": ()})]
     sources = []
     for index, workload in enumerate(campaign.workloads):
-        own = workload.document()
-        data = {**shared, **own}
+        workload_data = workload.document()
+        data = {**shared, **workload_data}
         sweep = data.pop("sweep", {})
         own_place: Path = ("workloads", index)
-        places = {key: own_place if key in own else () for key in _workload_keys()}
+        places = {key: own_place if key in workload_data else () for key in _workload_keys()}
         sources.append(
             WorkloadSource(
                 name=workload.name, data=data, sweep=sweep, places={"": own_place, **places}
@@ -286,7 +286,7 @@ def _workload_keys() -> list[str]:
 def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMistake]:
     """Look at each value by itself, so that a mistake is reported once and at its own place."""
     mistakes: list[KeyMistake] = []
-    seen: dict[str, str] = {}
+    key_of: dict[str, str] = {}
     firsts = {key: values[0] for key, values in source.sweep.items()}
     for key, values in source.sweep.items():
         full = override.SHORT_KEYS.get(key, key)
@@ -317,18 +317,18 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
                 )
             )
             continue
-        if full in seen:
+        if full in key_of:
             mistakes.append(
                 KeyMistake(
                     path=place,
-                    found=f"{key} beside {seen[full]}",
+                    found=f"{key} beside {key_of[full]}",
                     allowed="one of them: they are one",
                 )
             )
-        seen[full] = key
+        key_of[full] = key
         for index, value in enumerate(values):
             _, wrong = _applied(source.data, {key: value})
-            # What is swept beside it may be what it lacks: threads beside hosts.
+            # Another swept value may complete it: threads beside hosts.
             if wrong and _applied(source.data, {**firsts, key: value})[0] is not None:
                 continue
             mistakes += [mistake.at((*place, index)) for mistake in wrong]
@@ -336,26 +336,26 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
 
 
 def wrong_swept_values(data: Mapping[str, Any]) -> list[KeyMistake]:
-    """Return which values of sweeps are wrong by themselves, in a campaign that is wrong elsewhere.
+    """Return the values of sweeps that are wrong by themselves, in a campaign with other mistakes.
 
-    Only what is said of the value's own key counts: the rest of the workload may be what is wrong.
+    Only mistakes at the value's own key count: others may come from the rest of the workload.
     """
     shared = {key: data[key] for key in _workload_keys() if key in data}
     workloads = data.get("workloads")
     places: list[tuple[Path, Any]] = [((), {})]
     places += [
-        (("workloads", index), own)
-        for index, own in enumerate(workloads if isinstance(workloads, list) else ())
+        (("workloads", index), workload)
+        for index, workload in enumerate(workloads if isinstance(workloads, list) else ())
     ]
     mistakes = []
-    for place, own in places:
-        sweep = (own if place else data).get("sweep") if isinstance(own, dict) else None
-        base = {**shared, **own, "name": "any"} if isinstance(own, dict) else {}
+    for place, workload in places:
+        sweep = (workload if place else data).get("sweep") if isinstance(workload, dict) else None
+        base = {**shared, **workload, "name": "any"} if isinstance(workload, dict) else {}
         base.pop("sweep", None)
         for key, values in sweep.items() if isinstance(sweep, dict) else ():
             for index, value in enumerate(values if isinstance(values, list) else ()):
                 wrong = _wrong_by_itself(base, str(key), value)
-                mistakes += [one.at((*place, "sweep", key, index)) for one in wrong]
+                mistakes += [mistake.at((*place, "sweep", key, index)) for mistake in wrong]
     return mistakes
 
 

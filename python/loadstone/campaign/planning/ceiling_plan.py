@@ -61,7 +61,9 @@ class PlannedCeiling:
     def programs(self) -> tuple[str, ...]:
         """The programs that this host must have."""
         commands = [command for step in self.document["steps"] for command in step["commands"]]
-        commands += [one for one in (self.document["query"], self.document["server"]) if one]
+        commands += [
+            command for command in (self.document["query"], self.document["server"]) if command
+        ]
         return tuple(dict.fromkeys(str(command[0]) for command in commands))
 
     @property
@@ -78,7 +80,7 @@ def plan_ceilings(
 ) -> tuple[PlannedCeiling, ...]:
     """Return every ceiling of a campaign; `targets` are the targets as trial documents hold them.
 
-    A ceiling of the store's own is measured for each of its targets, any other one once.
+    A ceiling of the store is measured for each of its targets, any other one once.
     """
     planned: list[PlannedCeiling] = []
     for moment, before, wanted in _moments(trials):
@@ -98,9 +100,9 @@ def plan_ceilings(
                     "targets": [name] if name else list(names),
                     "count": ceiling.count,
                     "replication": {
-                        one: copies
-                        for one in ([name] if name else names)
-                        if (copies := campaign.targets[one].replication) is not None
+                        target: copies
+                        for target in ([name] if name else names)
+                        if (copies := campaign.targets[target].replication) is not None
                     },
                     "via": list(ceiling.via),
                     "job_file": ceiling.job_file,
@@ -147,10 +149,10 @@ def _moments(
 
 
 def _settings(targets: Mapping[str, TargetDocument], names: Sequence[str]) -> TargetSettings:
-    """Return what a target says of its cluster; nothing where none of them is one of Ceph's."""
-    found = (targets[name] for name in names if is_pool(targets[name]["driver"]))
+    """Return the settings of the first target in a Ceph cluster; empty if there is none."""
+    pools = (targets[name] for name in names if is_pool(targets[name]["driver"]))
     nothing: TargetSettings = {}
-    return next((target["settings"] for target in found), nothing)
+    return next((target["settings"] for target in pools), nothing)
 
 
 def _work(ceiling: Ceiling, settings: TargetSettings, run: str) -> CeilingWork:

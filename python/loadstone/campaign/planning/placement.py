@@ -174,29 +174,29 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
 def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
     """Return the bucket prefix of every dataset, in the order of the campaign file.
 
-    Where a campaign gives two different datasets one name, as a sweep over sizes does, the second
-    gets "d2-" behind it, the third "d3-".
+    If a campaign gives two different datasets one name, as a sweep over sizes does, the second
+    gets the suffix "d2-", the third "d3-".
     """
-    found: dict[DatasetKey, str] = {}
+    prefixes: dict[DatasetKey, str] = {}
     used: dict[tuple[str, str], int] = {}
     for case in cases:
         for phase in case.workload.phases:
             for round_number in range(1, case.workload.rounds + 1):
                 key = dataset_key(case, phase, round_number, name, run)
                 if key.is_existing:
-                    found[key] = key.prefix
-                if key in found:
+                    prefixes[key] = key.prefix
+                if key in prefixes:
                     continue
                 place = (key.target, key.prefix)
                 number = used[place] = used.get(place, 0) + 1
-                found[key] = key.prefix if number == 1 else numbered(key.prefix, "d", number)
-    return found
+                prefixes[key] = key.prefix if number == 1 else numbered(key.prefix, "d", number)
+    return prefixes
 
 
 def stores_of(
     targets: Mapping[str, DriverSettings], *, across_drivers: bool = False
 ) -> dict[str, Store]:
-    """Return which targets may be one store, from each one's driver and settings."""
+    """Return which targets may be one store, judged by their drivers and settings."""
     stores: dict[str, Store] = {}
     for name, (driver, settings) in targets.items():
         joined = {
@@ -205,7 +205,7 @@ def stores_of(
             if (across_drivers or targets[other][0] == driver)
             and _may_be_one((driver, settings), targets[other])
         }
-        stores = {other: (name,) if one in joined else one for other, one in stores.items()}
+        stores = {other: (name,) if store in joined else store for other, store in stores.items()}
         stores[name] = (name,)
     return stores
 
@@ -256,22 +256,22 @@ def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
 
 
 def shared_bucket(
-    found: Mapping[DatasetKey, str], stores: Mapping[str, Store] | None = None
+    prefixes: Mapping[DatasetKey, str], stores: Mapping[str, Store] | None = None
 ) -> tuple[DatasetKey, DatasetKey, str] | None:
     """Return two datasets that would share a bucket, and that bucket's name.
 
-    `stores` says which targets may be one store; without it each is one of its own.
+    `stores` names the targets that may be one store; without it each target is a store.
     """
     stores = stores or {}
-    found = {key: prefix for key, prefix in found.items() if not key.is_existing}
+    prefixes = {key: prefix for key, prefix in prefixes.items() if not key.is_existing}
     by_prefix: dict[tuple[Store, str], list[DatasetKey]] = {}
-    for key, prefix in found.items():
+    for key, prefix in prefixes.items():
         store = stores.get(key.target, (key.target,))
         by_prefix.setdefault((store, prefix), []).append(key)
-        # The only bucket of a dataset loses its last dash, and can meet names without one.
+        # A dataset's only bucket loses its last dash, and can clash with names without one.
         if prefix.rstrip("-") != prefix:
             by_prefix.setdefault((store, prefix.rstrip("-")), []).append(key)
-    for key, prefix in found.items():
+    for key, prefix in prefixes.items():
         buckets = buckets_of(key, prefix)
         first = buckets.first()
         for length in range(1, len(first) + 1):
@@ -279,7 +279,7 @@ def shared_bucket(
             for other in by_prefix.get((store, first[:length]), ()):
                 if other == key:
                     continue
-                name = buckets.overlap(buckets_of(other, found[other]))
+                name = buckets.overlap(buckets_of(other, prefixes[other]))
                 if name is not None:
                     return other, key, name
     return None

@@ -280,11 +280,11 @@ class _Planner:
     def _script_of(self, step: Step, document: TrialDocument) -> PlannedScript | None:
         if step.phase.script is None:
             return None
-        found = self._scripts(scripted.wanted_by(step.case, step.phase, self._campaign.seed))
-        wrong = scripted.mistake(found, step.case, step.phase, document)
+        planned = self._scripts(scripted.wanted_by(step.case, step.phase, self._campaign.seed))
+        wrong = scripted.mistake(planned, step.case, step.phase, document)
         if wrong is not None:
             raise CampaignError([self._campaign.source.place(wrong)])
-        return found
+        return planned
 
     def _prepare_script(self, script: PlannedScript, held: _Held) -> None:
         """Put what must be there before a script begins."""
@@ -415,9 +415,9 @@ class _Planner:
     def _refuse_name(self, held: _Held, name: str, allowed: str) -> None:
         case = held.document["case"]
         source = next(
-            one.source
-            for one in self._cases
-            if (one.target, one.workload.name) == (case["target"], case["workload"])
+            other.source
+            for other in self._cases
+            if (other.target, other.workload.name) == (case["target"], case["workload"])
         )
         mistake = KeyMistake(
             path=source.path(("dataset", "prefix")),

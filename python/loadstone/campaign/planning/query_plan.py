@@ -76,16 +76,16 @@ class QueryPlanner:
         return {name: target.document for name, target in self._targets.items()}
 
     def add_start(self, suite: int, *, is_last: bool) -> None:
-        """Put one start into the plan; tables are loaded in the first, and removed after the last.
+        """Plan one start; tables are loaded in the first, and removed after the last.
 
-        One engine runs each query once before, on the tables where they were made, so that what
-        every engine answers from a target can be compared with it.
+        Before that, one engine runs each query once on the tables where they were generated, so
+        that all engines' answers from targets can be compared with its answers.
         """
         first = next(iter(self._targets))
         if suite == 0:
             for target in self._targets:
-                for kept in self._kept():
-                    self._emit(target, LOAD, suite, 1, kept)
+                for parameters in self._kept():
+                    self._emit(target, LOAD, suite, 1, parameters)
             for query in self._queries.only if self._trusted is not None else ():
                 asked = QueryParameters(query=query, engine=self._trusted)
                 self._emit(first, CHECK, suite, 1, asked)
@@ -96,8 +96,8 @@ class QueryPlanner:
                 self._emit(target, phase, suite, block, asked)
         if is_last and not self._campaign.keep_data:
             for target in self._targets:
-                for kept in self._kept():
-                    self._emit(target, CLEAN_UP, suite, 1, kept)
+                for parameters in self._kept():
+                    self._emit(target, CLEAN_UP, suite, 1, parameters)
 
     @property
     def _trusted(self) -> str | None:
@@ -106,13 +106,13 @@ class QueryPlanner:
         return None if answers is None or is_folder(answers) else answers
 
     def _kept(self) -> list[QueryParameters]:
-        """Return in which formats, and on which servers, tables are kept for each target."""
-        found: dict[QueryParameters, None] = {}
-        for one in self._queries.engine:
-            form = self._format_of(one.engine)
-            server = one.name if form == ON_SERVER else None
-            found[QueryParameters(format=form, engine=server)] = None
-        return list(found)
+        """Return the formats and servers in which tables are kept for each target."""
+        forms: dict[QueryParameters, None] = {}
+        for engine in self._queries.engine:
+            form = self._format_of(engine.engine)
+            server = engine.name if form == ON_SERVER else None
+            forms[QueryParameters(format=form, engine=server)] = None
+        return list(forms)
 
     def _format_of(self, engine: str) -> str:
         if engine == SERVER:
@@ -205,9 +205,11 @@ class QueryPlanner:
         self.trials.append(PlannedTrial(document=document, suite=suite))
 
     def _engine_of(self, name: str, target: str) -> tuple[str, dict[str, Any]]:
-        """Return the engine that is asked for by its name in this run, and its settings."""
-        found = next((one for one in self._queries.engine if one.name == name), None)
-        return (name, {}) if found is None else (found.engine, found.settings_for(target))
+        """Return the engine of a name in this run, and its settings."""
+        engine = next(
+            (candidate for candidate in self._queries.engine if candidate.name == name), None
+        )
+        return (name, {}) if engine is None else (engine.engine, engine.settings_for(target))
 
     def _place(self, form: str, target: str, engine: str | None) -> str:
         """Return the name of the directory or bucket; without the run where data is kept."""

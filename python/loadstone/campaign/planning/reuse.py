@@ -70,7 +70,7 @@ class Reused:
     """All targets of the run: one of the same name is the same one."""
 
     def dataset_for(self, document: TrialDocument) -> DatasetDocument | KeyMistake:
-        """Return the kept dataset that a trial wants, or what is wrong with that wish.
+        """Return the kept dataset that a trial wants, or the mistake in what it wants.
 
         Sizes and payload of its objects are functions of the run that wrote them, and are checked
         as such.
@@ -84,21 +84,22 @@ class Reused:
                 allowed=f"phases of {', '.join(sorted(REUSING))}",
             )
         wanted = _wanted(document)
-        found = [one for one in self.kept if self._fits(one, wanted, document["run"])]
-        # Workloads that share a dataset differ in name only; those that do not have one each.
-        found = [one for one in found if wanted.workloads & one.workloads] or found
-        match found:
-            case [one] if one.is_full:
+        fitting = [dataset for dataset in self.kept if self._fits(dataset, wanted, document["run"])]
+        # A dataset that workloads share is kept under all their names.
+        of_workloads = [dataset for dataset in fitting if wanted.workloads & dataset.workloads]
+        fitting = of_workloads or fitting
+        match fitting:
+            case [dataset] if dataset.is_full:
                 origin: Origin = {"run": self.run, "seed": self.seed}
-                return {**one.dataset, "written_by": origin}
-            case [one]:
+                return {**dataset.dataset, "written_by": origin}
+            case [dataset]:
                 return KeyMistake(
                     path=path,
-                    found=f"a dataset of run {self.name} that is not all there: {one.describe()}",
+                    found=f"an incomplete dataset of run {self.name}: {dataset.describe()}",
                     allowed="one whose objects were all written, and of which none was deleted",
                 )
             case []:
-                there = "; ".join(one.describe() for one in self.kept)
+                there = "; ".join(dataset.describe() for dataset in self.kept)
                 return KeyMistake(
                     path=path,
                     found=f"no dataset of {wanted.describe()} in run {self.name}",
@@ -106,17 +107,21 @@ class Reused:
                 )
         return KeyMistake(
             path=path,
-            found=f"{len(found)} datasets of run {self.name} that fit",
-            allowed="one: " + "; ".join(one.describe() for one in found),
+            found=f"{len(fitting)} datasets of run {self.name} that fit",
+            allowed="one: " + "; ".join(dataset.describe() for dataset in fitting),
             hint="name the target and the workload as that run did",
         )
 
-    def _fits(self, one: Kept, wanted: Kept, run: str) -> bool:
-        is_there = one.target == wanted.target or wanted.target not in self.targets
+    def _fits(self, kept_dataset: Kept, wanted: Kept, run: str) -> bool:
+        is_there = kept_dataset.target == wanted.target or wanted.target not in self.targets
         is_same = all(
-            _told(one.dataset, key, self.run) == _told(wanted.dataset, key, run) for key in _TOLD
+            _told(kept_dataset.dataset, key, self.run) == _told(wanted.dataset, key, run)
+            for key in _TOLD
         )
-        is_place = one.driver == wanted.driver and one.round_number == wanted.round_number
+        is_place = (
+            kept_dataset.driver == wanted.driver
+            and kept_dataset.round_number == wanted.round_number
+        )
         return is_there and is_same and is_place
 
 

@@ -221,22 +221,22 @@ def clean_up_of(
 ) -> TrialDocument:
     """Return an unmeasured trial that deletes a measured trial's dataset and its buckets.
 
-    `written` are the numbers of the objects that mixes may have put beyond the dataset.
+    `written` holds ranges of the objects that mixes may have put beyond the dataset.
     """
-    # It deletes what it finds in the buckets, so how much that is shows only then.
+    # It deletes all objects in the buckets: their count is not known before.
     clean_up = unmeasured(document, CLEAN_UP, "delete", threads, threads)
     clean_up.pop("keeps_ledger", None)
     # Plans of earlier builds have none.
     before: OwnershipDocument = document.get("ownership") or {"adopt": [], "runs": []}
     ownership: OwnershipDocument = {
         **before,
-        "written": [list(one) for one in beyond.merged(written)],
+        "written": [list(numbers) for numbers in beyond.merged(written)],
     }
     stop: Stop = {"requests": None, "duration_ns": None}
     clean_up = {**clean_up, "ownership": ownership, "stop": stop}
     script = document.get("script")
     if script:
-        # What it deletes is found by the keys, not by the requests.
+        # It finds the objects by their keys, not by the script's requests.
         clean_up["script"] = {**script, "requests": None, "speed": None}
     return clean_up
 

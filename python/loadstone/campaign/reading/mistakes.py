@@ -173,15 +173,15 @@ class KnownKeys:
 
 
 def _of_input_error(path: Path, error: InputError) -> KeyMistake:
-    found, allowed = error.found, error.allowed
-    if found is None or allowed is None:
-        found, _, allowed = error.message.removeprefix("found ").partition(", allowed ")
-    return KeyMistake(path=path, found=found, allowed=allowed, hint=error.hint)
+    actual, allowed = error.found, error.allowed
+    if actual is None or allowed is None:
+        actual, _, allowed = error.message.removeprefix("found ").partition(", allowed ")
+    return KeyMistake(path=path, found=actual, allowed=allowed, hint=error.hint)
 
 
 def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
     kind = detail["type"]
-    found = "nothing" if kind == "missing" else shown(detail["input"])
+    actual = "nothing" if kind == "missing" else shown(detail["input"])
     context = detail.get("ctx") or {}
     hint = None
     if kind in ("literal_error", "enum"):
@@ -192,4 +192,4 @@ def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
         allowed = f"text that matches {context['pattern']}"
     else:
         allowed = _PHRASES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
-    return KeyMistake(path=path, found=found, allowed=allowed, hint=hint)
+    return KeyMistake(path=path, found=actual, allowed=allowed, hint=hint)

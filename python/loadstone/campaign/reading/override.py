@@ -50,12 +50,12 @@ def with_value(data: Any, key: str, value: Any) -> tuple[Any, Path]:
     path: Path = ()
     for number, step in enumerate(steps):
         is_last = number == len(steps) - 1
-        found = _step(place, step, key)
+        key_or_index = _step(place, step, key)
         if is_last:
-            place[found] = value
+            place[key_or_index] = value
         else:
-            place = _below(place, found, path, key)
-        path = (*path, found)
+            place = _below(place, key_or_index, path, key)
+        path = (*path, key_or_index)
     return result, path
 
 

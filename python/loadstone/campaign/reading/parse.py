@@ -104,8 +104,8 @@ def _overridden(
         except override.OverrideError as error:
             wrong.append(_of_override(error.mistake))
         except ValueError as error:
-            found = f"a value that is no YAML ({error})"
-            wrong.append(_of_override(KeyMistake(path=(key,), found=found, allowed="YAML")))
+            actual = f"a value that is no YAML ({error})"
+            wrong.append(_of_override(KeyMistake(path=(key,), found=actual, allowed="YAML")))
     return data, frozenset(paths)
 
 
@@ -183,10 +183,10 @@ def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:
 def fill_settings(
     driver: str, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the settings with what is absent taken from the environment, secrets by reference."""
+    """Return settings completed from the environment, with secrets as references."""
     given = {**settings, "endpoints": settings["endpoint"]} if "endpoint" in settings else settings
-    told = {str(name): _as_json(value) for name, value in given.items()}
-    added = _loadgen.from_environment(driver, json.dumps(told), dict(environ))
+    plain_settings = {str(name): _as_json(value) for name, value in given.items()}
+    added = _loadgen.from_environment(driver, json.dumps(plain_settings), dict(environ))
     return {**settings, **json.loads(added)}
 
 

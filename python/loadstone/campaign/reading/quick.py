@@ -369,10 +369,10 @@ def _count(
 
 
 def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> list[dict[str, Any]]:
-    """Return the phases; `is_by_clock` gives those without a length the default one, in time.
+    """Return the phases; `is_by_clock` gives those without a length the default duration.
 
-    What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
-    it, and what deletes, goes over its objects once: it has none left then.
+    Reads, mixes and a put alone last for `DURATION`. Writes for later phases, and deletes, go over
+    their objects once: then none are left.
     """
     shared = _given(
         {
@@ -388,8 +388,8 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
     if list(operations) == [SESSIONS]:
         script = _given({"generator": "users", "settings": _given({"actions": flags.get("count")})})
         script = {key: value for key, value in script.items() if value}
-        own = {key: flags.get(key) for key in ("iterations",)}
-        return [{**shared, **_given(own), "name": SESSIONS, "script": script}]
+        chosen = {key: flags.get(key) for key in ("iterations",)}
+        return [{**shared, **_given(chosen), "name": SESSIONS, "script": script}]
     mix: dict[str, Any] = {}
     if list(operations) == ["mixed"]:
         mix = dict(MIXED)

@@ -38,7 +38,7 @@ def read_document(path: str | Path) -> Document:
 
 
 def read_text(path: str | Path, stream: BinaryIO | None = None) -> str:
-    """Return what a file holds, or a stream up to its end, within the same bound."""
+    """Return the text of a file, or of a stream up to its end; both are bounded."""
     try:
         if stream is None:
             content = regular_file.read(Path(path), _BYTES_MAX)
@@ -46,8 +46,8 @@ def read_text(path: str | Path, stream: BinaryIO | None = None) -> str:
             content = regular_file.read_stream(stream, _BYTES_MAX)
         return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
-        found = f"no readable file ({error.strerror or error})"
-        raise _refuse(str(path), None, found, "a campaign file") from error
+        actual = f"no readable file ({error.strerror or error})"
+        raise _refuse(str(path), None, actual, "a campaign file") from error
     except UnicodeDecodeError as error:
         raise _refuse(str(path), None, "bytes that are not valid UTF-8", "text in UTF-8") from error
 
@@ -58,14 +58,14 @@ def parse_document(text: str, origin: str) -> Document:
     try:
         node = yaml.compose(text)
     except _TooDeepError as error:
-        found, allowed = "values nested deeper", f"at most {_DEPTH_MAX} levels"
-        raise _refuse(origin, error.line, found, allowed) from error
+        actual, allowed = "values nested deeper", f"at most {_DEPTH_MAX} levels"
+        raise _refuse(origin, error.line, actual, allowed) from error
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
         problem = str(error.problem or error.context or "a mistake")
-        found = f"{problem.removeprefix('found ')} (YAML syntax)"
-        raise _refuse(origin, line, found, "YAML", _hint_of_syntax(error)) from error
+        actual = f"{problem.removeprefix('found ')} (YAML syntax)"
+        raise _refuse(origin, line, actual, "YAML", _hint_of_syntax(error)) from error
     except YAMLError as error:
         raise _refuse(origin, None, f"{error} (YAML syntax)", "YAML") from error
     if node is None:
@@ -138,8 +138,8 @@ class _Reader:
         self._count += 1
         if self._count > _NODES_MAX or any(node is outer for outer in self._open):
             line = node.start_mark.line + 1
-            found = "anchors that unfold without end"
-            raise _refuse(self._document.origin, line, found, f"at most {_NODES_MAX} values")
+            actual = "anchors that unfold without end"
+            raise _refuse(self._document.origin, line, actual, f"at most {_NODES_MAX} values")
         self._open.append(node)
         try:
             if isinstance(node, MappingNode):
@@ -182,10 +182,10 @@ class _Reader:
             self._note(path, node.start_mark.line + 1, f"the tag {node.tag}", "values without tags")
         return str(node.value)
 
-    def _note(self, path: mistakes.Path, line: int, found: str, allowed: str) -> None:
+    def _note(self, path: mistakes.Path, line: int, actual: str, allowed: str) -> None:
         key = ".".join(str(step) for step in path)
         self._document.wrong.append(
-            Mistake(origin=self._document.origin, line=line, key=key, found=found, allowed=allowed)
+            Mistake(origin=self._document.origin, line=line, key=key, found=actual, allowed=allowed)
         )
 
 
@@ -203,8 +203,8 @@ def _hint_of_syntax(error: MarkedYAMLError) -> str | None:
 
 
 def _refuse(
-    origin: str, line: int | None, found: str, allowed: str, hint: str | None = None
+    origin: str, line: int | None, actual: str, allowed: str, hint: str | None = None
 ) -> CampaignError:
     return CampaignError(
-        [Mistake(origin=origin, line=line, key="", found=found, allowed=allowed, hint=hint)]
+        [Mistake(origin=origin, line=line, key="", found=actual, allowed=allowed, hint=hint)]
     )
