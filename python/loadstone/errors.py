@@ -115,9 +115,9 @@ class InputError(LoadstoneError, ValueError):
     KIND: ClassVar[Kind] = "input"
 
     @classmethod
-    def of_value(cls, found: object, allowed: str, hint: str | None = None) -> "InputError":
+    def of_value(cls, value: object, allowed: str, hint: str | None = None) -> "InputError":
         """Return the error for one value, worded like a campaign's mistake."""
-        words = shown(found)
+        words = shown(value)
         error = cls(f"found {words}, allowed {allowed}", hint)
         error.found = words
         error.allowed = allowed

@@ -166,12 +166,12 @@ class OpenedRun:
         """Return the histogram that the percentiles of a result come from, in nanoseconds."""
         where: dict[str, str | int] = {"operation": result.operation}
         where |= {"iteration": result.iteration} if result.iteration is not None else {}
-        own = [trial.intervals for trial in self.trials if trial.id in result.trials]
-        return _histogram(own, time, where)
+        intervals = [trial.intervals for trial in self.trials if trial.id in result.trials]
+        return _histogram(intervals, time, where)
 
     def table(self) -> "pa.Table":
         """Return the results as a table: a row each, and a column for each parameter."""
-        table: pa.Table = _arrow().Table.from_pylist([_row(one) for one in self.results])
+        table: pa.Table = _arrow().Table.from_pylist([_row(result) for result in self.results])
         return table
 
 
@@ -181,10 +181,10 @@ def _together(records: Iterable[Record], tables: "Iterable[pa.Table]") -> "pa.Ta
         table.add_column(0, TRIAL, arrow.array([record.id] * table.num_rows, arrow.utf8()))
         for record, table in zip(records, tables, strict=True)
     ]
-    found: pa.Table = arrow.table({TRIAL: arrow.array([], arrow.utf8())})
+    joined: pa.Table = arrow.table({TRIAL: arrow.array([], arrow.utf8())})
     if named:
-        found = arrow.concat_tables(named)
-    return found
+        joined = arrow.concat_tables(named)
+    return joined
 
 
 def _histogram(
@@ -203,29 +203,29 @@ def _histogram(
     return merge(encoded) or Histogram()
 
 
-def _row(one: Result) -> dict[str, object]:
+def _row(result: Result) -> dict[str, object]:
     row: dict[str, object] = {
-        "target": one.target,
-        "workload": one.workload,
-        "phase": one.phase,
-        "operation": one.operation,
-        **{name: value for name, value in one.parameters.items() if name not in _OWN},
-        "standing": one.standing,
-        "limited_by": one.limit,
-        "trials": one.rate.n,
-        "requests": one.requests,
-        "failed": one.failed_if_stated,
-        "bytes": one.bytes,
-        "duration_s": one.duration_s,
-        "requests_per_s": one.requests_per_s,
-        "requests_per_s_low": one.rate.low if one.rate.is_spread else None,
-        "requests_per_s_high": one.rate.high if one.rate.is_spread else None,
-        "bytes_per_s": one.bytes_per_s,
+        "target": result.target,
+        "workload": result.workload,
+        "phase": result.phase,
+        "operation": result.operation,
+        **{name: value for name, value in result.parameters.items() if name not in _OWN},
+        "standing": result.standing,
+        "limited_by": result.limit,
+        "trials": result.rate.n,
+        "requests": result.requests,
+        "failed": result.failed_if_stated,
+        "bytes": result.bytes,
+        "duration_s": result.duration_s,
+        "requests_per_s": result.requests_per_s,
+        "requests_per_s_low": result.rate.low if result.rate.is_spread else None,
+        "requests_per_s_high": result.rate.high if result.rate.is_spread else None,
+        "bytes_per_s": result.bytes_per_s,
     }
-    headline = one.headline
+    headline = result.headline
     for name, value in (headline.quantiles if headline is not None else {}).items():
         row[f"{name}_ns"] = value
-    return {**row, "labels": list(one.labels)}
+    return {**row, "labels": list(result.labels)}
 
 
 _OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels", "standing"})

@@ -31,12 +31,13 @@ class SteadyClock:
 def _ahead_ns() -> int:
     """Return by how much the host's clock is ahead of the monotonic one.
 
-    Two clocks cannot be read at once, and a thread may rest between: the closest readings count.
+    Two clocks cannot be read at once, and a thread may be preempted in between: the closest
+    readings count.
     """
-    found = []
+    readings = []
     for _ in range(READINGS):
         before_ns = time.monotonic_ns()
         unix_ns = time.time_ns()
         width_ns = time.monotonic_ns() - before_ns
-        found.append((width_ns, unix_ns - before_ns - width_ns // 2))
-    return min(found)[1]
+        readings.append((width_ns, unix_ns - before_ns - width_ns // 2))
+    return min(readings)[1]

@@ -16,7 +16,6 @@ EMPTY_NAMES = frozenset({"one", "own", "found", "told", "said", "kept", "seen"})
 
 NOT_CLEAN_YET = frozenset(
     {
-        ".",
         "analysis",
         "analysis/accounts",
         "analysis/judgements",
@@ -26,7 +25,6 @@ NOT_CLEAN_YET = frozenset(
         "execution",
         "execution/host",
         "report/formats",
-        "results",
     }
 )
 

@@ -186,7 +186,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     judged = judge_measured(run, measured)
     advice = advise(judged.rounds, judged.iterations, _overhead_s(run, facts))
     trials = _with_missing(run, facts)
-    seen = replace(
+    view = replace(
         judged.seen,
         run=run,
         trials=trials,
@@ -196,7 +196,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         queries=_queries(run, judged.results),
         audits=audits,
     )
-    findings = judge(seen)
+    findings = judge(view)
     steadiness = describe_steadiness(findings) if judged.parts else None
     disclosure = replace(judged.account.disclosure, steadiness=steadiness)
     account = replace(judged.account, disclosure=disclosure)
@@ -217,7 +217,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         client=_client(run),
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(account),
-        queries=seen.queries,
+        queries=view.queries,
         actions=judged.actions.rounds,
         action_groups=judged.actions.groups,
         action_cases=judged.actions.cases,

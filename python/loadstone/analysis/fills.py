@@ -30,21 +30,21 @@ DECLINES = 0.95
 """A ratio of rates from which a store is not called slower, however sure it is."""
 
 
-def find_missed(seen: Seen) -> Iterator[Finding]:
-    """Report trials whose store was not as full as their level says; 0 is as it was found."""
+def find_missed(view: Seen) -> Iterator[Finding]:
+    """Report trials whose store was not as full as their level; level 0 adds nothing."""
     missed = []
-    for record in seen.measured.values():
+    for record in view.measured.values():
         level: Any = record.trial["case"]["parameters"].get(PERCENT)
-        found = fill_of(record)
+        fill = fill_of(record)
         is_asked = isinstance(level, (int, float)) and level > 0
-        if is_asked and found is not None and abs(found - level / 100) > MISSED:
-            missed.append((record.id, float(level) / 100, found))
+        if is_asked and fill is not None and abs(fill - level / 100) > MISSED:
+            missed.append((record.id, float(level) / 100, fill))
     if missed:
-        name, level, found = max(missed, key=lambda one: abs(one[1] - one[2]))
+        name, level, fill = max(missed, key=lambda miss: abs(miss[1] - miss[2]))
         yield Finding(
             rule="fill-missed",
             statement=f"the store was not as full as it was to be before {len(missed)} trials,"
-            f" most before trial {name}: {found:.1%} where {level:.0%} was asked for",
+            f" most before trial {name}: {fill:.1%} where {level:.0%} was asked for",
             evidence=tuple(
                 Evidence(metric="fill", value=found, threshold=level, place=f"trial {name}")
                 for name, level, found in missed
@@ -63,8 +63,10 @@ class _Decline:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """The geometric mean of either, in requests per second."""
-        first, last = ([one.value for one in own] for own in (self.emptiest, self.fullest))
+        """The geometric means of both levels, in requests per second."""
+        first, last = (
+            [trial.value for trial in trials] for trials in (self.emptiest, self.fullest)
+        )
         return geometric_mean(first), geometric_mean(last)
 
     @property
@@ -75,7 +77,7 @@ class _Decline:
     @property
     def is_testable(self) -> bool:
         """Tell whether the case was repeated often enough, and all of it is valid."""
-        standings = {one.standing for one in (*self.emptiest, *self.fullest)}
+        standings = {trial.standing for trial in (*self.emptiest, *self.fullest)}
         return self.trials >= TRIALS_MIN and standings == {"valid"}
 
 
@@ -100,27 +102,27 @@ def declines(account: Account) -> Iterator[Finding]:
     """
     for name in (PERCENT, BYTES):
         by_target: dict[str, list[_Decline]] = {}
-        for one in _of_ends(account, name):
-            by_target.setdefault(one.emptiest[0].target, []).append(one)
+        for decline in _of_ends(account, name):
+            by_target.setdefault(decline.emptiest[0].target, []).append(decline)
         for target, cases in by_target.items():
-            tested = [one for one in cases if one.is_testable]
-            p_values = holm([_p(one.ratio) for one in tested])
+            tested = [case for case in cases if case.is_testable]
+            p_values = holm([_p(case.ratio) for case in tested])
             slower = [
-                one
-                for one, p in zip(tested, p_values, strict=True)
-                if p < ALPHA and one.ratio.ratio < DECLINES
+                case
+                for case, p in zip(tested, p_values, strict=True)
+                if p < ALPHA and case.ratio.ratio < DECLINES
             ]
             yield _finding(target, name, slower or cases, is_claim=bool(slower))
 
 
 def _finding(target: str, name: str, cases: Sequence[_Decline], *, is_claim: bool) -> Finding:
-    least = min(cases, key=lambda one: one.ratio.ratio)
+    least = min(cases, key=lambda case: case.ratio.ratio)
     first, last = least.emptiest[0], least.fullest[0]
-    ends = [describe_parameter(name, one.parameters[name]) for one in (first, last)]
+    ends = [describe_parameter(name, trial.parameters[name]) for trial in (first, last)]
     before, after = least.rates
     words = f"{target}, {ends[1]} over {ends[0]}: {least.ratio.ratio:.2f} of the rate"
     if len(cases) > 1:
-        ratios = [one.ratio.ratio for one in cases]
+        ratios = [case.ratio.ratio for case in cases]
         words = (
             f"{target}, {ends[1]} over {ends[0]}: {geometric_mean(ratios):.2f} of the rate,"
             f" the mean of {len(cases)} cases; the greatest ratio is {max(ratios):.2f}, the least"
@@ -140,13 +142,13 @@ def _finding(target: str, name: str, cases: Sequence[_Decline], *, is_claim: boo
         evidence=tuple(
             Evidence(
                 metric=f"rate, {ends[1]} / {ends[0]}",
-                value=one.ratio.ratio,
+                value=case.ratio.ratio,
                 threshold=DECLINES,
-                place=f"{one.fullest[0].place}; {one.emptiest[0].place}",
+                place=f"{case.fullest[0].place}; {case.emptiest[0].place}",
             )
-            for one in cases
+            for case in cases
         ),
-        cases=tuple(describe_case(one.fullest[0], ("round",)) for one in cases),
+        cases=tuple(describe_case(case.fullest[0], ("round",)) for case in cases),
     )
 
 
@@ -156,25 +158,25 @@ def _p(ratio: Ratio) -> float:
 
 
 def _of_ends(account: Account, name: str) -> Iterator[_Decline]:
-    """Return each case at its least level and its greatest; what is void has no ratio."""
+    """Return each case at its lowest level and its highest, without void trials."""
     known = [
-        one
-        for one in account.of(RATE)
-        if isinstance(one.parameters.get(name), (int, float))
-        and one.value > 0
-        and one.standing != "void"
+        trial
+        for trial in account.of(RATE)
+        if isinstance(trial.parameters.get(name), (int, float))
+        and trial.value > 0
+        and trial.standing != "void"
     ]
     cases = grouped(
         known,
-        lambda one: (
-            one.target,
-            tuple(part for part in one.case_over_rounds if part[0] != name),
+        lambda trial: (
+            trial.target,
+            tuple(part for part in trial.case_over_rounds if part[0] != name),
         ),
     )
     for trials in cases.values():
         levels: dict[float, list[Measurement]] = {}
-        for one in trials:
-            levels.setdefault(float(one.parameters[name] or 0), []).append(one)
+        for trial in trials:
+            levels.setdefault(float(trial.parameters[name] or 0), []).append(trial)
         emptiest, fullest = levels[min(levels)], levels[max(levels)]
         if emptiest is not fullest:
             ratio = ratio_of(emptiest, fullest, is_one_run=bool(account.run))

@@ -15,12 +15,12 @@ not steadier than this."""
 Rates = dict[tuple[str, str], dict[str, float]]
 
 
-def find_of_probes(seen: Seen) -> Iterator[Finding]:
-    """Report what the probes of nodes betray; nothing where none was asked for."""
-    nodes: Mapping[str, NodeDocument] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
+def find_of_probes(view: Seen) -> Iterator[Finding]:
+    """Report failed, cached and slow probes of nodes."""
+    nodes: Mapping[str, NodeDocument] = (view.run.manifest.get("nodes") or {}) if view.run else {}
     for name, node in nodes.items():
-        for one in node.get("probes") or ():
-            yield from _of_storage(name, one)
+        for probe in node.get("probes") or ():
+            yield from _of_storage(name, probe)
         for other, path in (node.get("paths") or {}).items():
             if "failed" in path:
                 yield Finding(
@@ -31,19 +31,19 @@ def find_of_probes(seen: Seen) -> Iterator[Finding]:
     yield from _slow(nodes)
 
 
-def _of_storage(name: str, one: StorageProbe) -> Iterator[Finding]:
-    what = f'node "{name}", {one["kind"]} {one["path"]}'
-    claimed, found = one.get("claimed"), one.get("file_system")
-    if "failed" in one:
-        # It was measured only where it is what it is said to be.
-        is_another = claimed is not None and found is not None and "total_bytes" not in one
+def _of_storage(name: str, probe: StorageProbe) -> Iterator[Finding]:
+    what = f'node "{name}", {probe["kind"]} {probe["path"]}'
+    claimed, mounted = probe.get("claimed"), probe.get("file_system")
+    if "failed" in probe:
+        # A mount is only measured if it is of the claimed kind.
+        is_another = claimed is not None and mounted is not None and "total_bytes" not in probe
         yield Finding(
             rule="mount-is-another" if is_another else "node-probe-failed",
-            statement=f"{what}: {one['failed']}",
+            statement=f"{what}: {probe['failed']}",
             cases=(name,),
         )
-    elif is_cached(one):
-        total, memory = one["total_bytes"], one["memory_bytes"]
+    elif is_cached(probe):
+        total, memory = probe["total_bytes"], probe["memory_bytes"]
         yield Finding(
             rule="node-probe-cached",
             statement=f"{what}: read through the page cache, files of {units.format_bytes(total)}"
@@ -77,26 +77,28 @@ def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
 
 
 def _rates(nodes: Mapping[str, NodeDocument]) -> Rates:
-    """Return rates by what is alike: paths, and devices and mounts of one kind and way."""
+    """Group rates of like things: paths; devices and mounts of one kind, measured alike."""
     rates: Rates = {}
     for name, node in nodes.items():
         for other, path in (node.get("paths") or {}).items():
             if "bandwidth" in path:
                 like = rates.setdefault(("bandwidth between nodes", "bit/s"), {})
                 like[f"{name} to {other}"] = path["bandwidth"]["bits_per_s"]
-        for one in node.get("probes") or ():
-            if "failed" in one:
+        for probe in node.get("probes") or ():
+            if "failed" in probe:
                 continue
-            kind = one.get("file_system") or f"device of {units.format_bytes(one.get('bytes', 0))}"
-            for direction, moved in (("write", one.get("write")), ("read", one.get("read"))):
+            kind = (
+                probe.get("file_system") or f"device of {units.format_bytes(probe.get('bytes', 0))}"
+            )
+            for direction, moved in (("write", probe.get("write")), ("read", probe.get("read"))):
                 if moved:
-                    like = rates.setdefault((f"{direction} of {kind}, {_way(one)}", "B/s"), {})
-                    like[f"{name} {one['path']}"] = moved["bytes_per_s"]
+                    like = rates.setdefault((f"{direction} of {kind}, {_way(probe)}", "B/s"), {})
+                    like[f"{name} {probe['path']}"] = moved["bytes_per_s"]
     return rates
 
 
-def _way(one: StorageProbe) -> str:
-    return f"{units.counted(one['jobs'], 'job')} of {units.format_bytes(one['block_bytes'])}"
+def _way(probe: StorageProbe) -> str:
+    return f"{units.counted(probe['jobs'], 'job')} of {units.format_bytes(probe['block_bytes'])}"
 
 
 GIB = 2**30
@@ -104,22 +106,22 @@ SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")
 """How packages begin whose versions should agree."""
 
 
-def find_unlike(seen: Seen) -> Iterator[Finding]:
-    """Report the roles whose nodes differ in hardware or versions, and the nodes that failed."""
-    nodes: Mapping[str, NodeDocument] = (seen.run.manifest.get("nodes") or {}) if seen.run else {}
-    told = {name: node for name, node in nodes.items() if "failed" not in node}
-    for name in nodes.keys() - told.keys():
+def find_unlike(view: Seen) -> Iterator[Finding]:
+    """Report roles whose nodes differ in hardware or versions, and nodes that failed."""
+    nodes: Mapping[str, NodeDocument] = (view.run.manifest.get("nodes") or {}) if view.run else {}
+    described = {name: node for name, node in nodes.items() if "failed" not in node}
+    for name in nodes.keys() - described.keys():
         yield Finding(
             rule="node-not-described",
             statement=f'node "{name}" could not be described: {nodes[name]["failed"]}',
             cases=(name,),
         )
     roles: dict[str, dict[str, NodeDocument]] = {}
-    for name, node in told.items():
+    for name, node in described.items():
         for role in node.get("roles") or ():
             roles.setdefault(role, {})[name] = node
-    for role, own in roles.items():
-        differing = list(_differing(own))
+    for role, members in roles.items():
+        differing = list(_differing(members))
         if differing:
             listed = "; ".join(
                 f"{what}: {', '.join(f'{name} {value}' for name, value in values.items())}"
@@ -133,15 +135,19 @@ def find_unlike(seen: Seen) -> Iterator[Finding]:
                     for what, values in differing
                     for name, value in values.items()
                 ),
-                cases=tuple(own),
+                cases=tuple(members),
             )
 
 
 def _differing(nodes: Mapping[str, NodeDocument]) -> Iterator[tuple[str, Mapping[str, str]]]:
     facts = {name: _facts(node) for name, node in nodes.items()}
-    for what in dict.fromkeys(what for own in facts.values() for what in own):
-        # What one of them does not say is no difference.
-        values = {name: own[what] for name, own in facts.items() if what in own}
+    for what in dict.fromkeys(what for facts_of_node in facts.values() for what in facts_of_node):
+        # A missing fact is no difference.
+        values = {
+            name: facts_of_node[what]
+            for name, facts_of_node in facts.items()
+            if what in facts_of_node
+        }
         if len(set(values.values())) > 1:
             yield what, values
 

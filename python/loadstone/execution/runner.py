@@ -427,8 +427,10 @@ class _Trials:
         """Take this trial and all after it out of the plan: they are not needed."""
         self.known = self.known[: self.known.index(planned)]
         writer = self._session.writer
-        ids = {one.id for one in self.known} | writer.finished
-        writer.amend({"plan": [one for one in writer.manifest["plan"] if one["id"] in ids]})
+        ids = {document.id for document in self.known} | writer.finished
+        writer.amend(
+            {"plan": [document for document in writer.manifest["plan"] if document["id"] in ids]}
+        )
 
     @property
     def starts_left(self) -> int:

@@ -160,10 +160,19 @@ class Surroundings:
             self._interrupt.wait,
             lambda left_s, why: self._listen(Resting(seconds=left_s, why=why)),
         )
-        left = [one for one in state["residues"] if one["before_load"] > one["settled_max"]]
-        for one in left:
-            value, what = units.format_number(one["before_load"]), one["quantity"].replace("_", " ")
-            text = f"the trial begins with {value} {what}; up to {one['settled_max']:,} are usual"
+        left = [
+            residue
+            for residue in state["residues"]
+            if residue["before_load"] > residue["settled_max"]
+        ]
+        for residue in left:
+            value, what = (
+                units.format_number(residue["before_load"]),
+                residue["quantity"].replace("_", " "),
+            )
+            text = (
+                f"the trial begins with {value} {what}; up to {residue['settled_max']:,} are usual"
+            )
             self._listen(HostNews(document=document, text=text, is_problem=False))
         return state
 

@@ -119,9 +119,9 @@ class Calibration:
     def with_session(self, new: Session) -> "Calibration":
         """Return it with a new session.
 
-        A ceiling is the most that this host and build were shown to reach. So of two measurements
-        of one load the higher stands, with its own date, as long as the conditions are the same and
-        it is not too old; else the new one takes its place.
+        A ceiling is the highest rate that this host and build have reached. So of two measurements
+        of one load the higher is kept, with its date, as long as conditions are the same and it is
+        not too old; else the new one replaces it.
         """
         standing = {old.key for _, old, _ in self.standing_against(new)}
         better = [point for point in new.points if point.key not in standing]
@@ -130,7 +130,9 @@ class Calibration:
             _only(session, [point for point in session.points if point.key not in renewed])
             for session in self.sessions
         ]
-        sessions = tuple(one for one in (*calibrations, _only(new, better)) if one.points)
+        sessions = tuple(
+            session for session in (*calibrations, _only(new, better)) if session.points
+        )
         return Calibration(host=self.host, build=self.build, sessions=sessions)
 
     def standing_against(
@@ -168,7 +170,7 @@ def identity_of(host: HostFacts) -> HostIdentity:
 
 
 def conditions_of(host: HostFacts) -> HostConditions:
-    """Return of a host's facts those that a ceiling depends on and that may change."""
+    """Return the facts of a host that affect a ceiling and may change."""
     cpu: HostProcessor = host.get("cpu") or {}
     group: HostGroup = host.get("cgroup") or {}
     facts = {
@@ -183,8 +185,8 @@ def conditions_of(host: HostFacts) -> HostConditions:
         "cgroup_cpu.max": group.get("cpu.max"),
         "cgroup_cpuset.cpus.effective": group.get("cpuset.cpus.effective"),
     }
-    kept = {name: value for name, value in facts.items() if value not in (None, [], "")}
-    return cast(HostConditions, kept)
+    known = {name: value for name, value in facts.items() if value not in (None, [], "")}
+    return cast(HostConditions, known)
 
 
 def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,9 +216,11 @@ def usual_costs(driver: str) -> dict[str, Any]:
 
 
 def calibrated_operations() -> tuple[str, ...]:
-    """Return the operations that a target which does nothing can be asked for, of any driver."""
+    """Return the operations that can be calibrated, of any driver."""
     every = [driver.facts.calibration for driver in calibrated_drivers().values()]
-    return tuple(dict.fromkeys(name for one in every if one for name in one.can))
+    return tuple(
+        dict.fromkeys(name for calibration in every if calibration for name in calibration.can)
+    )
 
 
 def path_of(host: HostFacts, build: str) -> Path:
@@ -274,19 +278,19 @@ def kept_of(host: HostFacts, build: str) -> Calibration:
 
 
 def copy_for(host: HostFacts, build: str, drivers: Sequence[str]) -> KeptCalibration:
-    """Return what a run's manifest keeps: the calibration that fits, or why there is none."""
+    """Return the calibration for a run's manifest, or why there is none."""
     path = path_of(host, build)
     try:
         if not path.exists():
             return {"absent": _why_absent(host)}
-        found = read(path).of_drivers(drivers)
+        calibration = read(path).of_drivers(drivers)
     except (ResultError, OSError) as error:
         return {"absent": str(error).partition("\n")[0]}
-    if not found.sessions:
-        return {"absent": f"of {', '.join(sorted(set(drivers)))} nothing has been calibrated here"}
+    if not calibration.sessions:
+        return {"absent": f"nothing has been calibrated here for {', '.join(sorted(set(drivers)))}"}
     now = datetime.datetime.now(datetime.UTC)
-    oldest = min(session.measured for session in found.sessions)
-    return {**found.document(), "age_s": round((now - oldest).total_seconds())}
+    oldest = min(session.measured for session in calibration.sessions)
+    return {**calibration.document(), "age_s": round((now - oldest).total_seconds())}
 
 
 @contextlib.contextmanager

@@ -125,13 +125,15 @@ def _checked(path: Path, document: Mapping[str, Any], kind: TypeAdapter[Document
 
 
 def _describe(document: Mapping[str, Any], error: ValidationError) -> str:
-    """Return in words where a document is first at fault, and what is expected there."""
+    """Describe the first mistake in a document: its place, and the expected value."""
     mistakes = error.errors(include_url=False, include_context=False)
     place = _place(document, mistakes[0]["loc"])
     if mistakes[0]["type"] == "missing":
         return f'"{_dotted(place)}": lacks "{mistakes[0]["loc"][-1]}"'
     same = [mistake for mistake in mistakes if _place(document, mistake["loc"]) == place]
-    expected = " or ".join(dict.fromkeys(_WORDS.get(one["type"], one["msg"]) for one in same))
+    expected = " or ".join(
+        dict.fromkeys(_WORDS.get(mistake["type"], mistake["msg"]) for mistake in same)
+    )
     shown = repr(same[0]["input"])
     shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
     return f'"{_dotted(place)}": found {shown}, expected {expected}'

@@ -192,6 +192,6 @@ def refused(summary: Summary) -> dict[str, str]:
     return {name: features[name] for name in INSTEAD if isinstance(features.get(name), str)}
 
 
-def describe_refusal(name: str, said: str) -> str:
+def describe_refusal(name: str, problem: str) -> str:
     """Return one refusal in words."""
-    return f"this host refuses {name} ({said}): {INSTEAD[name]}"
+    return f"this host refuses {name} ({problem}): {INSTEAD[name]}"

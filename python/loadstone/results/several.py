@@ -54,8 +54,8 @@ def _client_names(runs: Sequence[tuple[str, Run]]) -> list[str]:
     if len(set(names)) < len(names):
         # Runs of one host differ by their folders.
         names = [
-            name or run.path.resolve().name if names.count(found) > 1 else found
-            for found, (name, run) in zip(names, runs, strict=True)
+            name or run.path.resolve().name if names.count(host) > 1 else host
+            for host, (name, run) in zip(names, runs, strict=True)
         ]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -75,7 +75,9 @@ def _refuse_other_campaigns(runs: Sequence[Run]) -> None:
     for run in runs[1:]:
         if run.manifest.get("run") and run.manifest.get("run") == first.manifest.get("run"):
             raise InputError(f'"{run.path}" and "{first.path}" are the same run')
-        campaigns = [dict(one.manifest.get("campaign") or {}) for one in (first, run)]
+        campaigns = [
+            dict(campaign_run.manifest.get("campaign") or {}) for campaign_run in (first, run)
+        ]
         keys = sorted({*campaigns[0], *campaigns[1]} - OF_NO_MATTER)
         wrong = [key for key in keys if campaigns[0].get(key) != campaigns[1].get(key)]
         if run.name != first.name or wrong:
@@ -94,11 +96,11 @@ def _of_client(run: Run, client: str) -> Run:
             Manifest,
             {
                 **run.manifest,
-                "plan": [_document(one, client) for one in run.manifest["plan"]],
+                "plan": [_document(document, client) for document in run.manifest["plan"]],
                 **{
-                    key: {f"{client}:{of}": entry for of, entry in kept.items()}
+                    key: {f"{client}:{of}": entry for of, entry in by_trial.items()}
                     for key in BY_TRIAL
-                    if (kept := cast(Mapping[str, Any], run.manifest.get(key)))
+                    if (by_trial := cast(Mapping[str, Any], run.manifest.get(key)))
                 },
             },
         ),

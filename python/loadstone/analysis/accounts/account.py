@@ -248,20 +248,20 @@ class Account:
 
     @cached_property
     def _by_metric(self) -> Mapping[str, list[Measurement]]:
-        found: dict[str, list[Measurement]] = {}
+        by_metric: dict[str, list[Measurement]] = {}
         for measurement in self.measurements:
-            found.setdefault(measurement.metric, []).append(measurement)
-        return found
+            by_metric.setdefault(measurement.metric, []).append(measurement)
+        return by_metric
 
     def of(self, metric: str, target: str | None = None) -> list[Measurement]:
         """Return the measurements of one metric, and of one target if it is named."""
-        own = self._by_metric.get(metric, ())
-        return [one for one in own if target in (None, one.target)]
+        of_metric = self._by_metric.get(metric, ())
+        return [measurement for measurement in of_metric if target in (None, measurement.target)]
 
     def only(self, *targets: str) -> "Account":
         """Return the account of some targets only, under their names."""
-        kept = self.where(lambda one: one.target in targets)
-        return replace(kept, name=", ".join(targets))
+        chosen = self.where(lambda measurement: measurement.target in targets)
+        return replace(chosen, name=", ".join(targets))
 
     def where(self, is_kept: Callable[[Measurement], bool]) -> "Account":
         """Return the account of some measurements only."""

@@ -81,7 +81,7 @@ def _plain(value: float | None) -> str:
 
 def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
     """Return in words why cases have no ratio, the most frequent reason first."""
-    counts = Counter(words for one in void for words in _reasons(one))
+    counts = Counter(words for case in void for words in _reasons(case))
     return tuple(words for words, _ in counts.most_common())
 
 
@@ -114,9 +114,11 @@ def kinds_words(comparison: Comparison) -> str:
 
 
 def undecided_words(comparison: Comparison) -> str:
-    """Return how many blocks would tell apart what these did not; empty where none would."""
+    """Return how many blocks would decide the undecided cases; empty if none would."""
     open_ones = [
-        one for one in comparison.comparisons if one.verdict in ("not resolved", "too few trials")
+        case
+        for case in comparison.comparisons
+        if case.verdict in ("not resolved", "too few trials")
     ]
     needed = [blocks for open_one in open_ones if (blocks := blocks_needed(open_one)) is not None]
     if not needed:
@@ -145,14 +147,14 @@ def plural(unit: str) -> str:
 
 
 def noise(comparison: Comparison) -> str:
-    """Return in words how far a target may lie from itself: what A against A showed."""
+    """Return the noise in words: how far a target differs from itself in A against A."""
     bounds = [
-        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
-        for one in comparison.comparisons
-        if one.ratio.low is not None and one.ratio.high is not None
+        max(abs(math.log(case.ratio.low)), abs(math.log(case.ratio.high)))
+        for case in comparison.comparisons
+        if case.ratio.low is not None and case.ratio.high is not None
     ]
     if not bounds:
-        return "one trial of each tells nothing of the noise"
+        return "one trial of each does not show the noise"
     least, most = math.expm1(min(bounds)), math.expm1(max(bounds))
     between = f"±{most:.1%}" if len(bounds) == 1 else f"±{least:.1%} to ±{most:.1%}"
     return f"differences within {between} cannot be distinguished from noise"
@@ -173,13 +175,16 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "factors": [
             {"field": factor.field, "a": factor.a, "b": factor.b} for factor in comparison.factors
         ],
-        "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
+        "refused": [
+            {"field": difference.field, "a": difference.a, "b": difference.b}
+            for difference in comparison.refused
+        ],
         "kinds": [
             {"name": kind.name, "question": kind.question, "a": kind.a, "b": kind.b}
             for kind in comparison.kinds
         ],
         "overridden": comparison.is_overridden,
-        "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
+        "comparisons": [_case_json(comparison, case) for case in comparison.comparisons],
         "geometric_mean": _ratio_json(comparison.geometric_mean),
         "only_a": [dict(case) for case in comparison.only_a],
         "only_b": [dict(case) for case in comparison.only_b],

@@ -69,17 +69,17 @@ def is_factor(field: str, factors: Collection[str]) -> bool:
 
 
 def differing_cases(a: Cases, b: Cases) -> tuple[Difference, ...]:
-    """Return the facts of two sides' cases of which they share no value."""
+    """Return the facts in which two sides' cases have no value in common."""
 
     def shown(values: Mapping[str, Parameter]) -> object:
-        found = list(values.values())
-        return found[0] if len(found) == 1 else ", ".join(map(str, found)) or None
+        known = list(values.values())
+        return known[0] if len(known) == 1 else ", ".join(map(str, known)) or None
 
     values_a, values_b = _values_of(a), _values_of(b)
     return tuple(
-        Difference(field=name, a=shown(one), b=shown(other))
+        Difference(field=name, a=shown(of_a), b=shown(of_b))
         for name in dict.fromkeys([*values_a, *values_b])
-        if not (one := values_a.get(name, {})).keys() & (other := values_b.get(name, {})).keys()
+        if not (of_a := values_a.get(name, {})).keys() & (of_b := values_b.get(name, {})).keys()
     )
 
 
@@ -94,10 +94,10 @@ def _values_of(cases: Cases) -> dict[str, dict[str, Parameter]]:
 def differences(a: Account, b: Account) -> tuple[Difference, ...]:
     """Return the fields of the comparability key in which two arms differ.
 
-    A target is compared with the one of its own name, or with the only one there is. Published
-    reports and files of other tools record no such fields; what neither side records cannot differ.
+    A target is compared with the one of its name, or with the only one. Published reports and
+    files of other tools record no such fields; fields that neither side records do not differ.
     """
-    found: dict[str, Difference] = {}
+    differing: dict[str, Difference] = {}
     for target_a, target_b in _matched(a, b):
         facts_a, facts_b = _facts(a, target_a), _facts(b, target_b)
         if not facts_a or not facts_b:
@@ -106,10 +106,10 @@ def differences(a: Account, b: Account) -> tuple[Difference, ...]:
             # A phase that only one side has is a case without a partner, not a difference.
             if ": " in field and (field not in facts_a or field not in facts_b):
                 continue
-            one, other = facts_a.get(field, ABSENT), facts_b.get(field, ABSENT)
-            if one != other:
-                found.setdefault(field, Difference(field=field, a=one, b=other))
-    return tuple(found.values())
+            value, other = facts_a.get(field, ABSENT), facts_b.get(field, ABSENT)
+            if value != other:
+                differing.setdefault(field, Difference(field=field, a=value, b=other))
+    return tuple(differing.values())
 
 
 def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
@@ -117,7 +117,7 @@ def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
 
     Two kinds of stores may be compared; a reader must know that they are no substitutes.
     """
-    found = []
+    kinds = []
     for target_a, target_b in _matched(a, b):
         if target_a not in a.cards or target_b not in b.cards:
             continue
@@ -126,25 +126,27 @@ def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
             other = rows.get(row["name"])
             words = {row["answer"], other["answer"]} if other else set()
             if other and len(words) == 2 and not words & {"undecided", "refused"}:
-                found.append(
+                kinds.append(
                     KindDifference(
                         name=row["name"], question=row["question"], a=row["answer"],
                         b=other["answer"],
                     )
                 )  # fmt: skip
-    return tuple(found)
+    return tuple(kinds)
 
 
 def _facts(account: Account, target: str) -> Mapping[str, object]:
-    """Return a target's facts; those of a phase without the workload, where there is only one.
+    """Return a target's facts; a single workload's name is left out of its phases' facts.
 
-    A workload that has no name of its own is called as its campaign, which two runs seldom share.
+    An unnamed workload takes the name of its campaign, which two runs seldom share.
     """
     facts = account.comparable.get(target, {})
     workloads = {measurement.workload for measurement in account.measurements}
     if len(workloads) != 1:
         return facts
-    return {field.removeprefix(f"{next(iter(workloads))} "): one for field, one in facts.items()}
+    return {
+        field.removeprefix(f"{next(iter(workloads))} "): value for field, value in facts.items()
+    }
 
 
 def _matched(a: Account, b: Account) -> list[tuple[str, str]]:
@@ -155,7 +157,7 @@ def _matched(a: Account, b: Account) -> list[tuple[str, str]]:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_shown(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_shown(item)}" for key, item in value.items()) + "}"
     return "none" if value is None else str(value)
 
 
@@ -264,14 +266,18 @@ def compare(
     With one target on each side the targets are the arms; else targets of one name are matched.
     Trials of the same interleaved blocks are compared in pairs, without blocks that one arm lacks;
     others by Welch's t on logarithms.
-    What decides is the p of the paired t, which sign flips check, or of Mann-Whitney; corrected by
+    The p of the paired t, checked by sign flips, or of Mann-Whitney decides; it is corrected by
     Holm over all cases of the comparison.
-    `controls` are the whole runs that the arms come from, in which a target may stand twice.
-    `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
+    `controls` are the whole runs of the arms, in which a target may be listed twice.
+    `factors` name the facts of a case, or fields, that are compared: the arms may differ in them.
     Without `is_together` there is no ratio of all cases, whose resampling takes longest.
     """
     chosen = metric or next(
-        (own for one in (a, b) if (own := one.headline()) in {*a.metrics} & {*b.metrics}),
+        (
+            headline
+            for account in (a, b)
+            if (headline := account.headline()) in {*a.metrics} & {*b.metrics}
+        ),
         a.headline(),
     )
     cells_a, cells_b = _cells(a, b, chosen, factors)
@@ -298,12 +304,12 @@ def compare(
     if refused and not is_insisted:
         return shell
     if not shared:
-        fields = ", ".join(one.field for one in refused)
+        fields = ", ".join(difference.field for difference in refused)
         raise InputError(
             f'"{a.name}" and "{b.name}" have no case in common for {chosen}'
             + (f": they differ in {fields}" if fields else ""),
-            "a case is a workload, an operation, its parameters and its round; what is compared can"
-            " be named: --factor threads",
+            "a case is a workload, an operation, its parameters and its round; name the compared"
+            " parameter: --factor threads",
         )
     first = [
         _compare_case(
@@ -319,27 +325,27 @@ def compare(
     ]
     judged = _with_verdicts(first, [(cells_a[key], cells_b[key]) for key in shared], chosen)
     if refused:
-        judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
+        judged = [replace(case, labels=(*case.labels, NONCOMPARABLE)) for case in judged]
 
-    found = replace(shell, comparisons=tuple(judged))
+    comparison = replace(shell, comparisons=tuple(judged))
     if not is_together:
-        return found
+        return comparison
     arms = [
         arms_of(cells_a[key], cells_b[key], is_one_run=is_one_run)
-        for key, one in zip(shared, judged, strict=True)
-        if one.verdict != "void"
+        for key, case in zip(shared, judged, strict=True)
+        if case.verdict != "void"
     ]
-    found = replace(found, geometric_mean=_together(judged, arms, seed))
+    comparison = replace(comparison, geometric_mean=_together(judged, arms, seed))
     again = partial(compare, metric=chosen, seed=seed, is_insisted=is_insisted, controls=controls)
-    return replace(found, by_user_type=_by_user_type(a, b, chosen, factors, again))
+    return replace(comparison, by_user_type=_by_user_type(a, b, chosen, factors, again))
 
 
 def _together(
     judged: Sequence[CaseComparison], arms: Sequence[Arms], seed: int
 ) -> statistics.Ratio | None:
     if len(arms) < 2:
-        # Of one case there is one ratio, not another one that is made by other means.
-        return next((one.ratio for one in judged if one.verdict != "void"), None)
+        # A single case has its own ratio already.
+        return next((case.ratio for case in judged if case.verdict != "void"), None)
     return statistics.geometric_mean_ratio(
         [(arm.a, arm.b) for arm in arms], seed=seed, trials_min=TRIALS_MIN
     )
@@ -352,24 +358,26 @@ def _by_user_type(
     factors: Sequence[str],
     again: Callable[..., Comparison],
 ) -> Comparison | None:
-    """Compare the actions of each type of users; None where the arms have no type in common."""
-    one, other = (replace(arm, measurements=arm.of_user_types, of_user_types=()) for arm in (a, b))
-    if not one.of(metric) or not other.of(metric):
+    """Compare the actions of each type of users; None if the arms have no type in common."""
+    arm_a, other = (
+        replace(arm, measurements=arm.of_user_types, of_user_types=()) for arm in (a, b)
+    )
+    if not arm_a.of(metric) or not other.of(metric):
         return None
-    cells = _cells(one, other, metric, factors)
+    cells = _cells(arm_a, other, metric, factors)
     if not cells[0].keys() & cells[1].keys():
         return None
-    # All that users of a type did is a case, too: it is the sum of others.
-    return replace(again(one, other, factors=factors), geometric_mean=None)
+    # No mean over cases: one of them is the sum of the others.
+    return replace(again(arm_a, other, factors=factors), geometric_mean=None)
 
 
 def ratio_together(a: Account, b: Account, metric: str) -> float | None:
-    """Return the ratio of all cases together as `compare` finds it, without interval and tests.
+    """Return the ratio of all cases as `compare` does, without interval and tests.
 
-    Both are arms of one run. None where no case is left that is not void.
+    Both are arms of one run. None if all cases are void.
     """
     cells_a, cells_b = _cells(a, b, metric, ())
-    pairs = [(own, cells_b[key]) for key, own in cells_a.items() if key in cells_b]
+    pairs = [(trials, cells_b[key]) for key, trials in cells_a.items() if key in cells_b]
     usable = [pair for pair in pairs if _is_usable(*pair)]
     match usable:
         case []:
@@ -377,8 +385,8 @@ def ratio_together(a: Account, b: Account, metric: str) -> float | None:
         case [(one, other)]:
             return ratio_of(one, other, is_one_run=True).ratio
         case _:
-            found = [arms_of(one, other, is_one_run=True) for one, other in usable]
-            return statistics.ratio_together([(arms.a, arms.b) for arms in found])
+            all_arms = [arms_of(first, other, is_one_run=True) for first, other in usable]
+            return statistics.ratio_together([(arms.a, arms.b) for arms in all_arms])
 
 
 def _split(
@@ -442,22 +450,27 @@ def _compare_case(
         verdict="not resolved",
         standings=(_standing_of(a)[0], _standing_of(b)[0]),
         reasons=tuple(dict.fromkeys((*_standing_of(a)[1], *_standing_of(b)[1]))),
-        labels=tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels)),
+        labels=tuple(
+            dict.fromkeys(label for measurement in (*a, *b) for label in measurement.labels)
+        ),
     )
 
 
 def _standing_of(measurements: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
-    """Return the standing of a case, which its trials carry, and what it follows from."""
-    worst = max(measurements, key=lambda one: WORST_LAST.index(one.standing))
+    """Return the worst standing of a case's trials, and its reasons."""
+    worst = max(measurements, key=lambda measurement: WORST_LAST.index(measurement.standing))
     reasons = (
-        name for one in measurements if one.standing == worst.standing for name in one.reasons
+        name
+        for measurement in measurements
+        if measurement.standing == worst.standing
+        for name in measurement.reasons
     )
     return worst.standing, tuple(dict.fromkeys(reasons))
 
 
 def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
-    (one, reasons), (other, others) = _standing_of(a), _standing_of(b)
-    return may_be_compared(one, other, (*reasons, *others))
+    (standing, reasons), (other, others) = _standing_of(a), _standing_of(b)
+    return may_be_compared(standing, other, (*reasons, *others))
 
 
 def _least_p(pairs: int) -> float:
@@ -470,12 +483,12 @@ def _with_verdicts(
     values: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
     metric: str,
 ) -> list[CaseComparison]:
-    tested = [one for one in case_comparisons if one.p is not None]
-    corrected = iter(significance.holm([one.p for one in tested if one.p is not None]))
+    tested = [case for case in case_comparisons if case.p is not None]
+    corrected = iter(significance.holm([case.p for case in tested if case.p is not None]))
     judged = []
-    for one, (a, b) in zip(case_comparisons, values, strict=True):
-        p_holm = next(corrected) if one.p is not None else None
-        with_p = replace(one, p_holm=p_holm)
+    for case, (a, b) in zip(case_comparisons, values, strict=True):
+        p_holm = next(corrected) if case.p is not None else None
+        with_p = replace(case, p_holm=p_holm)
         judged.append(replace(with_p, verdict=_verdict(with_p, a, b, metric)))
     return judged
 
@@ -514,16 +527,16 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
         return case if are_arms else (measurement.target, case)
 
     cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
-    for account, own in zip((a, b), cells, strict=True):
-        if not own:
+    for account, own_cells in zip((a, b), cells, strict=True):
+        if not own_cells:
             known = ", ".join(account.metrics) or "none"
             raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
-        _check_factors(account, own, factors)
+        _check_factors(account, own_cells, factors)
     return cells
 
 
 def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> None:
-    """Refuse a factor that varies within one arm: its values are no trials of one case."""
+    """Refuse a factor that varies within one arm: its trials are of several cases."""
     for members in cells.values():
         for name in factors:
             values = {
@@ -531,10 +544,10 @@ def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> No
             }
             if len(values) > 1:
                 shown = ", ".join(map(str, values.values()))
-                one = next(iter(values.values()))
+                example = next(iter(values.values()))
                 raise InputError(
                     f'"{account.name}" has several values of {name}: {shown}',
-                    f'a factor has one value on each side: --only "{name}={one}"',
+                    f'a factor has one value on each side: --only "{name}={example}"',
                 )
 
 
@@ -562,8 +575,8 @@ def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float
     """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
     floors: dict[object, float] = {}
     for account in accounts:
-        for one, other in account.identical:
-            cells = grouped(account.of(metric, one), lambda m: m.case_over_rounds)
+        for name, other in account.identical:
+            cells = grouped(account.of(metric, name), lambda m: m.case_over_rounds)
             twins = grouped(account.of(metric, other), lambda m: m.case_over_rounds)
             for case in [case for case in cells if case in twins]:
                 ratio = arms_of(cells[case], twins[case], is_one_run=bool(account.run)).ratio

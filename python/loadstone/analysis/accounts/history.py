@@ -114,17 +114,17 @@ def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: i
     for place, entry in enumerate(ordered):
         wanted = [m for m in entry.account.measurements if m.metric in metrics and m.value > 0]
         results: dict[tuple[str, object], list[Measurement]] = {}
-        for one in wanted:
-            results.setdefault((one.metric, _case(one)), []).append(one)
-        for key, own in results.items():
-            if all(one.standing == "valid" for one in own):
-                series.setdefault(key, {})[place] = own
+        for measurement in wanted:
+            results.setdefault((measurement.metric, _case(measurement)), []).append(measurement)
+        for key, trials in results.items():
+            if all(trial.standing == "valid" for trial in trials):
+                series.setdefault(key, {})[place] = trials
                 continue
-            # The instrument's limit is no trend, and what is void is nothing at all.
-            for name in dict.fromkeys(name for one in own for name in one.reasons):
+            # A trend needs valid values: bounds show the instrument's limit.
+            for name in dict.fromkeys(name for trial in trials for name in trial.reasons):
                 left_out[name] = left_out.get(name, 0) + 1
     order = {metric: place for place, metric in enumerate(metrics)}
-    trends = [_trend(ordered, found, seed) for found in series.values()]
+    trends = [_trend(ordered, by_place, seed) for by_place in series.values()]
     first = {pair: place for place, pair in enumerate(dict.fromkeys(_pairs(trends)))}
     trends.sort(key=lambda trend: (order[trend.metric], _place(trend.case, first)))
     return History(entries=ordered, trends=tuple(trends), left_out=left_out)
@@ -153,20 +153,20 @@ def _case(measurement: Measurement) -> tuple[tuple[str, Parameter], ...]:
 
 
 def _trend(
-    entries: Sequence[Entry], found: Mapping[int, Sequence[Measurement]], seed: int
+    entries: Sequence[Entry], by_place: Mapping[int, Sequence[Measurement]], seed: int
 ) -> Trend:
-    places = sorted(found)
-    values = [level_of(found[place]) for place in places]
+    places = sorted(by_place)
+    values = [level_of(by_place[place]) for place in places]
     points = tuple(
         HistoryPoint(
             run=entries[place].name,
             started=entries[place].started,
             value=value,
-            trials=len(found[place]),
+            trials=len(by_place[place]),
         )
         for place, value in zip(places, values, strict=True)
     )
-    example = found[places[-1]][-1]
+    example = by_place[places[-1]][-1]
     breaks = e_divisive(values, seed=seed, magnitude=MAGNITUDE)
     start = breaks[-1].index if breaks else 0
     expected, newest = _judge_newest(values[start:], example.metric)
@@ -175,7 +175,9 @@ def _trend(
         name=describe_case(example, leave_out=("round",)),
         metric=example.metric,
         points=points,
-        changes=tuple(_change(entries, places, one, example.metric) for one in breaks),
+        changes=tuple(
+            _change(entries, places, change_point, example.metric) for change_point in breaks
+        ),
         newest=newest,
         expected=expected,
     )

@@ -20,20 +20,21 @@ class Pair:
 
 
 def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[Pair]:
-    """Return the trials of both arms in each turn that both have, where these are two or more.
+    """Return the trials of both arms in each turn that both have, if there are two or more.
 
-    A turn is a block, or a round where one block is all there is; one that an arm lacks, for its
-    trial was left out or never ran, is no pair. Both arms must have begun their trials of it before
-    the next turn begins, which is read off the clock: rounds are repeated phase by phase, one
-    target after the other, and another tool's files may have been made in any order.
+    A turn is a block, or a round if there is only one block. A turn that an arm lacks, since its
+    trial was left out or never ran, is no pair. By the clock, both arms must have begun their
+    trials before the next turn begins: rounds are repeated phase by phase, one target after the
+    other, and another tool's files may have been made in any order.
     """
-    has_blocks = len({one.block for one in (*a, *b)}) > 1
-    arms = [_by_turn(own, has_blocks=has_blocks) for own in (a, b)]
+    has_blocks = len({trial.block for trial in (*a, *b)}) > 1
+    arms = [_by_turn(trials, has_blocks=has_blocks) for trials in (a, b)]
     if not all(arms):
         return []
     common = [turn for turn in arms[0] if turn in arms[1]]
     begun = {
-        turn: [one.started_unix_ns for arm in arms for one in arm[turn].values()] for turn in common
+        turn: [trial.started_unix_ns for arm in arms for trial in arm[turn].values()]
+        for turn in common
     }
     is_clocked = all(None not in starts for starts in begun.values())
     if len(common) < 2 or not (is_clocked or has_blocks):
@@ -41,7 +42,7 @@ def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[P
     if is_clocked:
         common.sort(key=lambda turn: min(start or 0 for start in begun[turn]))
         spans = [sorted(start or 0 for start in begun[turn]) for turn in common]
-        if any(one[-1] >= next_[0] for one, next_ in pairwise(spans)):
+        if any(span[-1] >= next_[0] for span, next_ in pairwise(spans)):
             return []
     return [
         Pair(
@@ -62,16 +63,16 @@ Turns = Mapping[int, Mapping[int, Measurement]]
 
 
 def _by_turn(measurements: Sequence[Measurement], *, has_blocks: bool) -> Turns:
-    """Return the trials of an arm by turn and round; none where two are in one place."""
-    found: dict[int, dict[int, Measurement]] = {}
-    for one in measurements:
-        if one.block is None:
+    """Return the trials of an arm by turn and round; none if two have the same."""
+    turns: dict[int, dict[int, Measurement]] = {}
+    for trial in measurements:
+        if trial.block is None:
             return {}
-        rounds = found.setdefault(one.block if has_blocks else one.round, {})
-        if one.round in rounds:
+        rounds = turns.setdefault(trial.block if has_blocks else trial.round, {})
+        if trial.round in rounds:
             return {}
-        rounds[one.round] = one
-    return found
+        rounds[trial.round] = trial
+    return turns
 
 
 def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
@@ -103,11 +104,13 @@ def _by_day(units: Units, days: Sequence[int]) -> Units:
 
 
 def ratio_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Ratio:
-    """Return the ratio of one case: of pairs where both arms ran in turns."""
+    """Return the ratio of one case, of pairs if both arms ran in turns."""
     pairs = pairs_in_turns(a, b) if is_one_run else []
-    found = arms_of(a, b, is_one_run=is_one_run).ratio
-    return replace(found, n_a=len(pairs) or len(a), n_b=len(pairs) or len(b))
+    ratio = arms_of(a, b, is_one_run=is_one_run).ratio
+    return replace(ratio, n_a=len(pairs) or len(a), n_b=len(pairs) or len(b))
 
 
-def _shared(own: Mapping[int, Measurement], other: Mapping[int, Measurement]) -> list[Measurement]:
-    return [trial for round_, trial in own.items() if round_ in other]
+def _shared(
+    trials: Mapping[int, Measurement], other: Mapping[int, Measurement]
+) -> list[Measurement]:
+    return [trial for round_, trial in trials.items() if round_ in other]

@@ -27,7 +27,7 @@ def read_account(run: Run) -> Account:
     order = {target: place for place, target in enumerate(account.targets)}
 
     def of(actions: Sequence[ActionCell], parts: Iterable[Part]) -> list[Measurement]:
-        found = _by_trial(parts)
+        parts_of_trial = _by_trial(parts)
         return sorted(
             (
                 measurement
@@ -35,7 +35,7 @@ def read_account(run: Run) -> Account:
                 for measurement in measurements_of_action(
                     action,
                     lambda _, trial, kind, action=action: _histogram(  # type: ignore[misc]
-                        found[trial, _operation(action)], kind
+                        parts_of_trial[trial, _operation(action)], kind
                     ),
                 )
             ),
@@ -64,7 +64,7 @@ def _histogram(parts: Sequence[Part], kind: str) -> bytes | None:
 
 
 def _by_trial(parts: Iterable[Part]) -> dict[tuple[str, str], list[Part]]:
-    found: dict[tuple[str, str], list[Part]] = {}
+    by_trial: dict[tuple[str, str], list[Part]] = {}
     for part in parts:
-        found.setdefault((part.record.id, part.operation.rstrip("\t")), []).append(part)
-    return found
+        by_trial.setdefault((part.record.id, part.operation.rstrip("\t")), []).append(part)
+    return by_trial

@@ -80,18 +80,20 @@ def account_of(
 ) -> Account:
     """Return a run's results, and those of its scripts' actions, as an account of their trials.
 
-    `times` has the histograms of trials; without it there is one number for all of a result's.
+    `times` has the histograms of trials; without it percentiles are the result's.
     """
     named = (run.manifest.get("campaign") or {}).get("targets") or {}
-    # In the campaign's order: that of the plan is drawn by lot.
+    # In the campaign's order: the plan's is random.
     order: dict[str, int] = {}
     for name, entry in named.items():
         order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
     servers = dict(_servers(run))
-    found = [
+    measurements = [
         measurement for result in results for measurement in _measurements(result, times, servers)
     ]
-    found += [measurement for action in actions for measurement in measurements_of_action(action)]
+    measurements += [
+        measurement for action in actions for measurement in measurements_of_action(action)
+    ]
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
     for name, document in targets.items():
@@ -99,7 +101,9 @@ def account_of(
     return Account(
         name=run.name,
         title=run.name,
-        measurements=tuple(sorted(found, key=lambda one: order.get(one.target, len(order)))),
+        measurements=tuple(
+            sorted(measurements, key=lambda measurement: order.get(measurement.target, len(order)))
+        ),
         disclosure=_disclosure(run, results),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
@@ -114,34 +118,38 @@ def account_of(
 def _cards(run: Run, systems: Mapping[str, Sequence[str]]) -> dict[str, Card]:
     """Return the cards of systems: that of the first of its targets that has one."""
     cards = run.manifest.get("cards") or {}
-    found = {
+    card_of = {
         system: next((cards[name] for name in names if name in cards), None)
         for system, names in systems.items()
     }
-    return {system: card for system, card in found.items() if card is not None}
+    return {system: card for system, card in card_of.items() if card is not None}
 
 
 def ceilings_of_run(run: Run) -> tuple[KnownCeiling, ...]:
-    """Return the ceilings of systems; one of some of a system's targets is not the system's."""
+    """Return the ceilings of systems; a ceiling must hold for all of a system's targets."""
     systems: dict[str, list[str]] = {}
     for doc in run.plan:
         name, facts = str(doc["target"]["name"]), doc["target"].get("facts") or {}
-        own = systems.setdefault(system_of(name, facts), [])
-        own += [name] if name not in own else []
-    found = []
-    for one in ceilings_of(read_measured_ceilings(run)):
-        whole = [name for name, own in systems.items() if set(own) <= set(one.targets)]
-        if not one.targets or whole:
-            found.append(replace(one, targets=tuple(whole)))
-    return tuple(found)
+        of_system = systems.setdefault(system_of(name, facts), [])
+        of_system += [name] if name not in of_system else []
+    ceilings = []
+    for ceiling in ceilings_of(read_measured_ceilings(run)):
+        whole = [
+            name for name, of_system in systems.items() if set(of_system) <= set(ceiling.targets)
+        ]
+        if not ceiling.targets or whole:
+            ceilings.append(replace(ceiling, targets=tuple(whole)))
+    return tuple(ceilings)
 
 
 def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a run's targets that are one under two names: A against A."""
+    """Return the pairs of a run's targets that are one target under two names: A against A."""
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
-    # One address may have the servers of several arms, one after another.
+    # The servers of several arms may use one address in turn.
     arms = (run.manifest.get("campaign") or {}).get("arms") or {}
-    return tuple(_twins({name: {**one, "arm": arms.get(name)} for name, one in targets.items()}))
+    return tuple(
+        _twins({name: {**document, "arm": arms.get(name)} for name, document in targets.items()})
+    )
 
 
 def _servers(run: Run) -> Iterator[tuple[str, Mapping[str, float]]]:
@@ -242,12 +250,12 @@ def _values_of_times(name: str, latency: Latency | None) -> Iterator[tuple[str, 
 
 
 def _common(result: Result, rate: TrialRate) -> partial[Measurement]:
-    """Return what makes a measurement of a result's trial, with what they all have in common."""
-    # A target that is no instance of a system has facts of its own: they tell none of its cases
-    # apart, and would keep it from being compared with another.
+    """Return a maker of measurements of a result's trial, with their common fields set."""
+    # The facts of a target that is no instance of a system do not distinguish its cases, and
+    # would make it incomparable with other targets.
     parameters: dict[str, Parameter] = {
-        key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
-        for key, one in result.parameters.items()
+        key: value if isinstance(value, (str, int, float)) or value is None else json.dumps(value)
+        for key, value in result.parameters.items()
         if key not in result.facts or (SYSTEM in result.facts and key != SYSTEM)
     }
     is_named = result.operation == result.phase
@@ -284,7 +292,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
         if trial.get("load")
     }
     blocks = len({trial["block"] for trial in measured})
-    verified = {float(one) for trial in measured if (one := trial.get("verify")) is not None}
+    verified = {float(share) for trial in measured if (share := trial.get("verify")) is not None}
     is_checked = any(record.summary.get("verified_requests") for record in run.records)
     connections = {trial.get("connections") for trial in measured}
     shares = [cached_share(record) for record in run.records if record.trial["measured"]]
@@ -317,12 +325,12 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
 
 
 def _connections(
-    found: Collection[str | None],
+    kinds: Collection[str | None],
 ) -> Literal["keep_alive", "per_request"] | None:
-    """Tell whether connections were kept, where it was the same in all trials."""
-    if set(found) == {"keep_alive"}:
+    """Tell whether connections were kept, if all trials agree."""
+    if set(kinds) == {"keep_alive"}:
         return "keep_alive"
-    return "per_request" if set(found) == {"per_request"} else None
+    return "per_request" if set(kinds) == {"per_request"} else None
 
 
 def _instrument_ceiling(results: Sequence[Result]) -> str | None:
@@ -349,20 +357,20 @@ def _order(run: Run) -> Literal["interleaved", "sequential"] | None:
 
 
 def _dataset_bytes(measured: Sequence[TrialDocument]) -> int | None:
-    found = []
+    sizes = []
     for trial in measured:
         dataset = trial.get("dataset") or {}
         size = dataset.get("size") or {}
         objects = dataset.get("objects")
         if objects is not None and "bytes" in size:
-            found.append(objects * size["bytes"])
-    return min(found, default=None)
+            sizes.append(objects * size["bytes"])
+    return min(sizes, default=None)
 
 
 def _dataset_objects(measured: Sequence[TrialDocument]) -> int | None:
-    """Return how many objects each trial had, where all had as many."""
-    found = {int((trial.get("dataset") or {}).get("objects") or 0) for trial in measured}
-    return (found.pop() or None) if len(found) == 1 else None
+    """Return how many objects each trial had, if all had the same number."""
+    counts = {int((trial.get("dataset") or {}).get("objects") or 0) for trial in measured}
+    return (counts.pop() or None) if len(counts) == 1 else None
 
 
 def _payload(measured: Sequence[TrialDocument]) -> str | None:
@@ -379,38 +387,40 @@ def _payload(measured: Sequence[TrialDocument]) -> str | None:
     if not shares:
         return None
     words = [
-        f"{one:.0%} compressible, {other:.0%} duplicate"
+        f"{compressible:.0%} compressible, {duplicate:.0%} duplicate"
         + (f", then encrypted by the client with {cipher}" if cipher else "")
         + (f", paths encrypted with {of_paths}" if of_paths else "")
-        for one, other, cipher, of_paths in sorted(shares)
+        for compressible, duplicate, cipher, of_paths in sorted(shares)
     ]
     return "; ".join(words)
 
 
 def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
-    """Return what must agree with another run's targets, that of a phase under its name."""
+    """Return the facts that must agree with another run's targets; a phase's under its name."""
     host = run.manifest.get("host") or {}
     facts: dict[str, object] = {f"host {name}": host.get(name) for name in HOST_FIELDS}
     facts["loadstone"] = run.manifest.get("loadstone")
-    found: dict[str, set[str]] = {}
+    values_by_field: dict[str, set[str]] = {}
     for doc in run.plan:
         if doc["target"]["name"] not in targets or not doc["measured"]:
             continue
         settings: Mapping[str, object] = doc["target"].get("settings") or {}
         for name in SETTING_FIELDS:
-            # Whom to trust makes no difference where nothing is encrypted.
+            # Certificates make no difference without encryption.
             is_idle = name == "tls" and "https:" not in _text(settings)
             if name in settings and not is_idle:
-                found.setdefault(f"setting {name}", set()).add(_text(settings[name]))
+                values_by_field.setdefault(f"setting {name}", set()).add(_text(settings[name]))
         phase = f"{doc['case']['workload']} {doc['phase']}"
         for name in TRIAL_FIELDS:
-            found.setdefault(f"{phase}: {name}", set()).add(_text(doc.get(name)))
+            values_by_field.setdefault(f"{phase}: {name}", set()).add(_text(doc.get(name)))
         dataset = doc.get("dataset") or {}
         for name in DATASET_FIELDS:
-            found.setdefault(f"{phase}: dataset.{name}", set()).add(_text(dataset.get(name)))
+            values_by_field.setdefault(f"{phase}: dataset.{name}", set()).add(
+                _text(dataset.get(name))
+            )
         kind = (doc.get("load") or {}).get("kind")
-        found.setdefault(f"{phase}: load.kind", set()).add(str(kind))
-    return facts | {name: " or ".join(sorted(values)) for name, values in found.items()}
+        values_by_field.setdefault(f"{phase}: load.kind", set()).add(str(kind))
+    return facts | {name: " or ".join(sorted(values)) for name, values in values_by_field.items()}
 
 
 def _named(key: str, value: object) -> str:
@@ -426,8 +436,10 @@ def _text(value: object) -> str:
         case {"operation": operation, "weight": float(weight) | int(weight)}:
             return f"{operation} {weight:g}"
         case Mapping():
-            known = sorted((key, one) for key, one in value.items() if one is not None)
-            return ", ".join(f"{key.removesuffix('_ns')} {_named(key, one)}" for key, one in known)
+            known = sorted((key, fact) for key, fact in value.items() if fact is not None)
+            return ", ".join(
+                f"{key.removesuffix('_ns')} {_named(key, fact)}" for key, fact in known
+            )
         case list() | tuple():
             return ", ".join(map(_text, value)) or "none"
         case None:
@@ -437,14 +449,14 @@ def _text(value: object) -> str:
 
 
 def _twins(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Return the pairs of targets that are one under two names: A against A."""
-    for one, other in combinations(targets, 2):
+    """Return the pairs of targets that are one target under two names: A against A."""
+    for first, other in combinations(targets, 2):
         facts = [
             {key: value for key, value in targets[name].items() if key != "name"}
-            for name in (one, other)
+            for name in (first, other)
         ]
         if facts[0] == facts[1]:
-            yield one, other
+            yield first, other
 
 
 def _planned_threads(run: Run) -> tuple[int, ...]:
