@@ -50,7 +50,7 @@ class Question:
 
 
 NO_LOCKS = "locks and table commits on this store lose updates"
-RACE = "a benchmark of contention counts wins that are none"
+RACE = "what contends on this store has no single winner"
 VISIBLE = "reads of fresh objects may fail for no fault of the load"
 UNSORTED = "tools that merge listings miss keys"
 PARTLY = "range reads move more than was asked for"
@@ -68,11 +68,11 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
     "conditions": (
         Question("put-if-absent-creates", "If-None-Match: * creates an object",
             conditions.put_if_absent_creates, NO_LOCKS, protocols=BOTH),
-        Question("put-if-absent-refuses", "If-None-Match: * replaces no object",
+        Question("put-if-absent-refuses", "If-None-Match: * keeps what is there",
             conditions.put_if_absent, NO_LOCKS, protocols=BOTH),
-        Question("put-if-match-replaces", "If-Match replaces the same ETag",
+        Question("put-if-match-replaces", "a put with the current If-Match replaces",
             conditions.put_if_match, NO_LOCKS),
-        Question("put-if-match-refuses", "If-Match replaces no other ETag",
+        Question("put-if-match-refuses", "a put heeds If-Match of another ETag",
             conditions.put_if_other, NO_LOCKS),
         Question("put-if-match-absent", "If-Match without an object gives 404",
             conditions.put_if_match_absent),
@@ -80,9 +80,9 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
             RACE, protocols=BOTH),
         Question("one-replacer-wins", "of 16 replacers at once one wins", conditions.one_replaces,
             RACE),
-        Question("delete-if-match-deletes", "If-Match deletes the same ETag",
+        Question("delete-if-match-deletes", "a delete with the current If-Match works",
             conditions.delete_if_match, NO_LOCKS),
-        Question("delete-if-match-refuses", "If-Match deletes no other ETag",
+        Question("delete-if-match-refuses", "a delete heeds If-Match of another ETag",
             conditions.delete_if_other, NO_LOCKS),
         Question("get-if-none-match", "If-None-Match of a read gives 304",
             conditions.get_if_changed, protocols=BOTH),
@@ -172,7 +172,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("part-numbers-skipped", "part numbers may be skipped", parts.skips_numbers, PARTS),
         Question("complete-twice", "completing a second time succeeds", parts.completes_twice,
             "a repeated completion counts as a failure", turn="object of parts"),
-        Question("complete-if-absent", "If-None-Match: * completes no upload",
+        Question("complete-if-absent", "completing heeds If-None-Match: *",
             parts.completes_if_absent, NO_LOCKS),
         Question("abort-upload", "an aborted upload is gone", parts.aborts,
             "space of aborted uploads is not given back"),
