@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
-from loadstone.card.questions.shared import five_reads, missing_object
+from loadstone.card.questions.shared import five_reads, missing_object, object_of_100_bytes
 from loadstone.card.store import Reply, Request, Store
 
 STALL_NS = (38_000_000, 48_000_000)
@@ -54,7 +54,30 @@ def expects(store: Store) -> Conclusion:
         stream.sendall(b"later")
         # Both answers may have come in one piece.
         last = first.partition(b"\r\n\r\n")[2] or _read(stream)
-    return yes() if b" 200 " in last[:20] or b" 201 " in last[:20] else differs(_line(last))
+    return yes() if _is_success(last) else differs(_line(last))
+
+
+def takes_chunks(store: Store) -> Conclusion:
+    """A put in chunks, whose length is not known before; Amazon wants to know it."""
+    head = store.target.head(Request(method="PUT", key=store.key("k"), body=b"later"), store.place)
+    lines = [line for line in head.split(b"\r\n") if not line.startswith(b"content-length:")]
+    chunked = b"\r\n".join(lines).removesuffix(b"\r\n") + b"transfer-encoding: chunked\r\n\r\n"
+    with _connection(store, ["http/1.1"]) as stream:
+        stream.sendall(chunked + b"5\r\nlater\r\n0\r\n\r\n")
+        answer = _read(stream)
+    if not _is_success(answer):
+        return no(_line(answer))
+    return yes() if store.get("k").body == b"later" else no("acknowledged, and not written")
+
+
+def speaks_http_1_0(store: Store) -> Conclusion:
+    """HTTP/1.0, which health checks and old programs speak."""
+    there, _ = store.shared(object_of_100_bytes)
+    head = store.target.head(Request(method="GET", key=there.key("k")), store.place)
+    with _connection(store, ["http/1.1"]) as stream:
+        stream.sendall(head.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1))
+        answer = _read(stream)
+    return yes() if _is_success(answer) else no(_line(answer))
 
 
 def speaks_http_2(store: Store) -> Conclusion:
@@ -127,6 +150,10 @@ def _read(stream: socket.socket) -> bytes:
         return stream.recv(65536)
     except TimeoutError:
         return b""
+
+
+def _is_success(answer: bytes) -> bool:
+    return answer.startswith(b"HTTP/1.") and answer[8:12] in (b" 200", b" 201")
 
 
 def _line(answer: bytes) -> str:
