@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -275,3 +276,26 @@ def drop_pool(cluster: Cluster, name: str) -> None:
     """Delete a pool with all that is in it."""
     sure = "--yes-i-really-really-mean-it"
     cluster.command("osd", "pool", "delete", name, name, sure)
+
+
+def test_objects_of_others_are_read_by_a_listing_of_the_default_namespace(
+    ceph_to_break: Cluster, tmp_path: Path
+) -> None:
+    login = ceph_to_break.endpoints["rados"]
+    rados = ["rados", "-c", login["conf"], "-k", login["keyring"], "-p", "bench"]
+    sizes = {"theirs-1": 1, "theirs-2": 70_000, "other": 10}
+    for name, size in sizes.items():
+        (tmp_path / name).write_bytes(bytes(size))
+        subprocess.run([*rados, "put", name, str(tmp_path / name)], check=True)
+    before = subprocess.run([*rados, "ls", "--all"], check=True, capture_output=True).stdout
+    settings = [f"--target-set={key}={value}" for key, value in login.items()]
+    said = loadstone(
+        "bench", "get,head", "rados:bench", "--existing", "--object-prefix", "theirs-",
+        *settings, "-n", "20", "-t", "2", "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    get, head = (trial["summary"] for trial in trials_of(tmp_path / "run"))
+    assert (get["requests"], get["failed"], head["failed"]) == (20, 0, 0)
+    assert get["bytes"] == 10 * (1 + 70_000)
+    now = subprocess.run([*rados, "ls", "--all"], check=True, capture_output=True).stdout
+    assert sorted(now.splitlines()) == sorted(before.splitlines())

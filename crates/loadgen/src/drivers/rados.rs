@@ -214,6 +214,15 @@ impl Driver for Rados {
             bytes_read,
             is_abandoned: AtomicBool::new(false),
         };
+        let is_unknown =
+            |index| rados.dataset.listed(index).is_some_and(|it| it.size_bytes.is_none());
+        if rados.dataset.is_listed() && (0..trial.dataset.objects).any(is_unknown) {
+            return Err(Error::Trial(vec![
+                "dataset.existing: found objects without sizes in the list, allowed: sizes of all, \
+                 as a listing of the namespace has them"
+                    .to_owned(),
+            ]));
+        }
         if trial.mix.iter().any(|share| share.operation == Operation::Append) {
             rados.check_appends(trial.dataset.size.max())?;
         }

@@ -56,6 +56,12 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
             found=f'it with driver {driver.name} (target "{case.target}")',
             allowed=f"drivers that can list what others wrote: {listed(can)}",
         )
+    if driver is not None and not dataset.existing.bucket and driver.facts.place != "namespace":
+        yield KeyMistake(
+            path=path(("dataset", "existing", "bucket")),
+            found="nothing",
+            allowed=f"the name of a {driver.facts.place}",
+        )
     reading = [name for name, operation in OPERATIONS.items() if operation.reads_existing]
     for index, phase in enumerate(case.workload.phases):
         for operation in phase.operations:

@@ -34,13 +34,19 @@ def bucket_apart(text: str) -> tuple[str, str | None, str | None]:
 def directory_apart(
     driver: str, settings: Mapping[str, Any], bucket: str | None
 ) -> tuple[dict[str, Any], str]:
-    """Return a target's settings and its bucket; of a directory, that is its path's last step."""
+    """Return a target's settings and its bucket; of a directory, that is its path's last step.
+
+    Of a pool it is the default namespace, which has no name.
+    """
     facts = read_drivers()[driver].facts
     if bucket is None and facts.place == "directory":
         [key] = facts.address.settings
         parent, bucket = os.path.split(os.path.abspath(str(settings[key])))
         settings = {**settings, key: parent}
-    if not bucket:
+    if bucket is None and facts.place == "namespace":
+        # That of a pool in which most programs write.
+        bucket = ""
+    elif not bucket:
         mistake = Mistake(
             key="TARGET",
             found=f"no {facts.place} whose objects are there",

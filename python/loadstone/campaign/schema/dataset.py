@@ -273,7 +273,8 @@ class Existing(BaseModel):
     model_config = _FROZEN
 
     bucket: str = Field(
-        min_length=1, description="Bucket (or container, or directory) that holds the objects."
+        description="Bucket (or container, directory or namespace) that holds the objects; empty: "
+        "a pool's default namespace."
     )
     prefix: str = Field(
         default="", description="Prefix of the objects' keys; the others are left out."

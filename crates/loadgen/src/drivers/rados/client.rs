@@ -13,6 +13,7 @@ use super::slot::{GivenUp, Slot};
 use super::{Content, Draft, Rados, RadosThread};
 use crate::driver::Client;
 use crate::error::Error;
+use crate::object_list::Lister;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::{self, BucketState, Standing, Swept};
@@ -144,6 +145,15 @@ impl Client for RadosClient {
         ownership::sweep(self, bucket).await
     }
 
+    async fn list_objects(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        lister: &mut Lister,
+    ) -> Result<(), Error> {
+        self.list_with_sizes(place, prefix, lister).await
+    }
+
     fn last_error(&mut self) -> Option<String> {
         self.last_error.take()
     }
@@ -246,6 +256,12 @@ impl RadosClient {
         let (result, _) = self.perform(context, call, OwnerTag::None).await;
         let Ok(length) = usize::try_from(result) else { return Err(-result) };
         Ok(self.text_read(length))
+    }
+
+    /// Returns the size that the request that has just ended has found.
+    pub(super) fn size_found(&self) -> u64 {
+        // SAFETY: the request has ended.
+        unsafe { (*self.slot.stat.get()).0 }
     }
 
     /// Returns what the request that has just ended has read, as text.
@@ -369,7 +385,12 @@ impl RadosClient {
             }
             Call::Read { offset, length } => {
                 completion.bytes = result as u64;
-                if is_verified {
+                if self.rados.dataset.is_listed() {
+                    // What others wrote is known by its length alone.
+                    if (result as usize) < length {
+                        completion.outcome = Outcome::CHANGED;
+                    }
+                } else if is_verified {
                     let range = offset..offset + length as u64;
                     let mut verifier = Verifier::for_range(&self.rados.payload, object, range);
                     // SAFETY: the request has ended.

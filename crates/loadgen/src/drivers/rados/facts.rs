@@ -20,6 +20,7 @@ const CONF: &[Variable] = &[Variable::new("CEPH_CONF", "conf")];
 
 pub(super) const FACTS: Facts = Facts {
     encrypts_paths: true,
+    reads_existing: true,
     place: "namespace",
     address: Address { kind: AddressKind::Name, settings: &["pool"] },
     is_ceph_pool: true,

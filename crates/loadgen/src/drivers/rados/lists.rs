@@ -2,12 +2,79 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 
+use super::call::{Call, OwnerTag};
 use super::client::RadosClient;
+use super::connection::PoolContext;
+use super::namespace::{open, refusal, renew_deadline, shown};
+use crate::error::Error;
+use crate::object_list::{ListedObject, Lister};
 use crate::outcome::{Completion, Outcome};
 use crate::script::Listing;
 
+/// Names that are handed over at once, before their sizes are asked for.
+const NAMES_AT_ONCE: usize = 1000;
+/// Batches of names that wait.
+const BATCHES_WAITING: usize = 2;
+
+type Batches = SyncSender<Result<Vec<String>, c_int>>;
+
 impl RadosClient {
+    /// Lists the objects of a namespace whose names begin with a prefix, with their sizes.
+    ///
+    /// # Errors
+    /// The namespace cannot be listed, or an object in it not looked at.
+    pub(super) async fn list_with_sizes(
+        &mut self,
+        place: &str,
+        prefix: &str,
+        lister: &mut Lister,
+    ) -> Result<(), Error> {
+        let context = open(self, place)?;
+        let (sender, mut batches) = mpsc::sync_channel(BATCHES_WAITING);
+        let (listed, beginning) = (Arc::clone(&context), prefix.to_owned());
+        std::thread::Builder::new()
+            .name("rados-list".into())
+            .spawn(move || hand_over_names(&listed, &beginning, &sender))
+            .map_err(|source| Error::Host { what: "start a thread", source })?;
+        loop {
+            renew_deadline(self);
+            let next = move || (batches.recv(), batches);
+            let (batch, rest) =
+                self.seat.run_aside(&self.reactor, next).await.map_err(|_| {
+                    refusal(format!("list {}", shown(self, place)), libc::ETIMEDOUT)
+                })?;
+            batches = rest;
+            let names = match batch {
+                Ok(Ok(names)) => names,
+                Ok(Err(number)) => {
+                    return Err(refusal(format!("list {}", shown(self, place)), number));
+                }
+                // All names have been handed over.
+                Err(mpsc::RecvError) => return Ok(()),
+            };
+            for name in names {
+                renew_deadline(self);
+                self.at(&name);
+                let (result, _) = self.perform(context.context, Call::Stat, OwnerTag::None).await;
+                match -result {
+                    // It is gone meanwhile.
+                    libc::ENOENT => continue,
+                    number if number > 0 => {
+                        let what = format!("look at \"{name}\" in {}", shown(self, place));
+                        return Err(refusal(what, number));
+                    }
+                    _ => {}
+                }
+                let size_bytes = Some(self.size_found());
+                if !lister.add(&ListedObject { key: name, size_bytes, etag: None }) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     /// Lists the first page of a namespace.
     pub(super) async fn list_page(&mut self, bucket: u64) -> Completion {
         let sent_ns = self.reactor.now_ns();
@@ -66,5 +133,25 @@ impl RadosClient {
             self.last_error.get_or_insert_with(|| format!("list: {told}"));
         }
         Completion { objects, ..Completion::plain(outcome, sent_ns, 0, ended_ns) }
+    }
+}
+
+/// Lists names, and ends when they are not wanted any more. It blocks.
+fn hand_over_names(context: &PoolContext, prefix: &str, batches: &Batches) {
+    let mut names = match context.list() {
+        Ok(names) => names,
+        Err(number) => return drop(batches.send(Err(number))),
+    };
+    let mut batch = Vec::with_capacity(NAMES_AT_ONCE);
+    loop {
+        match names.next() {
+            Ok(Some(name)) if name.starts_with(prefix) => batch.push(name),
+            Ok(Some(_)) => continue,
+            Ok(None) => return drop(batches.send(Ok(batch))),
+            Err(number) => return drop(batches.send(Err(number))),
+        }
+        if batch.len() == NAMES_AT_ONCE && batches.send(Ok(std::mem::take(&mut batch))).is_err() {
+            return;
+        }
     }
 }

@@ -205,11 +205,11 @@ async fn names_its_run(client: &mut RadosClient, place: &str, key: &str) -> Resu
     }
 }
 
-fn shown(client: &RadosClient, bucket: &str) -> String {
+pub(super) fn shown(client: &RadosClient, bucket: &str) -> String {
     format!("namespace \"{bucket}\" of pool \"{}\"", client.rados.access.pool)
 }
 
-fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolContext>, Error> {
+pub(super) fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolContext>, Error> {
     if let Some((_, context)) = client.contexts.iter().find(|(name, _)| name == bucket) {
         return Ok(Arc::clone(context));
     }
@@ -222,7 +222,7 @@ fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolContext>, Erro
     Ok(context)
 }
 
-fn refusal(what: String, number: c_int) -> Error {
+pub(super) fn refusal(what: String, number: c_int) -> Error {
     let error = refused(what, number);
     match number {
         libc::ETIMEDOUT => {
@@ -238,6 +238,6 @@ fn refusal(what: String, number: c_int) -> Error {
 }
 
 /// Each step of a long piece of work may take as long as a request.
-fn renew_deadline(client: &RadosClient) {
+pub(super) fn renew_deadline(client: &RadosClient) {
     client.reactor.set_deadline(client.reactor.now_ns() + client.rados.timeout_ns);
 }
