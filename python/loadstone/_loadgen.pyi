@@ -394,6 +394,15 @@ def list_facts(path: str | PathLike[str]) -> str:
 def check(trial_json: str) -> None:
     """Raise ValueError with every mistake of a trial document, one a line."""
 
+def judge_history(trial_json: str) -> str:
+    """Judge the histories that a trial names; return what an audit's summary says as JSON."""
+
+def on_clock(calls: bytes, offset_ns: int, bound_ns: int) -> bytes:
+    """Return calls of a history by another clock, from which their host's differs by an offset.
+
+    It is known to a bound, by which each call is widened. Raises ValueError for what is no calls.
+    """
+
 def run_trial(
     trial_json: str,
     on_event: Callable[[LoadEvent], object] | None = None,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::call::{CALL_BYTES, Call};
 use crate::explain::{Anomaly, Staleness};
@@ -13,15 +13,6 @@ use crate::key::{Initial, Model, Standing, judge_key};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = CALL_BYTES << 14;
-
-/// A file of calls.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// Where it is.
-    pub path: PathBuf,
-    /// By how much its host's clock may be wrong: each call is taken for so much longer on both sides.
-    pub clock_error_ns: u64,
-}
 
 /// What was there of each key before.
 #[derive(Debug, Clone)]
@@ -90,23 +81,23 @@ pub struct Judgement {
 /// # Errors
 /// A file cannot be read.
 pub fn judge_files(
-    sources: &[Source],
+    files: &[PathBuf],
     initials: &Initials,
     model: Model,
     calls_max: usize,
     anomalies_max: usize,
 ) -> io::Result<Judgement> {
     let mut bytes = 0;
-    for source in sources {
-        bytes += source.path.metadata()?.len();
+    for file in files {
+        bytes += file.metadata()?.len();
     }
     let parts = (bytes / CALL_BYTES as u64).div_ceil(calls_max.max(1) as u64).max(1);
     let mut judgement = Judgement::default();
     let mut staleness = Vec::new();
     for part in 0..parts {
         let mut calls = Vec::new();
-        for source in sources {
-            read(source, |call| {
+        for file in files {
+            read(file, |call| {
                 if part_of(call.key, parts) == part {
                     calls.push(call);
                 }
@@ -159,8 +150,8 @@ fn part_of(key: u64, parts: u64) -> u64 {
 }
 
 /// Reads a file of calls. What is cut off at its end, or is no call, is passed over.
-fn read(source: &Source, mut take: impl FnMut(Call)) -> io::Result<()> {
-    let mut file = File::open(&source.path)?;
+fn read(path: &Path, mut take: impl FnMut(Call)) -> io::Result<()> {
+    let mut file = File::open(path)?;
     let mut piece = vec![0; PIECE_BYTES];
     let mut held = 0;
     loop {
@@ -171,14 +162,7 @@ fn read(source: &Source, mut take: impl FnMut(Call)) -> io::Result<()> {
         held += count;
         let (whole, rest) = piece[..held].as_chunks::<CALL_BYTES>();
         let rest_bytes = rest.len();
-        for call in whole.iter().filter_map(Call::decode) {
-            let error_ns = source.clock_error_ns;
-            take(Call {
-                called_ns: call.called_ns.saturating_sub(error_ns),
-                answered_ns: call.answered_ns.saturating_add(error_ns),
-                ..call
-            });
-        }
+        whole.iter().filter_map(Call::decode).for_each(&mut take);
         piece.copy_within(held - rest_bytes..held, 0);
         held = rest_bytes;
     }

@@ -18,7 +18,7 @@ mod zones;
 
 pub use call::{ABSENT, Action, CALL_BYTES, Call, UNANSWERED};
 pub use explain::{Anomaly, Kind, Staleness};
-pub use files::{Initials, Judgement, Quantiles, Source, judge_files};
+pub use files::{Initials, Judgement, Quantiles, judge_files};
 pub use key::{Initial, KeyJudgement, Model, Standing, judge_key};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The judge against one that tries all orders, on random histories, and on what each kind of anomaly looks like.
 
+use std::process::Command;
 use std::time::Instant;
 
 use super::*;
@@ -326,21 +327,56 @@ fn files_are_judged_as_keys_are_whatever_is_held_at_once() {
     // The last one is cut off.
     bytes.extend_from_slice(&[1; CALL_BYTES - 1]);
     std::fs::write(&path, bytes).expect("a file");
-    let source = Source { path, clock_error_ns: 0 };
     for calls_max in [100, 1 << 20] {
         let initials = Initials { usual: Initial::Value(ABSENT), unknown: Vec::new() };
         let judged =
-            judge_files(std::slice::from_ref(&source), &initials, Model::Linear, calls_max, 1000);
+            judge_files(std::slice::from_ref(&path), &initials, Model::Linear, calls_max, 1000);
         let judged = judged.expect("it is there");
         assert_eq!((judged.calls, judged.keys), (4000, 200));
         assert_eq!(judged.anomalies.len(), anomalies);
         assert_eq!(judged.counts.values().sum::<u64>(), anomalies as u64);
     }
-    // Clocks that are far enough off contradict nothing.
-    let far = Source { clock_error_ns: 1_000_000, ..source };
-    let initials = Initials { usual: Initial::Unknown, unknown: Vec::new() };
-    let judged = judge_files(&[far], &initials, Model::ReadAfterWrite, 1 << 20, 1000);
-    assert_eq!(judged.expect("it is there").counts.get("stale"), None);
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+/// Holds the judge against porcupine (Go), which was written by others: `cargo test --release -p
+/// loadstone-history -- --ignored porcupine`. It is built here, and fetched by the Go module proxy.
+#[test]
+#[ignore = "it needs Go and the network"]
+fn porcupine_decides_alike() {
+    let folder = std::env::temp_dir().join(format!("loadstone-porcupine-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (program, path) = (folder.join("porcupine"), folder.join("calls"));
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("porcupine");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(".").current_dir(source);
+    assert!(build.status().expect("Go is there").success());
+    let (mut bytes, mut standings) = (Vec::new(), Vec::new());
+    for key in 0..100_000 {
+        let mut chance = Chance(key ^ 0x9999);
+        let shape = Shape {
+            calls: 5 + chance.below(40),
+            clients: 2 + chance.below(6) as usize,
+            ..shape(&mut chance)
+        };
+        let lies = if shape.lies == 0 { 0 } else { 20 };
+        let calls = draw(&mut chance, Shape { lies, ..shape });
+        calls.iter().for_each(|call| Call { key, ..*call }.encode(&mut bytes));
+        let judged = judge_key(calls, Initial::Value(ABSENT), Model::Linear);
+        standings.push(judged.standing);
+    }
+    std::fs::write(&path, bytes).expect("a file");
+    let answer = Command::new(&program).arg(&path).output().expect("it was built");
+    let answer = String::from_utf8(answer.stdout).expect("numbers and words");
+    let mut counts = std::collections::BTreeMap::new();
+    for (line, standing) in answer.lines().zip(&standings) {
+        let word = line.split_once(' ').expect("a key and a word").1;
+        let judged = format!("{standing:?}").to_lowercase();
+        *counts.entry(format!("{judged}, porcupine: {word}")).or_insert(0) += 1;
+        assert!([word, "undecided"].contains(&judged.as_str()), "{line}: {judged}");
+    }
+    println!("{counts:?}");
+    assert_eq!(answer.lines().count(), standings.len());
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 

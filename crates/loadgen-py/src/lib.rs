@@ -57,6 +57,8 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(secrecy::file_named, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::keep_secrets, module)?)?;
     module.add_function(wrap_pyfunction!(trial::check, module)?)?;
+    module.add_function(wrap_pyfunction!(trial::judge_history, module)?)?;
+    module.add_function(wrap_pyfunction!(trial::on_clock, module)?)?;
     module.add_function(wrap_pyfunction!(trial::run_trial, module)?)?;
     Ok(())
 }

@@ -85,6 +85,28 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
     Trial::parse(trial_json).map(drop).map_err(raise)
 }
 
+/// Returns calls of a history by another clock, from which their host's differs by `offset_ns`, known to
+/// `bound_ns`. Raises `ValueError` where they are no calls.
+#[pyfunction]
+pub(crate) fn on_clock<'py>(
+    py: Python<'py>,
+    calls: &[u8],
+    offset_ns: i64,
+    bound_ns: u64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let calls = loadstone_loadgen::on_clock(calls, offset_ns, bound_ns)
+        .ok_or_else(|| PyValueError::new_err("found calls that are cut off or damaged"))?;
+    Ok(PyBytes::new(py, &calls))
+}
+
+/// Judges the histories that a trial names, and returns what an audit's summary says as JSON.
+#[pyfunction]
+pub(crate) fn judge_history(py: Python<'_>, trial_json: &str) -> PyResult<String> {
+    let trial = Trial::parse(trial_json).map_err(raise)?;
+    let summary = py.detach(|| loadstone_loadgen::judge_history(&trial)).map_err(raise)?;
+    Ok(serde_json::to_string(&summary).expect("numbers and texts"))
+}
+
 /// Runs a trial and returns its summary as JSON.
 ///
 /// `on_event(event)` is called from this thread with a dict for each [`Output`]: its `kind`, and the fields
@@ -167,6 +189,10 @@ fn event<'py>(py: Python<'py>, output: Output<'_>) -> PyResult<Bound<'py, PyDict
         Output::Ledger(frames) => {
             event.set_item("frames", PyBytes::new(py, frames))?;
             "ledger"
+        }
+        Output::History(calls) => {
+            event.set_item("calls", PyBytes::new(py, calls))?;
+            "history"
         }
         Output::Volume(volume) => {
             event.set_item("volume", volume)?;

@@ -4,7 +4,8 @@ use crate::drivers::DRIVERS;
 use crate::drivers::DriverInfo;
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::trial::Trial;
+use crate::payload::TAG_BYTES;
+use crate::trial::{DatasetSpec, Trial};
 
 impl Trial {
     /// Reads and checks a document.
@@ -41,6 +42,7 @@ fn driver_mistakes(trial: &Trial) -> Vec<String> {
     mistakes.extend((info.check)(trial));
     mistakes.extend(encryption_mistakes(trial, info));
     mistakes.extend(path_mistakes(trial, info));
+    mistakes.extend(history_mistake(trial));
     if trial.dataset.existing.is_some() && !info.facts.reads_existing {
         let can = DRIVERS.iter().filter(|info| info.facts.reads_existing && !info.is_for_tests);
         mistakes.push(format!(
@@ -50,6 +52,19 @@ fn driver_mistakes(trial: &Trial) -> Vec<String> {
         ));
     }
     mistakes
+}
+
+/// Returns what is wrong with a trial whose history is kept: its reads tell versions by the pages that they find.
+fn history_mistake(trial: &Trial) -> Option<String> {
+    let DatasetSpec { encryption, duplicate, existing, size, .. } = &trial.dataset;
+    let is_plain = encryption.is_none() && *duplicate == 0.0 && existing.is_none();
+    let is_readable = is_plain && size.min() >= TAG_BYTES as u64;
+    (trial.keeps_history && !is_readable).then(|| {
+        format!(
+            "keeps_history: found it with encryption, duplicates, objects of others or objects below \
+             {TAG_BYTES} bytes, allowed: objects that hold their version in the clear"
+        )
+    })
 }
 
 /// Returns the mistakes of a trial on encrypted objects.

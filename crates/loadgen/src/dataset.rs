@@ -425,6 +425,20 @@ impl SizeLaw {
         }
     }
 
+    /// Returns the smallest size that can come.
+    #[must_use]
+    pub(crate) fn min(&self) -> u64 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Uniform { min, .. } | Self::Lognormal { min, .. } | Self::Listed { min, .. } => {
+                *min
+            }
+            Self::Weighted { choices } => {
+                choices.iter().map(|(bytes, _)| *bytes).min().unwrap_or(0)
+            }
+        }
+    }
+
     /// Returns the largest size that can come.
     #[must_use]
     pub fn max(&self) -> u64 {

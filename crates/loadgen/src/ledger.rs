@@ -28,8 +28,8 @@ mod owed;
 mod spec;
 
 pub(crate) use audit::{Audit, FindingKind, Place, Reading, Step};
-pub use audit::{AuditSummary, Call, Finding};
-pub use spec::{LedgerSpec, OwedSpec};
+pub use audit::{AuditSummary, Call, Finding, HistorySummary, Spread};
+pub use spec::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 
 pub(crate) const OBJECTS_PER_PAGE: u64 = 4096;
 const PAGE_BYTES: usize = OBJECTS_PER_PAGE as usize / 4;
@@ -160,7 +160,7 @@ impl Ledger {
                 word.compare_exchange_weak(bits, changed, Ordering::SeqCst, Ordering::Relaxed);
             match swapped {
                 Ok(_) => break,
-                Err(found) => bits = found,
+                Err(current) => bits = current,
             }
         }
         if !page.is_changed.load(Ordering::SeqCst) {

@@ -58,6 +58,7 @@ kinds! {
     32 EXTRA          "extra"          "It is there, and by the script it should not be.";
     33 LOST_RACE      "lost_race"      "Another write came first, so that the condition did not hold.";
     34 CHANGED        "changed"        "The object is another than was listed.";
+    35 ABSENT         "absent"         "The object is not there; whether it should be, the history tells.";
 }
 
 impl Outcome {
@@ -81,11 +82,11 @@ impl Outcome {
     }
 
     /// Tells whether something went wrong with this very request. That an object is not there
-    /// whose put had failed was counted with the put, and a condition that does not hold is an
-    /// answer.
+    /// whose put had failed was counted with the put; that a condition does not hold, or that nothing is
+    /// there where others may delete, is an answer.
     #[must_use]
     pub(crate) fn is_failure(self) -> bool {
-        !matches!(self, Self::OK | Self::UNWRITTEN | Self::LOST_RACE)
+        !matches!(self, Self::OK | Self::UNWRITTEN | Self::LOST_RACE | Self::ABSENT)
     }
 
     /// Returns the HTTP status, if the outcome is one.
@@ -221,13 +222,24 @@ pub(crate) struct Completion {
     pub objects: u32,
     /// Payload bytes whose content was checked.
     pub verified_bytes: u64,
+    /// The version that was read, or that a condition was on; zero where that is not known.
+    pub version: u64,
 }
 
 impl Completion {
     /// Returns the completion of a request on one object that moved no payload.
     #[must_use]
     pub(crate) fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
-        Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
+        Self {
+            outcome,
+            sent_ns,
+            first_byte_ns,
+            ended_ns,
+            bytes: 0,
+            objects: 1,
+            verified_bytes: 0,
+            version: 0,
+        }
     }
 
     /// Returns the completion of what began with an earlier request, and goes on with this one.

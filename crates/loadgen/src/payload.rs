@@ -51,7 +51,10 @@ const HEADER_BYTES: usize = 64;
 /// Where a header holds the CRC of its page.
 const CRC: Range<usize> = 60..64;
 /// The shorter header of a page that a whole header does not fit in.
-const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
+
+/// Stands for whichever version an object has.
+pub const ANY_VERSION: u64 = u64::MAX;
 const MAGIC: [u8; 3] = *b"LDS";
 /// Distinct duplicate pages of a run.
 const DUPLICATES: u64 = 64;

@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
+use loadstone_history::CALL_BYTES;
 
 use crate::cryptography::Spent;
 use crate::outcome::{Completion, Outcome, PartEnd};
@@ -206,6 +207,8 @@ pub(crate) struct LogRow {
 
 /// Rows of the log that a thread keeps before it gives them away.
 const LOG_ROWS_MAX: usize = 1 << 14;
+/// Bytes of a history that a thread keeps before it gives them away.
+const HISTORY_BYTES_MAX: usize = CALL_BYTES << 12;
 
 /// The rows of one second of one thread.
 #[derive(Debug)]
@@ -216,6 +219,8 @@ pub(crate) struct Handover {
     pub rows: Vec<Row>,
     /// Its requests one by one, when they are logged.
     pub log: Vec<LogRow>,
+    /// Its calls as a history has them, when one is kept.
+    pub history: Vec<u8>,
     /// The thread will send nothing more of this second and those before it.
     pub passed: Option<u64>,
 }
@@ -231,6 +236,7 @@ pub(crate) struct Recorder {
     spare: Receiver<Row>,
     out: Sender<Handover>,
     log: Option<Vec<LogRow>>,
+    history: Vec<u8>,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -253,6 +259,7 @@ impl Recorder {
             spare,
             out,
             log: None,
+            history: Vec::new(),
         }
     }
 
@@ -297,10 +304,28 @@ impl Recorder {
         }
     }
 
+    /// Returns the number of its thread.
+    pub(crate) fn thread(&self) -> u32 {
+        self.thread as u32
+    }
+
+    /// Has a call added to the history.
+    pub(crate) fn note_history(&mut self, add: impl FnOnce(&mut Vec<u8>)) {
+        if self.history.capacity() == 0 {
+            self.history.reserve_exact(HISTORY_BYTES_MAX + CALL_BYTES);
+        }
+        add(&mut self.history);
+        if self.history.len() >= HISTORY_BYTES_MAX {
+            self.send(Vec::new(), None);
+        }
+    }
+
     fn send(&mut self, rows: Vec<Row>, passed: Option<u64>) {
         let fresh = || Vec::with_capacity(LOG_ROWS_MAX);
         let log = self.log.as_mut().map_or_else(Vec::new, |log| std::mem::replace(log, fresh()));
-        let batch = Handover { thread: self.thread, second: self.second, rows, log, passed };
+        let history = std::mem::take(&mut self.history);
+        let batch =
+            Handover { thread: self.thread, second: self.second, rows, log, history, passed };
         // The collector has gone only when the trial is torn down: there is no receiver.
         let _ = self.out.send(batch);
     }

@@ -19,6 +19,7 @@ use crate::trial::Trial;
 mod append;
 mod audit;
 mod mix;
+mod rewrites;
 mod script;
 mod single;
 mod subjects;
@@ -27,6 +28,7 @@ mod tickets;
 use append::Append;
 use audit::ReadBack;
 use mix::Mix;
+use rewrites::Rewrites;
 use script::{EndedAction, Sessions};
 use single::Single;
 pub(crate) use subjects::bulk_requests;
@@ -180,6 +182,7 @@ pub(crate) enum Source {
     Single(Single),
     Mix(Mix),
     Append(Append),
+    Rewrites(Box<Rewrites>),
     Script(Box<Sessions>),
     ReadBack(Box<ReadBack>),
 }
@@ -197,6 +200,9 @@ impl Source {
             return Self::ReadBack(Box::new(read_back));
         }
         let hand = Hand::new(trial, threads, clients);
+        if trial.keeps_history {
+            return Self::Rewrites(Box::new(Rewrites::new(trial, hand, thread, threads)));
+        }
         match trial.mix.as_slice() {
             [share] if share.operation == Operation::Append => Self::Append(Append::new(trial)),
             [_] => Self::Single(Single::new(trial, hand)),
@@ -209,6 +215,7 @@ impl Source {
         match self {
             Self::Single(single) => single.hand.restart(iteration, stage),
             Self::Mix(mix) => mix.hand.restart(iteration, stage),
+            Self::Rewrites(rewrites) => rewrites.hand.restart(iteration, stage),
             // What is begun is filled, whatever the stage; the others have one stage alone.
             Self::Append(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
@@ -221,6 +228,7 @@ impl Source {
         match self {
             Self::Single(single) => !single.hand.is_empty(),
             Self::Mix(mix) => !mix.hand.is_empty(),
+            Self::Rewrites(rewrites) => !rewrites.hand.is_empty(),
             Self::ReadBack(read_back) => read_back.has_work(),
             Self::Append(_) | Self::Script(_) => false,
         }
@@ -232,9 +240,11 @@ impl Source {
     #[must_use]
     pub(crate) fn due_ns(&mut self, client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
         match self {
-            Self::Single(_) | Self::Mix(_) | Self::Append(_) | Self::ReadBack(_) => {
-                schedule.peek_ns(now_ns)
-            }
+            Self::Single(_)
+            | Self::Mix(_)
+            | Self::Append(_)
+            | Self::Rewrites(_)
+            | Self::ReadBack(_) => schedule.peek_ns(now_ns),
             Self::Script(sessions) => sessions.due_ns(client, now_ns),
         }
     }
@@ -251,6 +261,7 @@ impl Source {
             Self::Single(single) => single.next(shared),
             Self::Mix(mix) => mix.next(shared),
             Self::Append(append) => append.next(shared),
+            Self::Rewrites(rewrites) => rewrites.next(shared),
             Self::Script(sessions) => sessions.next(client, due_ns),
             Self::ReadBack(read_back) => read_back.next(client, due_ns),
         }
@@ -266,7 +277,7 @@ impl Source {
         completion: &mut Completion,
     ) -> Option<EndedAction> {
         match self {
-            Self::Single(_) | Self::Mix(_) | Self::Append(_) => None,
+            Self::Single(_) | Self::Mix(_) | Self::Append(_) | Self::Rewrites(_) => None,
             Self::Script(sessions) => sessions.judge(client, began_ns, spent, completion),
             Self::ReadBack(read_back) => {
                 read_back.judge(client, completion);
@@ -289,7 +300,7 @@ impl Source {
         match self {
             Self::Mix(mix) => mix.note(request, outcome),
             Self::Append(append) => append.note(request, outcome),
-            Self::Single(_) | Self::Script(_) | Self::ReadBack(_) => {}
+            Self::Single(_) | Self::Rewrites(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
     }
 }

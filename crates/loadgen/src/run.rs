@@ -46,7 +46,7 @@ use crate::drivers;
 use crate::drivers::Visitor;
 use crate::error::Error;
 use crate::ledger::Audit;
-pub use crate::ledger::{AuditSummary, Call, Finding};
+pub use crate::ledger::{AuditSummary, Call, Finding, HistorySummary, Spread};
 pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
@@ -314,6 +314,10 @@ fn watch(
             if !frames.is_empty() && !sink(Output::Ledger(&frames)) {
                 shared.stop.store(true, Ordering::Relaxed);
             }
+        }
+        let history = collector.take_history();
+        if !history.is_empty() && !sink(Output::History(&history)) {
+            shared.stop.store(true, Ordering::Relaxed);
         }
         let now_ns = monotonic_ns();
         if let Some(rows) = batch::of_requests(&trial.agent, &collector.take_log())

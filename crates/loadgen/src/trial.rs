@@ -16,7 +16,7 @@ mod mistakes;
 mod planned;
 mod script;
 
-pub use crate::ledger::{LedgerSpec, OwedSpec};
+pub use crate::ledger::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 pub use crate::portion::Portion;
 pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, Shards, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
@@ -154,7 +154,14 @@ pub struct Trial {
     /// The ledgers of earlier trials, of whose objects this one reads back what there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<OwedSpec>,
-    /// The same, once they are read.
+    /// Whether the history of its calls is kept. Its requests then read, write and delete the same objects, those
+    /// of the dataset, and each of its writes has a version of its own.
+    #[serde(default)]
+    pub keeps_history: bool,
+    /// The histories that are judged with this trial's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<HistorySpec>,
+    /// The ledgers, once they are read.
     #[serde(skip)]
     pub(crate) open_audit: Option<Arc<Audit>>,
 }

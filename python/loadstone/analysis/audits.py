@@ -10,7 +10,7 @@ from loadstone.analysis.statistics.student import beta_share
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.lifecycle import AUDIT, place_of
 from loadstone.documents.mix import writes_data
-from loadstone.documents.summary import AuditCall, AuditFinding, Summary
+from loadstone.documents.summary import AuditCall, AuditFinding, HistorySummary, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.audits import kept_audits
 from loadstone.results.record import Run
@@ -19,6 +19,8 @@ from loadstone.units import counted
 AUDIT_FAILED = "AUDIT_FAILED"
 CONFIDENCE = 0.95
 SHOWN = 5
+UNANSWERED = "unanswered"
+"""The outcome of a call that may have been carried out, or not, or will be later."""
 
 WORDS = {
     "lost": "acknowledged, and not there",
@@ -33,6 +35,10 @@ WORDS = {
     "ghost": "listed, and not there",
     "list_missing": "there, and missing from the list",
     "listed_twice": "listed twice",
+    "two_winners": "two writes on one condition, at once, were both done",
+    "lost_update": "written over by one whose condition says that it was not there",
+    "condition_ignored": "written although the condition did not hold",
+    "unordered": "no order of the calls explains the answers",
 }
 """The kinds of findings, by the names that the load generator gives them."""
 
@@ -58,6 +64,8 @@ class Audited:
     counts: dict[str, int]
     findings: tuple[AuditFinding, ...]
     is_whole: bool
+    history: HistorySummary | None
+    """What was judged of calls by their times; None where the audit is one of ledgers."""
 
     @classmethod
     def of(cls, document: TrialDocument, summary: Summary) -> "Audited":
@@ -77,6 +85,7 @@ class Audited:
             counts={name: max(count, 0) for name, count in (audit.get("counts") or {}).items()},
             findings=tuple(audit.get("findings") or ()),
             is_whole=summary.get("state") == "finished",
+            history=audit.get("history"),
         )
 
     @property
@@ -94,15 +103,29 @@ class Audited:
         """Whether anything was read back, if anything was acknowledged."""
         return self.read_back > 0 or not self.acknowledged
 
+    @property
+    def _counts(self) -> str:
+        return ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
+
+    def _judged(self, history: HistorySummary) -> str:
+        """Say what came of the calls of a history."""
+        of_all = f"{history['calls']:,} calls on {counted(history['objects'], 'object')}"
+        undecided = counted(history["undecided"], "object")
+        open_end = f"; {undecided} undecided" if history["undecided"] else ""
+        if not self.wrong:
+            return f"{of_all}: none contradicts a {history['model']} store{open_end}"
+        return f"{of_all} contradict a {history['model']} store: {self._counts}{open_end}"
+
     def statement(self) -> str:
         """Say it in a sentence."""
+        if self.history is not None:
+            return self._judged(self.history)
         share = self.wrong_share_max
         of_all = f"{self.read_back:,} of {self.acknowledged:,} acknowledged"
         if share is None:
             return f"nothing of {self.acknowledged:,} acknowledged was read back"
         if self.wrong:
-            kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
-            return f"{counted(self.wrong, 'object')} wrong ({kinds}); read back: {of_all}"
+            return f"{counted(self.wrong, 'object')} wrong ({self._counts}); read back: {of_all}"
         if self.read_back == self.acknowledged:
             return f"nothing that the store acknowledged was lost or wrong; read back: {of_all}"
         return (
@@ -112,12 +135,13 @@ class Audited:
 
     def short(self) -> str:
         """Say it in half a line."""
+        if self.history is not None:
+            return self._judged(self.history)
         share = self.wrong_share_max
         if share is None:
             return self.statement()
         if self.wrong:
-            kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
-            return f"{self.wrong:,} wrong of {self.read_back:,} read back: {kinds}"
+            return f"{self.wrong:,} wrong of {self.read_back:,} read back: {self._counts}"
         if self.read_back == self.acknowledged:
             return f"all {self.read_back:,} acknowledged read back, none lost or wrong"
         most = f"at most {percent(share)} with 95 %"
@@ -198,7 +222,7 @@ def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
         yield Finding(
             rule=AUDIT_FAILED if audit.wrong else "audited",
             statement=f"{audit.target}, {audit.place}: {audit.statement()}",
-            evidence=(evidence,) if share is not None else (),
+            evidence=(evidence,) if share is not None or audit.history else (),
             cases=(f"trial {audit.trial}",),
         )
 
@@ -212,11 +236,17 @@ def describe(audit: Audited) -> Iterator[str]:
     ):
         if count:
             yield f"  {counted(count, 'object')} {words}"
+    if audit.history is not None and audit.history["stale_reads"]:
+        behind, versions = audit.history["behind_ns"], audit.history["behind_versions"]
+        times = (units.format_duration(behind[name]) for name in ("p50", "p99", "max"))
+        yield f"  {counted(audit.history['stale_reads'], 'read')} behind, by (p50, p99, most):"
+        yield f"    {', '.join(times)}; versions: {', '.join(map(str, versions.values()))}"
     if audit.listings_failed:
         yield f"  {counted(audit.listings_failed, 'listing')} failed, and prove nothing"
     for finding in audit.findings[:SHOWN]:
         words = WORDS.get(finding["kind"], "not as was acknowledged")
-        yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {words}"
+        shown = f" ({finding['times']:,} times)" if finding.get("times", 1) > 1 else ""
+        yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {words}{shown}"
         for call in finding["calls"]:
             yield f"    {call_words(call)}"
     if len(audit.findings) > SHOWN:
@@ -227,7 +257,13 @@ def call_words(call: AuditCall) -> str:
     """Return one call of a proof: when, what, and how it ended."""
     version = f" of version {call['version']}" if call.get("version") is not None else ""
     by = f" in trial {call['trial']}" if call.get("trial") else ""
-    took = units.format_duration(call["to_unix_ns"] - call["from_unix_ns"])
+    if call.get("expected") is not None:
+        version += f" over {call['expected']}"
+    if call.get("client") is not None:
+        by += f" by client {call['client']}"
+    took = "…"
+    if call["outcome"] != UNANSWERED:
+        took = units.format_duration(call["to_unix_ns"] - call["from_unix_ns"])
     when = f"{_time(call['from_unix_ns'])} +{took}"
     return f"{when}  {call['operation']}{version}{by}: {call['outcome']}"
 

@@ -45,6 +45,13 @@ class LedgerEvent(TypedDict):
     frames: bytes
 
 
+class HistoryEvent(TypedDict):
+    """Calls of the history, in the form of its file."""
+
+    kind: Literal["history"]
+    calls: bytes
+
+
 class TurnEvent(TypedDict):
     """This host's part of a script's turn has ended; the next begins with `Control.begin_turn`.
 
@@ -91,6 +98,7 @@ LoadEvent = (
     | ActionsEvent
     | LoggedRequestsEvent
     | LedgerEvent
+    | HistoryEvent
     | TurnEvent
     | IntentEvent
     | VolumeEvent

@@ -11,10 +11,13 @@ LOST_RACE = "lost_race"
 UNREACHED = frozenset({"dns", "refused", "unreachable", "timeout", "tls"})
 """Nothing came back."""
 
-NO_FAILURES = frozenset({UNWRITTEN, LOST_RACE})
+ABSENT = "absent"
+"""The object was not there; whether it should have been, its history tells."""
+
+NO_FAILURES = frozenset({UNWRITTEN, LOST_RACE, ABSENT})
 
 
 def good_requests(summary: Summary) -> int:
-    """Return how many requests of a trial were good."""
+    """Return how many requests of a trial were good, or found that nothing was there, as may be."""
     others = summary.get("unwritten", 0) + summary.get("lost_races", 0)
     return summary.get("requests", 0) - summary.get("failed", 0) - others

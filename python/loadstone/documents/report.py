@@ -321,14 +321,19 @@ class ReportAuditCall(TypedDict):
     trial: str | None
     """The trial that asked; null in reads of the audit itself."""
     outcome: str
-    """How it ended; failed where the ledger says no more."""
+    """How it ended; failed where the ledger says no more, unanswered where no answer says so."""
     version: int | None
-    """The version that it wrote, or that had to be there; null of a delete, and where nothing had
-    to."""
+    """The version that it wrote or read, or that had to be there; null of a delete, and where
+    nothing had to."""
+    expected: int | None
+    """The version that a write was conditional on."""
+    client: int | None
+    """The client that asked, where a history knows it."""
     from_unix_ns: Count
     """It began after this, by its host's clock."""
-    to_unix_ns: Count
-    """It had ended by then. Of a write, the times are those of its page in the ledger."""
+    to_unix_ns: Count | None
+    """It had ended by then; null where it was not answered. Of a write, the times are those of its
+    page in the ledger."""
 
 
 class ReportAuditFinding(TypedDict):
@@ -338,15 +343,46 @@ class ReportAuditFinding(TypedDict):
     """The trial that found it."""
     kind: str
     """What is wrong: lost, stale, resurrected, corrupt, torn, short, long, mixed, phantom, ghost,
-    list_missing, listed_twice."""
+    list_missing, listed_twice; of calls also two_winners, lost_update, condition_ignored,
+    unordered."""
     bucket: str
     """The bucket."""
     key: str
     """The key."""
     number: Count
     """The number of the object."""
+    times: Count
+    """How many calls of a history show the same."""
     calls: list[ReportAuditCall]
     """The calls that prove it, in their order."""
+
+
+class ReportQuantiles(TypedDict):
+    p50: Count
+    """Half are up to this."""
+    p99: Count
+    """99 of 100 are up to this."""
+    max: Count
+    """The largest."""
+
+
+class ReportHistory(TypedDict):
+    audit: str
+    """The trial that judged it."""
+    model: str
+    """What the target had to keep to: linear, read-after-write or last-writer-wins."""
+    calls: Count
+    """Calls that were judged."""
+    objects: Count
+    """Objects that they were on."""
+    undecided: Count
+    """Objects of which it could not be decided."""
+    stale_reads: Count
+    """Reads that saw less than had been there before they began."""
+    behind_ns: ReportQuantiles
+    """How long something newer had been there by then, of those reads."""
+    behind_versions: ReportQuantiles
+    """How many newer writes had been acknowledged by then."""
 
 
 class ReportAudit(TypedDict):
@@ -369,6 +405,8 @@ class ReportAudit(TypedDict):
     null if nothing was read."""
     is_whole: bool
     """Whether the audits ran to their ends."""
+    histories: list[ReportHistory]
+    """Histories that were judged, each by itself."""
     findings: list[ReportAuditFinding]
     """Objects that are not as was acknowledged; 10,000 of an audit at most."""
 

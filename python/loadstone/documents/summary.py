@@ -21,6 +21,8 @@ from loadstone.documents.python_types import (
 class AuditCall(TypedDict, total=False):
     """One call of the proof of a finding."""
 
+    client: Whole | None
+    expected: Whole | None
     from_unix_ns: Whole
     operation: str
     outcome: str
@@ -37,6 +39,27 @@ class AuditFinding(TypedDict, total=False):
     key: str
     kind: str
     number: Whole
+    times: Whole
+
+
+class Spread(TypedDict, total=False):
+    """How a sample is distributed."""
+
+    max: Whole
+    p50: Whole
+    p99: Whole
+
+
+class HistorySummary(TypedDict, total=False):
+    """What was judged of histories."""
+
+    behind_ns: Spread
+    behind_versions: Spread
+    calls: Whole
+    model: str
+    objects: Whole
+    stale_reads: Whole
+    undecided: Whole
 
 
 class AuditSummary(TypedDict, total=False):
@@ -45,6 +68,7 @@ class AuditSummary(TypedDict, total=False):
     counts: dict[str, Whole]
     deleted: Whole
     findings: list[AuditFinding]
+    history: HistorySummary | None
     listed: Whole
     listings_failed: Whole
     read_back: Whole

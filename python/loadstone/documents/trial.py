@@ -91,6 +91,21 @@ class InterventionDocument(TypedDict, total=False):
     of: Parameters
 
 
+class HistoryFile(TypedDict, total=False):
+    """The history of one trial."""
+
+    path: str
+    sha256: str
+
+
+class HistoryDocument(TypedDict, total=False):
+    """Histories that an audit judges, with what it read itself."""
+
+    files: list[HistoryFile]
+    model: str
+    version: Whole | None
+
+
 class KeyOrder(TypedDict, total=False):
     """Which objects requests choose."""
 
@@ -268,6 +283,8 @@ class TrialDocument(TypedDict, total=False):
     id: str
     intervention: InterventionDocument
     iterations: Whole
+    judged: HistoryDocument | None
+    keeps_history: bool
     keeps_ledger: bool
     keys: KeyOrder | None
     kind: str

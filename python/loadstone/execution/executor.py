@@ -66,6 +66,8 @@ class Output:
                 self.requests(event["rows"])
             case "ledger":
                 self.ledger(event["frames"])
+            case "history":
+                self.history(event["calls"])
             case "intent":
                 self.intent(event["names"])
             case "volume":
@@ -113,6 +115,10 @@ class Output:
     def ledger(self, frames: bytes) -> None:
         """Keep what the target has acknowledged, before the seconds that count it."""
         self._trial.write_ledger(frames)
+
+    def history(self, calls: bytes) -> None:
+        """Keep calls of the history."""
+        self._trial.write_history(calls)
 
     def intent(self, names: Sequence[str]) -> None:
         """Note places that are about to be made, before they are."""
@@ -197,6 +203,8 @@ def run_trial(
             finally:
                 output.end()
         output.probes()
+        if document.get("judged") and summary["state"] == "finished":
+            summary["audit"] = output.trial.judge_history()
         summary["target_on_own_host"] = is_on_own_host(
             document["target"]["driver"], document["target"].get("settings") or {}
         )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from loadstone import _loadgen
 from loadstone._loadgen import Table
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.lifecycle import is_whole_only
@@ -347,6 +348,10 @@ class _TrialOnHosts:
                 self._output.actions(message.rows)
             case messages.Ledger():
                 self._output.ledger(message.frames)
+            case messages.History():
+                clock = host.clock or Clock(offset_ns=0, bound_ns=0, round_trip_ns=0)
+                calls = _loadgen.on_clock(message.calls, clock.offset_ns, clock.bound_ns)
+                self._output.history(calls)
             case messages.Turn() if self._turns is not None:
                 self._turns.end(host.name, message.turn, message.doubts)
             case messages.Want():

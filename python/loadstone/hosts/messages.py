@@ -90,6 +90,13 @@ def _frames(value: object) -> bytes:
     return value
 
 
+def _calls(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("found no calls")
+    _loadgen.on_clock(value, 0, 0)
+    return value
+
+
 def _whole(summary: Summary) -> Summary:
     """Refuse a summary that lacks what every load generator tells."""
     needed = {"state", "ended_unix_ns", "requests", "failed", "bytes"}
@@ -108,6 +115,7 @@ IntervalRows = Annotated[Table, _table_of(_loadgen.INTERVALS, "second", "request
 ProbeRows = Annotated[Table, _table_of(_loadgen.PROBES, "time_unix_ns")]
 ActionRows = Annotated[Table, _table_of(_loadgen.ACTIONS)]
 RequestRows = Annotated[Table, _table_of(_loadgen.REQUESTS)]
+HistoryCalls = Annotated[bytes, PlainValidator(_calls)]
 LedgerFrames = Annotated[bytes, PlainValidator(_frames)]
 LiveText = Annotated[Live, _document_of(Live)]
 SummaryText = Annotated[Summary, _document_of(Summary)]
@@ -199,6 +207,13 @@ class Ledger(OfTrial):
     """Frames of the ledger of a host's share."""
 
     frames: LedgerFrames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(OfTrial):
+    """Calls of the history of a host's share, by its own clock."""
+
+    calls: HistoryCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,6 +381,7 @@ Said = (
     | Actions
     | LoggedRequests
     | Ledger
+    | History
     | Turn
     | Want
     | Intent

@@ -1,15 +1,24 @@
-"""The ledgers of a run: which of them an audit reads, and what their trials did."""
+"""The ledgers and histories of a run: which of them an audit reads, and what their trials did."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from loadstone import _loadgen
 from loadstone.campaign.planning.beyond import written_beyond
 from loadstone.campaign.planning.lifecycle import AUDIT, CLEAN_UP, dataset_of, place_of
 from loadstone.campaign.remains import began
 from loadstone.documents.mix import operations_of
-from loadstone.documents.summary import Summary
-from loadstone.documents.trial import LedgerDocument, OwedDocument, TrialDocument
+from loadstone.documents.summary import AuditSummary, Summary
+from loadstone.documents.trial import (
+    HistoryDocument,
+    HistoryFile,
+    LedgerDocument,
+    OwedDocument,
+    TrialDocument,
+)
 from loadstone.results.documents import RecordDocument
+from loadstone.results.files import history_file
 from loadstone.results.files.ledger_file import LEDGERS, SUFFIX
 from loadstone.results.layout import digest_of
 
@@ -52,14 +61,43 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
 
 def owed_in(folder: Path, trials: Iterable[TrialDocument], audit: TrialDocument) -> OwedDocument:
     """Return what the ledgers of trials on one dataset say, in the order in which they ran."""
+    trials = list(trials)
     ledgers = [ledger_document(folder, trial) for trial in trials]
-    is_ours = not audit.get("allow_foreign") and not dataset_of(audit).get("written_by")
+    is_known = not any(trial.get("keeps_history") for trial in trials)
+    is_ours = (
+        is_known and not audit.get("allow_foreign") and not dataset_of(audit).get("written_by")
+    )
     before: OwedDocument = audit.get("owed") or {}
     return {
         "sample": before.get("sample"),
         "ledgers": [ledger for ledger in ledgers if ledger is not None],
         "is_absent_before": is_ours,
     }
+
+
+def judged_in(
+    folder: Path, trials: Iterable[TrialDocument], judged: HistoryDocument
+) -> HistoryDocument:
+    """Return the histories of trials on one dataset, and what was there before them."""
+    kept = [trial for trial in trials if trial.get("keeps_history")]
+    files = [history_file.name_of(trial["id"]) for trial in kept]
+    return {
+        "model": judged["model"],
+        "files": [{"path": name, "sha256": digest_of(folder / name)["sha256"]} for name in files],
+        "version": dataset_of(kept[0])["version"] if kept else None,
+    }
+
+
+def judge(audit: TrialDocument, folder: Path, name: str) -> AuditSummary:
+    """Judge the histories that an audit names together with its own, which has this name."""
+    judged = audit["judged"] or {}
+    names = [*(file["path"] for file in judged["files"]), name]
+    files: list[HistoryFile] = [
+        {"path": str((folder / name).absolute()), "sha256": ""} for name in names
+    ]
+    document: TrialDocument = {**audit, "judged": {**judged, "files": files}}
+    summary: AuditSummary = json.loads(_loadgen.judge_history(json.dumps(document)))
+    return summary
 
 
 # As with objects that are not there (`Unwritten` in `writer.py`): what earlier trials of this
@@ -82,12 +120,17 @@ class Ledgers:
         if document["phase"] != AUDIT:
             return document
         trials = self._trials.get(place_of(document), {})
+        if judged := document.get("judged"):
+            return {**document, "judged": judged_in(self._folder, trials.values(), judged)}
         return {**document, "owed": owed_in(self._folder, trials.values(), document)}
 
     def note(self, document: TrialDocument) -> None:
         """Take note of a trial that has run, or was cut off."""
         if document["phase"] == CLEAN_UP:
             self._trials.pop(place_of(document), None)
+        elif document.get("keeps_history") and not document.get("judged"):
+            # It writes over whatever was there before.
+            self._trials[place_of(document)] = {document["id"]: document}
         elif document.get("keeps_ledger"):
             self._trials.setdefault(place_of(document), {})[document["id"]] = document
 
@@ -99,7 +142,7 @@ def audited_trials(
     audited: dict[tuple[str, str], list[TrialDocument]] = {}
     ran = [document for document in plan if document["id"] in begun]
     for document in sorted(ran, key=lambda document: began(begun[document["id"]])):
-        if document["phase"] == CLEAN_UP:
+        if document["phase"] == CLEAN_UP or document.get("keeps_history"):
             audited.pop(place_of(document), None)
         elif document.get("keeps_ledger"):
             audited.setdefault(place_of(document), []).append(document)

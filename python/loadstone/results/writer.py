@@ -10,7 +10,7 @@ from typing import Self, cast
 from loadstone._loadgen import Schema, Table
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of
 from loadstone.documents.manifest import Manifest
-from loadstone.documents.summary import Summary
+from loadstone.documents.summary import AuditSummary, Summary
 from loadstone.documents.target_state import TargetState
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
 from loadstone.errors import ResultError
@@ -18,6 +18,7 @@ from loadstone.results import layout
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
 from loadstone.results.files import durable, tables
+from loadstone.results.files.history_file import HistoryWriter
 from loadstone.results.files.ledger_file import LedgerWriter
 from loadstone.results.files.output import check_outside_runs
 from loadstone.results.hook_log import HOOKS
@@ -36,7 +37,7 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
-from loadstone.results.ledgers import Ledgers, is_whole
+from loadstone.results.ledgers import Ledgers, is_whole, judge
 from loadstone.results.record import (
     ACTION_SCHEMA,
     INTERRUPTED,
@@ -262,6 +263,7 @@ class TrialWriter:
         if document.get("keeps_ledger"):
             # Before the load: without a frame behind it, nothing of the attempt is known.
             self._ledger = LedgerWriter(folder, self._id)
+        self._history = HistoryWriter(folder, self._id) if document.get("keeps_history") else None
 
     def write_intervals(self, rows: Table) -> None:
         """Append intervals."""
@@ -294,6 +296,17 @@ class TrialWriter:
         assert self._ledger is not None, "only a trial that keeps a ledger has frames of one"
         self._ledger.write(frames)
 
+    def write_history(self, calls: bytes) -> None:
+        """Append calls of the history."""
+        assert self._history is not None, "only a trial that keeps a history has calls of one"
+        self._history.write(calls)
+
+    def judge_history(self) -> AuditSummary:
+        """Judge the histories that the trial names together with its own."""
+        assert self._history is not None, "its reads are the last calls of the history"
+        self._history.finish()
+        return judge(self._document, self._folder, self._history.name)
+
     def note_target(self, state: Mapping[str, TargetState]) -> None:
         """Take what was seen of the target before and after the load into the record."""
         self._target_state = state
@@ -312,6 +325,9 @@ class TrialWriter:
         if self._ledger is not None:
             self._ledger.finish(is_whole=is_whole(summary))
             written.append(self._ledger.path)
+        if self._history is not None:
+            self._history.finish()
+            written.append(self._history.path)
         self.close()
         for stream, kind, schema in (
             (self._probes, PROBES, PROBE_SCHEMA),
@@ -351,7 +367,7 @@ class TrialWriter:
         """Close the streams as they are."""
         for stream in (
             *(self._intervals, self._actions, self._probes),
-            *(self._operations, self._ledger),
+            *(self._operations, self._ledger, self._history),
         ):
             if stream is not None:
                 stream.close()

@@ -68,6 +68,12 @@ pub struct Call {
     /// The version that it wrote, or that had to be there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// The version that had to be there, where it was conditional on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+    /// The client that asked, where a history knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<u32>,
     /// It began after this, in nanoseconds since 1970 by its host's clock.
     pub from_unix_ns: u64,
     /// It had ended by then.
@@ -86,8 +92,42 @@ pub struct Finding {
     pub key: String,
     /// Its number.
     pub number: u64,
+    /// How many calls of a history show the same.
+    pub times: u64,
     /// The calls that prove it, in their order.
     pub calls: Vec<Call>,
+}
+
+/// What was judged of histories.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HistorySummary {
+    /// What the target had to keep to.
+    pub model: String,
+    /// How many calls were judged.
+    pub calls: u64,
+    /// On how many objects.
+    pub objects: u64,
+    /// Objects of which it could not be decided.
+    pub undecided: u64,
+    /// Reads that saw less than had been there before they began.
+    pub stale_reads: u64,
+    /// How long something newer had been there by then, of those reads.
+    pub behind_ns: Spread,
+    /// How many newer writes had been acknowledged by then.
+    pub behind_versions: Spread,
+}
+
+/// How a sample is distributed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Spread {
+    /// Half are up to this.
+    pub p50: u64,
+    /// 99 of 100 are up to this.
+    pub p99: u64,
+    /// The largest.
+    pub max: u64,
 }
 
 /// What an audit looked at, and what it found.
@@ -112,6 +152,9 @@ pub struct AuditSummary {
     pub counts: BTreeMap<String, u64>,
     /// The findings, as many as are kept.
     pub findings: Vec<Finding>,
+    /// What was judged of the calls, where a history was kept of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistorySummary>,
 }
 
 /// Two bits an object: listed, and listed again.
@@ -335,7 +378,7 @@ impl Audit {
         let Place { bucket, key } = place();
         let calls = self.owed.history(index).map(|noted| call_of(&noted)).chain(reads).collect();
         let kind = kind.name().into();
-        state.summary.findings.push(Finding { kind, bucket, key, number: index, calls });
+        state.summary.findings.push(Finding { kind, bucket, key, number: index, times: 1, calls });
     }
 
     /// Takes note of an object that its bucket's listing names.
@@ -386,6 +429,8 @@ fn call_of(noted: &Noted<'_>) -> Call {
         trial: Some(spec.trial.clone()),
         outcome: outcome.into(),
         version: (operation == "put").then_some(spec.version),
+        expected: None,
+        client: None,
         from_unix_ns: noted.from_unix_ns,
         to_unix_ns: noted.to_unix_ns,
     }

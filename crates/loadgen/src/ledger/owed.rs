@@ -211,10 +211,10 @@ fn read(spec: &LedgerSpec, layers: &mut Vec<Layer>) -> Result<(), Error> {
     let shown = &spec.path;
     let wrong = |reason: String| Error::Trial(vec![format!("ledger \"{shown}\": {reason}")]);
     let bytes = std::fs::read(shown).map_err(|error| wrong(error.to_string()))?;
-    let found: String = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    if found != spec.sha256 {
+    let digest: String = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if digest != spec.sha256 {
         let wanted = &spec.sha256;
-        return Err(wrong(format!("found SHA-256 {found}, the trial names {wanted}")));
+        return Err(wrong(format!("found SHA-256 {digest}, the trial names {wanted}")));
     }
     let mut attempts = Vec::new();
     let mut pages: HashMap<(u32, u64), StoredPage> = HashMap::new();

@@ -38,3 +38,28 @@ pub struct LedgerSpec {
     /// The number behind the last of them.
     pub end: u64,
 }
+
+/// Histories that an audit judges, with what it read itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HistorySpec {
+    /// What the target promises: `linear`, `read-after-write` or `last-writer-wins`.
+    pub model: String,
+    /// The files, in the order in which their trials ran.
+    pub files: Vec<HistoryFile>,
+    /// The version of the dataset's objects before the first of them; not known when absent.
+    #[serde(default)]
+    pub version: Option<u64>,
+}
+
+/// The history of one trial.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HistoryFile {
+    /// Where it is. In a record it is a path inside the run folder.
+    pub path: String,
+    /// Its SHA-256, as hex digits.
+    pub sha256: String,
+}

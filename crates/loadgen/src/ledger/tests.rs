@@ -135,13 +135,13 @@ fn later_trials_lie_over_earlier_ones_and_what_failed_may_still_come() {
     let second = entries(PUTS, &[(2, ok), (3, failed), (4, ok)]);
     let third = entries(DELETES, &[(1, ok), (5, failed)]);
     let owed = opened("over", &[(PUTS, 1, first), (PUTS, 2, second), (DELETES, 2, third)]);
-    let found = |index| sets(owed.allowed(index));
-    assert_eq!(found(0), None);
-    assert_eq!(found(1), Some((true, vec![])));
-    assert_eq!(found(2), Some((false, vec![2])));
-    assert_eq!(found(3), Some((false, vec![2, 1])));
-    assert_eq!(found(4), Some((false, vec![2, 1])), "the first put may still be carried out");
-    assert_eq!(found(5), Some((true, vec![1])));
+    let allowed = |index| sets(owed.allowed(index));
+    assert_eq!(allowed(0), None);
+    assert_eq!(allowed(1), Some((true, vec![])));
+    assert_eq!(allowed(2), Some((false, vec![2])));
+    assert_eq!(allowed(3), Some((false, vec![2, 1])));
+    assert_eq!(allowed(4), Some((false, vec![2, 1])), "the first put may still be carried out");
+    assert_eq!(allowed(5), Some((true, vec![1])));
 }
 
 #[test]

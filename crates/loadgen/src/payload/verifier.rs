@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{
-    CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES, array, locate,
-    page_bytes, tagged_crc,
+    ANY_VERSION, CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES,
+    array, locate, page_bytes, tagged_crc,
 };
 
 /// Versions that are tried for a piece of a page that does not name its own.
@@ -164,6 +164,19 @@ impl Verifier {
             versions: None,
             corrupt_pages: 0,
         }
+    }
+
+    /// Allows any version, as long as all pages have the same.
+    #[must_use]
+    pub fn allow_any(mut self) -> Self {
+        (self.oldest, self.object.version) = (0, ANY_VERSION);
+        self
+    }
+
+    /// Returns the version of the pages, the lowest where there are several.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        self.versions.map(|(lowest, _)| lowest)
     }
 
     /// Allows versions down to `oldest`, as long as all pages have the same.
@@ -345,9 +358,11 @@ impl Verifier {
 
     /// The allowed versions, newest first; only so many that a bad page costs bounded time.
     fn allowed_versions(&self) -> impl Iterator<Item = u64> + use<> {
-        let newest = self.object.version;
+        // Where any will do, it is that of the pages before.
+        let known = self.version().filter(|_| self.object.version == ANY_VERSION);
+        let newest = known.unwrap_or(self.object.version);
         let oldest = self.oldest.max(newest.saturating_sub(VERSIONS_TRIED - 1));
-        (oldest..=newest).rev()
+        (known.unwrap_or(oldest)..=newest).rev()
     }
 
     fn check_tag(&mut self, page: u64, bytes: &[u8]) {

@@ -16,6 +16,7 @@ pub(crate) struct Collector {
     passed: Vec<Option<u64>>,
     seconds: BTreeMap<u64, Second>,
     log: Vec<LogRow>,
+    history: Vec<u8>,
 }
 
 impl Collector {
@@ -32,7 +33,8 @@ impl Collector {
             })
             .collect();
         let passed = vec![None; threads];
-        (Self { inbox, spares, passed, seconds: BTreeMap::new(), log: Vec::new() }, recorders)
+        let (seconds, log, history) = (BTreeMap::new(), Vec::new(), Vec::new());
+        (Self { inbox, spares, passed, seconds, log, history }, recorders)
     }
 
     /// Takes what the threads have sent and returns the seconds that are complete.
@@ -51,6 +53,7 @@ impl Collector {
                 self.passed[batch.thread] = batch.passed;
             }
             self.log.extend(batch.log);
+            self.history.extend(batch.history);
             for mut row in batch.rows {
                 let second = self.seconds.entry(batch.second).or_default();
                 match second.entry(row.key) {
@@ -75,6 +78,11 @@ impl Collector {
     /// Returns the requests logged since the last call.
     pub(crate) fn take_log(&mut self) -> Vec<LogRow> {
         std::mem::take(&mut self.log)
+    }
+
+    /// Returns the calls of the history since the last call of this.
+    pub(crate) fn take_history(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.history)
     }
 
     /// Tells whether every thread has sent its last row.

@@ -93,7 +93,7 @@ impl ReadBack {
 
     /// Tells whether objects are left that no other thread reads.
     pub(super) fn has_work(&self) -> bool {
-        !self.page.is_empty() || self.under_way.iter().any(|own| !matches!(own, UnderWay::Nothing))
+        !self.page.is_empty() || self.under_way.iter().any(|job| !matches!(job, UnderWay::Nothing))
     }
 
     fn expected(&self, read: &UnderRead) -> u64 {
@@ -149,7 +149,7 @@ impl ReadBack {
             self.end(kind, *read);
             return UnderWay::Nothing;
         }
-        let found = match answer {
+        let finding = match answer {
             Answer::None if read.repeats < REPEATS_MAX => {
                 read.repeats += 1;
                 return UnderWay::Reading(read);
@@ -173,9 +173,9 @@ impl ReadBack {
             Answer::Wrong(kind) => Some(kind),
         };
         self.audit.note_read(&allowed);
-        let found = found.or_else(|| read.reading.kind_of_listing(answer == Answer::Absent));
-        completion.outcome = outcome_of(found, completion.outcome);
-        match found {
+        let finding = finding.or_else(|| read.reading.kind_of_listing(answer == Answer::Absent));
+        completion.outcome = outcome_of(finding, completion.outcome);
+        match finding {
             // What only the listing shows is not in this read.
             Some(
                 kind @ (FindingKind::ListMissing | FindingKind::ListedTwice | FindingKind::Ghost),
@@ -206,6 +206,8 @@ impl ReadBack {
             trial: None,
             outcome: completion.outcome.name().into_owned(),
             version,
+            expected: None,
+            client: None,
             from_unix_ns: since_1970(completion.sent_ns),
             to_unix_ns: since_1970(completion.ended_ns),
         }
@@ -248,8 +250,8 @@ impl Answer {
 }
 
 /// Returns the outcome of a read by which it is counted.
-fn outcome_of(found: Option<FindingKind>, outcome: Outcome) -> Outcome {
-    match found {
+fn outcome_of(finding: Option<FindingKind>, outcome: Outcome) -> Outcome {
+    match finding {
         None => Outcome::OK,
         Some(FindingKind::Lost | FindingKind::ListMissing) => Outcome::MISSING,
         Some(

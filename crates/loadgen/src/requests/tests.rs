@@ -165,3 +165,31 @@ fn the_same_seed_asks_for_the_same_objects() {
         |drawn: Vec<Request>| drawn.iter().map(|r| r.subject.number()).collect::<Vec<_>>();
     assert_eq!(indices(draw(&trial, 500)), indices(draw(&trial, 500)));
 }
+
+#[test]
+fn every_write_of_a_history_has_a_version_of_its_own_over_threads_and_hosts() {
+    let mix = r#"[{"operation":"get","weight":3},{"operation":"put","weight":1},
+                  {"operation":"delete","weight":2}]"#;
+    let mut versions = HashSet::new();
+    let mut puts = 0;
+    for index in 0..2 {
+        let rest = format!(r#","keeps_history":true,"portion":{{"index":{index},"of":2}}"#);
+        for thread in 0..3 {
+            let tickets = Tickets::default();
+            tickets.restart(2000);
+            let mut source = Source::new(&trial(mix, &rest), thread, 3, 3);
+            while let Next::Request(request) = source.next(0, 0, &tickets) {
+                let Subject::Object(object) = request.subject else { panic!("no object") };
+                assert!(object.index < 1000 && request.is_verified);
+                if request.operation == Operation::Put {
+                    puts += 1;
+                    versions.insert(object.version);
+                } else {
+                    assert_eq!(object.version, crate::payload::ANY_VERSION);
+                }
+            }
+        }
+    }
+    assert_eq!(versions.len(), puts);
+    assert!(puts > 1000 && !versions.contains(&1), "that of the dataset itself");
+}

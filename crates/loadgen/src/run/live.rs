@@ -121,7 +121,7 @@ impl Progress {
                 self.unwritten += row.requests;
             } else if key.outcome == Outcome::LOST_RACE {
                 self.lost_races += row.requests;
-            } else {
+            } else if key.outcome != Outcome::ABSENT {
                 self.failed += row.requests;
                 if key.outcome.is_mismatch() {
                     *self.mismatches.entry(key.outcome.name().into()).or_default() += row.requests;

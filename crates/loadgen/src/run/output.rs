@@ -79,6 +79,8 @@ pub enum Output<'a> {
     /// Frames of the ledger: whoever keeps them has them on disk when this returns, since the seconds
     /// that follow count what they say.
     Ledger(&'a [u8]),
+    /// Calls of the history, each as `loadstone_history::Call` writes it.
+    History(&'a [u8]),
     /// The device or file system that places are claimed on, which the run has claimed none on so far:
     /// later trials and clean-ups of the run are to be told of it.
     Volume(&'a str),

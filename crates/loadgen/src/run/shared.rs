@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::clock::unix_ns;
+use crate::clock::{monotonic_ns, unix_ns};
 use crate::ledger::Ledger;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -53,6 +53,26 @@ pub(crate) struct EndedEarly {
     pub(crate) is_from_outside: bool,
 }
 
+/// By what the calls of a host are put into a history that several hosts share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HistoryClock {
+    pub(crate) since_1970_ns: i64,
+    /// From where on its clients are numbered, in turn over its threads.
+    pub(crate) first_client: u32,
+    pub(crate) threads: u32,
+}
+
+impl HistoryClock {
+    fn of_host(trial: &Trial, threads: usize) -> Self {
+        let since_1970_ns = i128::from(unix_ns()) - i128::from(monotonic_ns());
+        Self {
+            since_1970_ns: i64::try_from(since_1970_ns).unwrap_or_default(),
+            first_client: trial.portion().index << 20,
+            threads: threads as u32,
+        }
+    }
+}
+
 /// The state that threads share. Only the tickets and the stop are touched for every request.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -69,6 +89,8 @@ pub(crate) struct Shared {
     /// What the target has acknowledged, where that is kept.
     pub(crate) ledger: Option<Ledger>,
     pub(crate) buckets: u64,
+    /// How calls are put into the history, where one is kept.
+    pub(crate) history: Option<HistoryClock>,
     pub(crate) first_operation: Operation,
     pub(crate) timeout_ns: u64,
     requests_max: u64,
@@ -122,6 +144,7 @@ impl Shared {
             is_judged: trial.follows_script() || trial.open_audit.is_some(),
             ledger: ledger_of(trial, unix_ns()),
             buckets: dataset.buckets,
+            history: trial.keeps_history.then(|| HistoryClock::of_host(trial, threads)),
             first_operation: trial.mix[0].operation,
             timeout_ns: trial.timeout_ns,
             requests_max,
@@ -133,7 +156,8 @@ impl Shared {
             objects: dataset.objects,
             own_objects: portion.share(dataset.objects),
             // A script writes objects several times; what prepares one, once each.
-            is_first_in_order: (!trial.follows_script() || trial.phase == "prepare")
+            is_first_in_order: !trial.keeps_history
+                && (!trial.follows_script() || trial.phase == "prepare")
                 && dataset.version == 1
                 && trial.warm_up_ns == 0
                 && trial.keys.order == Order::Sequential,

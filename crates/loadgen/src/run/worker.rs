@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 
 use crate::cryptography;
 use crate::driver::{Client, Traffic};
+use crate::history;
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
 use crate::run::edges::Edges;
-use crate::run::shared::Shared;
+use crate::run::shared::{HistoryClock, Shared};
 use crate::run::window::Window;
 use crate::schedule::Schedule;
 
@@ -221,6 +222,9 @@ impl<C: Client> Worker<C> {
         if let Some(ledger) = &self.shared.ledger {
             taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
+        if let Some(clock) = self.shared.history {
+            self.note_history(slot, taken, completion, clock);
+        }
         let is_open = self.shared.is_open;
         let window = self.window.get();
         let stage = window.stage_of(taken.stage, completion.ended_ns, is_open);
@@ -281,12 +285,30 @@ impl<C: Client> Worker<C> {
         self.recorder.borrow_mut().record_action(key, intended, &ended.whole, ended.spent);
     }
 
+    /// Adds a call to the history.
+    #[inline(never)]
+    fn note_history(
+        &self,
+        slot: usize,
+        taken: &Taken,
+        completion: &Completion,
+        clock: HistoryClock,
+    ) {
+        let mut recorder = self.recorder.borrow_mut();
+        let client = clock.first_client + slot as u32 * clock.threads + recorder.thread();
+        recorder.note_history(|calls| {
+            history::note(&taken.request, completion, client, clock.since_1970_ns, calls);
+        });
+    }
+
     /// Says what it means that an object is not there.
     #[cold]
     fn of_absent(&self, taken: &Taken, outcome: Outcome) -> Outcome {
         let request = &taken.request;
         if self.shared.is_clean_up {
             Outcome::OK
+        } else if self.shared.history.is_some() {
+            Outcome::ABSENT
         } else if request.operation.asks_for_object()
             && self.shared.unwritten.contains(request.subject.number())
         {

@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     reactor: Rc<Reactor>,
     buffers: Rc<Buffers>,
     is_per_request: bool,
+    /// Whether a write may be sent twice, if its method allows it.
+    repeats_writes: bool,
     judge: Judge,
     stream: Option<Stream>,
     parser: ResponseParser,
@@ -104,6 +106,7 @@ impl Connection {
             reactor: Rc::clone(reactor),
             buffers: Rc::clone(buffers),
             is_per_request,
+            repeats_writes: true,
             judge,
             stream: None,
             parser: ResponseParser::default(),
@@ -114,6 +117,11 @@ impl Connection {
             attempts: Attempts::default(),
             tls: None,
         }
+    }
+
+    /// Sends no write twice: for a history, each of its writes is carried out once or never.
+    pub(crate) fn repeat_reads_alone(&mut self) {
+        self.repeats_writes = false;
     }
 
     /// Returns whom it leads to.
@@ -165,7 +173,8 @@ impl Connection {
             self.pause().await;
         }
         let sent_ns = self.reactor.now_ns();
-        let mut may_repeat = sending.is_idempotent;
+        let is_read = matches!(sending.method, Method::Get | Method::Head);
+        let mut may_repeat = sending.is_idempotent && (self.repeats_writes || is_read);
         self.attempts = Attempts::default();
         loop {
             let is_kept = self.is_open();

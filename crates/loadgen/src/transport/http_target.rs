@@ -119,6 +119,8 @@ pub(crate) struct HttpTarget {
     pub(super) foreign: Option<Arc<ForeignPlaces>>,
     pub(super) timeout_ns: u64,
     pub(crate) is_per_request: bool,
+    /// Whether the history of all calls is kept: then reads tell versions, and no write is sent twice.
+    pub(crate) keeps_history: bool,
     /// How reads of objects that others wrote were checked.
     checked: MethodTotals,
 }
@@ -154,6 +156,7 @@ impl HttpTarget {
             foreign: ForeignPlaces::of_trial(trial),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
+            keeps_history: trial.keeps_history,
             checked: MethodTotals::default(),
         })
     }
@@ -252,8 +255,11 @@ impl<S> HttpClient<S> {
         let (endpoint, mut peer) = peer_of(&target.endpoints, target.tls.as_ref(), index)?;
         peer.source = target.sources.of_client(index, target.endpoints.len(), peer.address)?;
         let (reactor, buffers) = (&thread.reactor, &thread.buffers);
-        let connection =
+        let mut connection =
             Connection::new(peer, reactor, buffers, target.is_per_request, target.judge);
+        if target.keeps_history {
+            connection.repeat_reads_alone();
+        }
         let client = Self {
             connection,
             thread: Rc::clone(thread),

@@ -176,6 +176,7 @@ fn joined(whole: &Completion, part: &Completion) -> Completion {
         bytes: whole.bytes + part.bytes,
         objects: whole.objects,
         verified_bytes: whole.verified_bytes + part.verified_bytes,
+        version: 0,
     }
 }
 

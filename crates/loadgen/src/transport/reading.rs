@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
+use loadstone_wire::http1::Head;
+
 use crate::chance::mix64;
 use crate::outcome::{Completion, Outcome};
 use crate::payload::sealed::Opener;
-use crate::payload::{ObjectId, PayloadSpec, Verifier};
+use crate::payload::{ANY_VERSION, ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
 use crate::transport::{
     connection::{Connection, Failure, Reply, Sending},
-    transfer::{CheckRanges, Discard, Nothing, RangesMistake},
+    transfer::{CheckRanges, Discard, Download, Nothing, RangesMistake},
 };
 
 /// What is read, and whether it is checked.
@@ -40,28 +42,65 @@ async fn read_stretch(
     wanted: &Wanted<'_>,
     range: Range<u64>,
 ) -> Completion {
-    let expected = range.end - range.start;
-    if !wanted.is_verified {
-        let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
-        let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
-        if completion.outcome.is_ok() && reply.body_bytes != expected {
-            let failure = Failure::Length { found: reply.body_bytes, expected };
-            completion.outcome = connection.object_to(failure);
-        }
-        return completion;
+    if wanted.is_verified {
+        let mut verifier = verifier_of(wanted, range);
+        let reply = connection.request(sending, &Nothing, &mut verifier).await;
+        return judged(connection, &reply, &mut verifier);
     }
-    let mut verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
-    let reply = connection.request(sending, &Nothing, &mut verifier).await;
+    let expected = range.end - range.start;
+    let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
+    let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
+    if completion.outcome.is_ok() && reply.body_bytes != expected {
+        let failure = Failure::Length { found: reply.body_bytes, expected };
+        completion.outcome = connection.object_to(failure);
+    }
+    completion
+}
+
+fn verifier_of(wanted: &Wanted<'_>, range: Range<u64>) -> Verifier {
+    let verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
+    if wanted.object.version == ANY_VERSION { verifier.allow_any() } else { verifier }
+}
+
+/// Returns the completion of a read whose bytes were checked.
+fn judged(connection: &mut Connection, reply: &Reply, verifier: &mut Verifier) -> Completion {
     let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
     if completion.outcome.is_ok() {
         let outcome = Outcome::of_verdict(verifier.finish());
         completion.verified_bytes = verifier.checked_bytes();
+        completion.version = verifier.version().unwrap_or_default();
         if !outcome.is_ok() {
             let failure = Failure::Mismatch(outcome, verifier.evidence());
             completion.outcome = connection.object_to(failure);
         }
     }
     completion
+}
+
+/// Reads a whole object, checks it, and returns the `ETag` that came with it.
+pub(crate) async fn read_with_etag(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+) -> (Completion, Option<String>) {
+    /// A body that is checked, and its head.
+    struct WithEtag(Verifier, Option<String>);
+
+    impl Download for WithEtag {
+        fn head(&mut self, head: &Head<'_>) {
+            let etag = head.header("etag").map(|etag| String::from_utf8_lossy(etag).into_owned());
+            self.1 = etag;
+        }
+
+        fn data(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+    }
+
+    let mut download = WithEtag(verifier_of(wanted, 0..wanted.object.length), None);
+    let reply = connection.request(sending, &Nothing, &mut download).await;
+    let WithEtag(mut verifier, etag) = download;
+    (judged(connection, &reply, &mut verifier), etag)
 }
 
 /// Compares the length of an object that an answer tells with the one that it should have, where that is

@@ -72,13 +72,13 @@ pub(crate) struct StoredCheck {
     /// The part that was asked for; none is all of it.
     range: Option<Range<u64>>,
     /// What the head says.
-    found: Found,
+    head: HeadFacts,
     running: Option<Running>,
 }
 
 /// What the head of an answer says of an object.
 #[derive(Default)]
-struct Found {
+struct HeadFacts {
     tag: Option<u64>,
     /// The method, and the digest that must come out.
     digest: Option<(usize, Vec<u8>)>,
@@ -86,7 +86,7 @@ struct Found {
     is_assembled: bool,
 }
 
-impl Found {
+impl HeadFacts {
     fn of(head: &Head<'_>) -> Self {
         let has = |name: &str| head.header(name).is_some();
         let etag = head.header("etag");
@@ -128,23 +128,23 @@ fn md5_of(etag: &[u8]) -> Option<Vec<u8>> {
 
 impl StoredCheck {
     pub(crate) fn new(listed: Listed, range: Option<Range<u64>>) -> Self {
-        Self { listed, range, found: Found::default(), running: None }
+        Self { listed, range, head: HeadFacts::default(), running: None }
     }
 
     fn expected_bytes(&self) -> Option<u64> {
         match &self.range {
             Some(range) => Some(range.end - range.start),
-            None => self.listed.size_bytes.filter(|_| !self.found.is_assembled),
+            None => self.listed.size_bytes.filter(|_| !self.head.is_assembled),
         }
     }
 
     fn is_replaced(&self) -> bool {
-        let tags = self.listed.tag.zip(self.found.tag);
-        !self.found.is_assembled && tags.is_some_and(|(listed, found)| listed != found)
+        let tags = self.listed.tag.zip(self.head.tag);
+        !self.head.is_assembled && tags.is_some_and(|(listed, current)| listed != current)
     }
 
     fn is_the_same(&self) -> bool {
-        self.listed.tag.is_some() && self.listed.tag == self.found.tag
+        self.listed.tag.is_some() && self.listed.tag == self.head.tag
     }
 
     /// Returns the failure of an answer that was whole by the rules of HTTP.
@@ -153,30 +153,30 @@ impl StoredCheck {
             let text = "its ETag is not the one that was listed: the object was replaced since";
             return Some(Failure::Told(Outcome::CHANGED, text.to_owned()));
         }
-        let found = body_bytes;
-        if let Some(expected) = self.expected_bytes().filter(|expected| *expected != found) {
+        if let Some(expected) = self.expected_bytes().filter(|expected| *expected != body_bytes) {
             if self.range.is_some() || self.is_the_same() {
-                return Some(Failure::Length { found, expected });
+                return Some(Failure::Length { found: body_bytes, expected });
             }
-            let text = format!("{found} bytes came, {expected} were listed: it was replaced since");
+            let text =
+                format!("{body_bytes} bytes came, {expected} were listed: it was replaced since");
             return Some(Failure::Told(Outcome::CHANGED, text));
         }
-        let (method, expected) = self.found.digest.as_ref()?;
+        let (method, expected) = self.head.digest.as_ref()?;
         let (digest, length) = self.running.take()?.finish();
         if digest[..length] == expected[..] {
             return None;
         }
         let text = |bytes: &[u8]| STANDARD.encode(bytes);
         let (header, expected) = (METHODS[*method].header, text(expected));
-        let found = text(&digest[..length]);
+        let actual = text(&digest[..length]);
         let text = format!(
-            "the store's checksum ({header}) is {expected} in base64, that of the bytes {found}"
+            "the store's checksum ({header}) is {expected} in base64, that of the bytes {actual}"
         );
         Some(Failure::Told(Outcome::CORRUPT, text))
     }
 
     fn method(&self) -> usize {
-        match &self.found.digest {
+        match &self.head.digest {
             Some((method, _)) if self.range.is_none() => *method,
             _ => LENGTH_ALONE,
         }
@@ -185,9 +185,9 @@ impl StoredCheck {
 
 impl Download for StoredCheck {
     fn head(&mut self, head: &Head<'_>) {
-        self.found = Found::of(head);
+        self.head = HeadFacts::of(head);
         // A part of an object has no checksum of its own.
-        let digest = self.found.digest.as_ref().filter(|_| self.range.is_none());
+        let digest = self.head.digest.as_ref().filter(|_| self.range.is_none());
         self.running = digest.map(|(method, _)| (METHODS[*method].start)());
     }
 
@@ -230,12 +230,13 @@ pub(crate) async fn read_unchecked(
 ) -> Completion {
     let mut discard = Discard { expected: expected.unwrap_or(u64::MAX) };
     let reply = connection.request(sending, &Nothing, &mut discard).await;
-    let found = reply.body_bytes;
-    let mut completion = Completion { bytes: found, ..reply.completion() };
-    if let Some(expected) = expected.filter(|expected| *expected != found)
+    let Reply { body_bytes, .. } = reply;
+    let mut completion = Completion { bytes: body_bytes, ..reply.completion() };
+    if let Some(expected) = expected.filter(|expected| *expected != body_bytes)
         && completion.outcome.is_ok()
     {
-        completion.outcome = connection.object_to(Failure::Length { found, expected });
+        let failure = Failure::Length { found: body_bytes, expected };
+        completion.outcome = connection.object_to(failure);
     }
     completion
 }
@@ -251,16 +252,16 @@ pub(crate) fn check_head(
     let tags = listed.tag.zip(etag.and_then(|etag| tag_of(etag.as_bytes())));
     let lengths = listed.size_bytes.zip(reply.content_length);
     let is_replaced = tags.map_or_else(
-        || lengths.is_some_and(|(listed, found)| listed != found),
-        |(listed, found)| listed != found,
+        || lengths.is_some_and(|(listed, current)| listed != current),
+        |(listed, current)| listed != current,
     );
     if completion.outcome.is_ok() && is_replaced {
         let text = "it is not what was listed: the object was replaced since".to_owned();
         completion.outcome = connection.object_to(Failure::Told(Outcome::CHANGED, text));
     } else if completion.outcome.is_ok()
-        && let Some((expected, found)) = lengths.filter(|(listed, found)| listed != found)
+        && let Some((expected, length)) = lengths.filter(|(listed, current)| listed != current)
     {
-        completion.outcome = connection.object_to(Failure::Length { found, expected });
+        completion.outcome = connection.object_to(Failure::Length { found: length, expected });
     }
     completion
 }
@@ -353,8 +354,8 @@ mod tests {
                 ("x-amz-checksum-type", "COMPOSITE"),
             ],
         ] {
-            let found = read(listed(Some(headers[0].1)), &headers, &flipped());
-            assert_eq!(found, (Outcome::OK, "length alone"), "{headers:?}");
+            let checked = read(listed(Some(headers[0].1)), &headers, &flipped());
+            assert_eq!(checked, (Outcome::OK, "length alone"), "{headers:?}");
         }
     }
 

@@ -15,7 +15,7 @@ from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.campaign.schema.target import SYSTEM
-from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
+from loadstone.documents.outcomes import LOST_RACE, NO_FAILURES, UNWRITTEN
 from loadstone.documents.trial import LoadDocument
 from loadstone.results.record import FAILURES_NOT_STATED
 
@@ -107,7 +107,8 @@ class Cell:
     @property
     def failed(self) -> int:
         """How many requests failed."""
-        return self.requests - self.good - self.unwritten - self.lost_races
+        others = sum(self.errors.get(outcome, 0) for outcome in NO_FAILURES)
+        return self.requests - self.good - others
 
     @property
     def failed_if_stated(self) -> int | None:

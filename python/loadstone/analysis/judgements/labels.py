@@ -46,7 +46,7 @@ from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.operations import READS
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.documents.mix import operations_of
-from loadstone.documents.outcomes import LOST_RACE, UNWRITTEN
+from loadstone.documents.outcomes import ABSENT, LOST_RACE, UNWRITTEN
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -350,6 +350,7 @@ rules. A label in neither is recorded with its trial."""
 NO_FAILURE_WORDS = {
     UNWRITTEN: "asked for an object whose own put had failed; not a failure of its own",
     LOST_RACE: "another write came first; not a failure",
+    ABSENT: "nothing was there, as others delete too; not a failure",
 }
 
 

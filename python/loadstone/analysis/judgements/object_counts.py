@@ -83,7 +83,8 @@ class Place:
         # Datasets of several sizes in one place have objects in common.
         is_another = self.objects not in (None, objects)
         self.objects = objects
-        if document.get("script") or not operations or is_another:
+        is_free = bool(document.get("script") or document.get("keeps_history"))
+        if is_free or not operations or is_another:
             self.is_known = False
         elif len(operations) > 1:
             self._note_mix(requests)

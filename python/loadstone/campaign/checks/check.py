@@ -15,7 +15,7 @@ from loadstone.campaign.planning.case import (
     workload_sources,
 )
 from loadstone.campaign.planning.existing import existing_mistakes
-from loadstone.campaign.planning.lifecycle import can_prepare
+from loadstone.campaign.planning.lifecycle import can_prepare, is_historic
 from loadstone.campaign.planning.placement import (
     buckets_of,
     dataset_key,
@@ -319,7 +319,8 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
                 found="a script in a campaign with audit",
                 allowed="phases of operations: a script checks its own answers",
             )
-        for operation in set(phase.operations) - _AUDITED:
+        is_judged = campaign.audit.history and is_historic(phase.operations)
+        for operation in set(phase.operations) - _AUDITED if not is_judged else ():
             key = ("op",) if phase.op is not None else ("mix", operation)
             yield KeyMistake(
                 path=case.source.path(("phases", index, *key)),

@@ -27,7 +27,7 @@ def ordinals_of(document: TrialDocument) -> int:
 def written_beyond(document: TrialDocument) -> tuple[int, int] | None:
     """Return the numbers of the objects that a trial may put beyond its dataset, end exclusive."""
     operations = operations_of(document)
-    if document.get("script"):
+    if document.get("script") or document.get("keeps_history"):
         # All that it may put has a number in the dataset.
         return None
     if len(operations) < 2 or not _BEYOND & set(operations):

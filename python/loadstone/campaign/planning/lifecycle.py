@@ -5,17 +5,32 @@ planner carries this state along, and puts `prepare` and `clean-up` trials where
 the next trial.
 """
 
+from collections.abc import Collection
 from enum import Enum
 
 from loadstone.campaign.drivers import Driver, facts_of
 from loadstone.campaign.schema.phase import Phase
-from loadstone.documents.mix import WRITES_BLOCKS, WRITES_WHOLE, operations_of
+from loadstone.documents.mix import (
+    COMPARE_AND_SWAP,
+    REWRITES,
+    WRITES_BLOCKS,
+    WRITES_WHOLE,
+    operations_of,
+)
 from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, TrialDocument
 
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
 FILL = "fill"
 AUDIT = "audit"
+
+_HISTORIC = frozenset(
+    {
+        "put", "get", "head", "list", "delete", "put_if_absent", "put_if_match", "delete_if_match",
+        COMPARE_AND_SWAP,
+    }
+)  # fmt: skip
+"""Operations of which a history is kept."""
 
 _DELETES = frozenset({"delete", "bulk_delete", "delete_if_match"})
 
@@ -120,7 +135,7 @@ def state_after(document: TrialDocument, state: State) -> State:
     operations = operations_of(document)
     if not operations:
         return state
-    if document.get("script"):
+    if document.get("script") or document.get("keeps_history"):
         return State.PARTIAL
     if len(operations) > 1:
         return _state_after_mix(operations, state)
@@ -183,6 +198,13 @@ def is_in_ledger(document: TrialDocument) -> bool:
     """Tell whether a trial keeps a ledger, and asks for what is noted there."""
     changes = WRITES_WHOLE | _DELETES
     return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
+
+
+def is_historic(operations: Collection[str]) -> bool:
+    """Tell whether a history of these operations says something: they change what they look at."""
+    changes = not (WRITES_WHOLE | REWRITES | _DELETES).isdisjoint(operations)
+    is_mixed = len(operations) > 1 or COMPARE_AND_SWAP in operations
+    return changes and is_mixed and set(operations) <= _HISTORIC
 
 
 def can_prepare(driver: Driver) -> bool:

@@ -265,7 +265,7 @@ class _Planner:
         if step.case.target in self._filled:
             self._fill(step.case, document)
         held = self._hold(stop, document)
-        if lifecycle.deletes_all(document):
+        if lifecycle.deletes_all(document) or document.get("keeps_history"):
             self._audit(held)
         need = lifecycle.need_of(document, is_first=stop.is_first)
         if not need.is_met_by(held.state):
@@ -273,6 +273,9 @@ class _Planner:
         if script is not None:
             self._prepare_script(script, held)
         self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
+        if document.get("keeps_history") and self._campaign.audit is not None:
+            model = self._campaign.audit.model
+            self._emit(trial.read_back_of(document, held.threads, model), held)
         self._pause_ns = stop.pause_after_ns
         if self._is_over(stop.next_need):
             self._clean_up(held)

@@ -15,11 +15,12 @@ from loadstone.campaign.planning.lifecycle import (
     CLEAN_UP,
     PREPARE,
     dataset_of,
+    is_historic,
     largest_size,
     whole_requests,
 )
 from loadstone.campaign.planning.placement import content_document
-from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.campaign import Audit, Campaign
 from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.target import resolve_settings
@@ -27,6 +28,7 @@ from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.python_types import Parameters, TargetSettings
 from loadstone.documents.trial import (
     DatasetDocument,
+    HistoryDocument,
     OnErrorDocument,
     OptionsDocument,
     OwnershipDocument,
@@ -101,7 +103,7 @@ class TargetInRun:
     document: TargetDocument
     allow_foreign: bool
     is_beside_others: bool
-    keeps_ledgers: bool
+    audit: Audit | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +146,7 @@ def measured_document(
         on_error = {"action": "continue", "limit": None}
     if case.hosts(phase) is not None:
         special["hosts"] = case.hosts(phase)
-    if target.keeps_ledgers:
-        special["keeps_ledger"] = True
+    special |= _kept(target.audit, phase)
     if load.cpus is not None:
         special["cpus"] = list(load.cpus)
     if load.numa is not None:
@@ -187,6 +188,15 @@ def measured_document(
         "log_requests": log_requests,
         **special,
     }
+
+
+def _kept(audit: Audit | None, phase: Phase) -> TrialDocument:
+    """Return what a phase keeps for an audit: a history of its calls, or a ledger of its writes."""
+    if audit is None:
+        return {}
+    if audit.history and phase.capacity is None and is_historic(phase.operations):
+        return {"keeps_history": True, "verify": 1.0}
+    return {"keeps_ledger": True}
 
 
 def prepare_of(document: TrialDocument, driver: Driver, threads: int) -> TrialDocument:
@@ -260,6 +270,18 @@ def audit_of(document: TrialDocument, threads: int, sample: int | None) -> Trial
     }
 
 
+def read_back_of(document: TrialDocument, threads: int, model: str) -> TrialDocument:
+    """Return an unmeasured trial that reads each object once after a trial whose history is kept.
+
+    Its reads are the last calls of that history, which is judged then.
+    """
+    objects = dataset_of(document)["objects"] or 1
+    read_back = unmeasured(document, AUDIT, "get", objects, threads)
+    # The files are known when the trial has run.
+    judged: HistoryDocument = {"model": model, "files": [], "version": None}
+    return {**read_back, "keeps_history": True, "judged": judged}
+
+
 def prepare_threads(cases: Sequence[Case]) -> dict[str, int]:
     """Return how many threads write and delete each workload's data: the most it runs itself."""
     threads: dict[str, int] = {}
@@ -281,6 +303,7 @@ def unmeasured(
     case = document["case"]
     document = document.copy()
     document.pop("search", None)
+    document.pop("keeps_history", None)
     document.pop("intervention", None)
     document.pop("cpus", None)
     document.pop("numa_nodes", None)
@@ -370,7 +393,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
             allow_foreign=name in campaign.allow_foreign,
             # What is never prepared is there already, and is read by its own name.
             is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
-            keeps_ledgers=campaign.audit is not None and drivers[target.driver].facts.keeps,
+            audit=campaign.audit if drivers[target.driver].facts.keeps else None,
         )
         for name, target in campaign.targets.items()
     }

@@ -85,6 +85,7 @@ _FLAGS = {
     "on_error": "--on-error",
     "prepare": "--prepare",
     "audit": "--audit",
+    "audit.history": "--audit-history",
     "card": "--card",
 }
 _TOP_KEYS = (
@@ -97,7 +98,6 @@ _TOP_KEYS = (
     "on_error",
     "prepare",
     "keep_data",
-    "audit",
     "card",
 )
 _PHASE_FLAGS = {
@@ -154,6 +154,7 @@ class Flags(TypedDict, total=False):
     prepare: str | None
     keep_data: bool
     audit: bool
+    audit_history: bool
     card: bool
     allow_foreign: bool
     reuse: str | None
@@ -215,6 +216,7 @@ def campaign_from_flags(
         "phases": _phases(operations, flags, is_by_clock=is_by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
+        "audit": {"history": True} if flags.get("audit_history") else flags.get("audit"),
     }
     document = Document("", _given(data))
     try:

@@ -237,6 +237,15 @@ class Audit(BaseModel):
     sample: PositiveCount | None = Field(
         default=None, description="So many objects are read back, drawn by chance; default: all."
     )
+    history: Flag = Field(
+        default=False,
+        description="In mixes and contended writes, keep each call with its times, and judge "
+        "whether the target could give these answers. Their requests then write and delete the "
+        "objects that they read.",
+    )
+    model: Literal["linear", "read-after-write", "last-writer-wins"] = Field(
+        default="linear", description="What the target promises of calls on one object."
+    )
 
 
 def _read_audit(value: Any) -> Any:
@@ -321,7 +330,7 @@ class Campaign(WorkloadKeys):
     audit: Annotated[Audit | None, BeforeValidator(_read_audit)] = Field(
         default=None,
         description="Keep a ledger of acknowledged writes, and read back what it says before "
-        "anything is deleted: true, or {sample: N}.",
+        "anything is deleted: true, or {sample: N}; {history: true} also judges each call.",
     )
     card: Flag = Field(
         default=False,

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.answers.contention import Contention, contentions
-from loadstone.analysis.audits import Audited, upper_bound
+from loadstone.analysis.audits import UNANSWERED, Audited, upper_bound
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import Arm, QueryResults
@@ -32,6 +32,7 @@ from loadstone.documents.report import (
     ReportCeiling,
     ReportContention,
     ReportDocument,
+    ReportHistory,
     ReportHook,
     ReportIntervention,
     ReportSearch,
@@ -44,7 +45,7 @@ from loadstone.documents.result import (
     ReportSpread,
     ReportVerdict,
 )
-from loadstone.documents.summary import AuditFinding
+from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.documents.workloads import (
     ReportAction,
     ReportArm,
@@ -123,16 +124,27 @@ def _audit(audits: Sequence[Audited]) -> ReportAudit:
         "wrong": wrong,
         "wrong_share_max": upper_bound(wrong, read_back) if read_back else None,
         "is_whole": all(audit.is_whole for audit in audits),
+        "histories": [_history(audit) for audit in audits if audit.history],
         "findings": [
             _audit_finding(audit, finding) for audit in audits for finding in audit.findings
         ],
     }
 
 
+def _history(audit: Audited) -> ReportHistory:
+    return cast("ReportHistory", {"audit": audit.trial, **(audit.history or {})})
+
+
 def _audit_finding(audit: Audited, finding: AuditFinding) -> ReportAuditFinding:
-    calls = [{"trial": None, "version": None, **call} for call in finding["calls"]]
-    place = {"target": audit.target, "audit": audit.trial}
+    place = {"target": audit.target, "audit": audit.trial, "times": 1}
+    calls = [_audit_call(call) for call in finding["calls"]]
     return cast("ReportAuditFinding", {**place, **finding, "calls": calls})
+
+
+def _audit_call(call: AuditCall) -> dict[str, Any]:
+    unknown = dict.fromkeys(("trial", "version", "expected", "client"))
+    ended_ns = None if call["outcome"] == UNANSWERED else call["to_unix_ns"]
+    return {**unknown, **call, "to_unix_ns": ended_ns}
 
 
 def _queries(results: QueryResults) -> ReportQueries:

@@ -7,13 +7,15 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml::XmlError;
 
 use super::S3Client;
+use crate::dataset::Object;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{Header, IF_NONE};
-use crate::payload::ObjectId;
+use crate::payload::{ANY_VERSION, ObjectId};
 use crate::requests::Request;
-use crate::transport::connection::Reply;
+use crate::transport::connection::{Reply, Sending};
 use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::{BodyDigest, HeadSpec};
+use crate::transport::reading::{Wanted, read_with_etag};
 use crate::transport::transfer::Nothing;
 
 /// Objects whose ETag a load thread remembers; of others a client asks for it each time.
@@ -21,13 +23,21 @@ const REMEMBERED_MAX: usize = 1 << 16;
 
 /// The ETags that objects had when a load thread last saw them, by the objects' numbers.
 #[derive(Debug, Default)]
-pub(super) struct Etags(HashMap<u64, Box<str>>);
+pub(super) struct Etags(HashMap<u64, Seen>);
+
+/// What an object was last seen with.
+#[derive(Debug, Clone)]
+struct Seen {
+    etag: Box<str>,
+    /// Zero where it is not known.
+    version: u64,
+}
 
 impl Etags {
-    fn note(&mut self, index: u64, etag: Option<&str>) {
+    fn note(&mut self, Object { index, version }: Object, etag: Option<&str>) {
         match etag {
             Some(etag) if self.0.len() < REMEMBERED_MAX || self.0.contains_key(&index) => {
-                self.0.insert(index, bare(etag));
+                self.0.insert(index, Seen { etag: bare(etag), version });
             }
             _ => {
                 self.0.remove(&index);
@@ -37,7 +47,7 @@ impl Etags {
 
     /// Forgets an ETag that was used, unless the object has been seen with another one since.
     fn forget(&mut self, index: u64, used: &str) {
-        if self.0.get(&index).is_some_and(|etag| **etag == *used) {
+        if self.0.get(&index).is_some_and(|seen| *seen.etag == *used) {
             self.0.remove(&index);
         }
     }
@@ -54,7 +64,7 @@ impl S3Client {
         let reply = self.write_on(request, 0, IF_NONE).await;
         if reply.outcome.is_ok() {
             let etag = self.http.collect.header("etag");
-            self.thread.etags.borrow_mut().note(request.object().index, etag);
+            self.thread.etags.borrow_mut().note(request.object(), etag);
         }
         let bytes = self.http.thread.dataset.length(request.object());
         self.unless_lost(Completion { bytes, ..reply.completion() })
@@ -64,7 +74,7 @@ impl S3Client {
     /// from the old one, so that the store's ETag does.
     pub(super) async fn write_if_match(&mut self, request: &Request) -> Completion {
         let index = request.object().index;
-        let (etag, asked) = match self.etag_of(index).await {
+        let (Seen { etag, version }, asked) = match self.seen(request).await {
             Ok(known) => known,
             Err(failed) => return failed,
         };
@@ -72,19 +82,19 @@ impl S3Client {
         let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
         if reply.outcome.is_ok() {
             let written = self.http.collect.header("etag");
-            self.thread.etags.borrow_mut().note(index, written);
+            self.thread.etags.borrow_mut().note(request.object(), written);
         } else {
             self.thread.etags.borrow_mut().forget(index, &etag);
         }
         let bytes = self.http.thread.dataset.length(request.object());
-        let written = Completion { bytes, ..reply.completion() };
+        let written = Completion { bytes, version, ..reply.completion() };
         self.unless_lost(written).behind(asked)
     }
 
     /// Deletes an object that has the ETag that this thread last saw it with.
     pub(super) async fn remove_if_match(&mut self, request: &Request) -> Completion {
         let index = request.object().index;
-        let (etag, asked) = match self.etag_of(index).await {
+        let (Seen { etag, version }, asked) = match self.seen(request).await {
             Ok(known) => known,
             Err(failed) => return failed,
         };
@@ -94,19 +104,18 @@ impl S3Client {
         self.at_object(index, b"");
         let reply = self.ask(&spec, &Nothing).await;
         self.thread.etags.borrow_mut().forget(index, &etag);
-        self.unless_lost(reply.completion()).behind(asked)
+        self.unless_lost(Completion { version, ..reply.completion() }).behind(asked)
     }
 
     /// Asks for the ETag of an object and writes it on that condition, until no other write comes
     /// between. The completion's `objects` are the tries.
     pub(super) async fn swap_until_won(&mut self, request: &Request) -> Completion {
-        let index = request.object().index;
         let bytes = self.http.thread.dataset.length(request.object());
         let mut begun = None;
         let mut tries = 0;
         let last = loop {
             tries += 1;
-            let (etag, asked) = match self.ask_for_etag(index).await {
+            let (Seen { etag, version }, asked) = match self.look(request).await {
                 Ok(answer) => answer,
                 Err(failed) => break failed,
             };
@@ -114,7 +123,7 @@ impl S3Client {
             // What a try before has written in vain was never there.
             let writer = (request.chance as u32).max(1);
             let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
-            let written = self.unless_lost(Completion { bytes, ..reply.completion() });
+            let written = self.unless_lost(Completion { bytes, version, ..reply.completion() });
             if written.outcome != Outcome::LOST_RACE {
                 break written;
             }
@@ -122,37 +131,56 @@ impl S3Client {
         Completion { objects: tries, ..last.behind(begun) }
     }
 
-    /// Returns the ETag that an object was last seen with, and how the question for it went where it
-    /// had to be asked.
+    /// Returns what an object was last seen with, and how the question for it went where it had to be asked.
     ///
     /// # Errors
     /// The question's completion, where it failed.
-    async fn etag_of(&mut self, index: u64) -> Result<(Box<str>, Option<Completion>), Completion> {
-        if let Some(etag) = self.thread.etags.borrow().0.get(&index) {
-            return Ok((etag.clone(), None));
+    async fn seen(&mut self, request: &Request) -> Result<(Seen, Option<Completion>), Completion> {
+        let Object { index, .. } = request.object();
+        if let Some(seen) = self.thread.etags.borrow().0.get(&index) {
+            return Ok((seen.clone(), None));
         }
-        let (etag, asked) = self.ask_for_etag(index).await?;
-        self.thread.etags.borrow_mut().note(index, Some(&etag));
-        Ok((etag, Some(asked)))
+        let (seen, asked) = self.look(request).await?;
+        let object = Object { index, version: seen.version };
+        self.thread.etags.borrow_mut().note(object, Some(&seen.etag));
+        Ok((seen, Some(asked)))
     }
 
-    /// Asks for the ETag that an object has now.
+    /// Asks for the ETag that an object has now; for a history it is read, which tells the version.
     ///
     /// # Errors
     /// The question's completion, where it failed.
-    async fn ask_for_etag(&mut self, index: u64) -> Result<(Box<str>, Completion), Completion> {
+    async fn look(&mut self, request: &Request) -> Result<(Seen, Completion), Completion> {
+        let Object { index, .. } = request.object();
         self.at_object(index, b"");
-        let spec = HeadSpec::new(Method::Head, &[200]);
-        let reply = self.ask_for_body(&spec, &Nothing, &["etag"]).await;
-        let mut asked = reply.completion();
-        if !asked.outcome.is_ok() {
-            return Err(asked);
+        if !self.http.thread.target.keeps_history {
+            let spec = HeadSpec::new(Method::Head, &[200]);
+            let reply = self.ask_for_body(&spec, &Nothing, &["etag"]).await;
+            let etag = self.http.collect.header("etag").map(bare);
+            return self.seen_in(reply.completion(), etag);
         }
-        let Some(etag) = self.http.collect.header("etag").map(bare) else {
-            asked.outcome = self.misread(&XmlError::Missing("ETag"));
-            return Err(asked);
-        };
-        Ok((etag, asked))
+        self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
+        let http = &mut self.http;
+        let object = http.thread.dataset.id(Object { index, version: ANY_VERSION });
+        let wanted = Wanted { spec: &http.thread.payload, object, is_verified: true };
+        let sending = Sending::new(Method::Get, &http.head, &[200]);
+        let (asked, etag) = read_with_etag(&mut http.connection, sending, &wanted).await;
+        self.seen_in(asked, etag.as_deref().map(bare))
+    }
+
+    fn seen_in(
+        &mut self,
+        mut asked: Completion,
+        etag: Option<Box<str>>,
+    ) -> Result<(Seen, Completion), Completion> {
+        match etag.filter(|_| asked.outcome.is_ok()) {
+            Some(etag) => Ok((Seen { etag, version: asked.version }, asked)),
+            None if asked.outcome.is_ok() => {
+                asked.outcome = self.misread(&XmlError::Missing("ETag"));
+                Err(asked)
+            }
+            None => Err(asked),
+        }
     }
 
     /// Puts an object on a condition, and keeps the answer's ETag. A repetition could meet what the

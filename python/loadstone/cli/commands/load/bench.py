@@ -50,7 +50,7 @@ AS_NAMED = (
     "threads", "duration", "iterations", "rounds", "blocks", "rate", "arrivals", "clients_max",
     "cpus", "numa", "rate_limit", "ramp_up", "ramp_down", "verify", "block", "range_count",
     "part_size", "part_concurrency", "keys", "theta", "prefix", "timeout", "on_error", "seed",
-    "keep_data", "audit", "card", "allow_foreign", "reuse",
+    "keep_data", "audit", "audit_history", "card", "allow_foreign", "reuse",
 )  # fmt: skip
 """Flags that a workload has under the same name."""
 
@@ -210,6 +210,14 @@ def command(
         bool,
         typer.Option(
             "--audit", help="Keep a ledger of acknowledged writes, and read everything back."
+        ),
+    ] = False,
+    audit_history: Annotated[
+        bool,
+        typer.Option(
+            "--audit-history",
+            help="In a mix, also judge each call by its times: its objects are read, written and "
+            "deleted by all clients.",
         ),
     ] = False,
     card: Annotated[
