@@ -17,13 +17,8 @@ EMPTY_NAMES = frozenset({"one", "own", "found", "told", "said", "kept", "seen"})
 NOT_CLEAN_YET = frozenset(
     {
         "analysis",
-        "analysis/accounts",
         "analysis/judgements",
         "analysis/limits",
-        "campaign/schema",
-        "cli/commands/load",
-        "execution",
-        "execution/host",
         "report/formats",
     }
 )

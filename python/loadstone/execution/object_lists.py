@@ -52,7 +52,13 @@ class ListMaker:
         self._beside = beside
         self._watch = watch
         self._known = {
-            (one["target"], one["bucket"], one["prefix"], one["source"]): one for one in known
+            (
+                object_list["target"],
+                object_list["bucket"],
+                object_list["prefix"],
+                object_list["source"],
+            ): object_list
+            for object_list in known
         }
 
     @property

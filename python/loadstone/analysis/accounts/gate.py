@@ -111,13 +111,13 @@ def judge(account: Account, base: str, new: str, rules: Rules, blocks: int) -> G
     pairs, and count all the same.
     """
     arms = account.only(base), account.only(new)
-    found = [
+    compared = [
         (metric, case)
         for metric in rules.metrics
         if all(arm.of(metric) for arm in arms)
         for case in compare(*arms, metric=metric, is_together=False).comparisons
     ]
-    rows = tuple(_row(metric, case, rules, blocks, len(found)) for metric, case in found)
+    rows = tuple(_row(metric, case, rules, blocks, len(compared)) for metric, case in compared)
     return GateAnswer(base=base, new=new, rules=rules, blocks=blocks, rows=rows)
 
 

@@ -157,10 +157,10 @@ class WorkloadKeys(BaseModel):
 
     @model_validator(mode="after")
     def _distinct_phases(self) -> Self:
-        seen: set[str] = set()
+        labels: set[str] = set()
         mistakes = []
         for index, phase in enumerate(self.phases):
-            if phase.label in seen:
+            if phase.label in labels:
                 mistakes.append(
                     KeyMistake(
                         path=("phases", index),
@@ -169,7 +169,7 @@ class WorkloadKeys(BaseModel):
                         hint='give one of them a "name"',
                     )
                 )
-            seen.add(phase.label)
+            labels.add(phase.label)
         mistakes += [
             KeyMistake(path=("sweep", key), found="no values", allowed="a list with some")
             for key, values in self.sweep.items()
@@ -213,8 +213,8 @@ class Schedule(BaseModel):
     @model_validator(mode="after")
     def _times_or_distance(self) -> Self:
         if bool(self.times) == (self.every_ns is not None):
-            found = "both times and every" if self.times else "neither"
-            wrong = KeyMistake(path=(), found=found, allowed="one of times and every")
+            actual = "both times and every" if self.times else "neither"
+            wrong = KeyMistake(path=(), found=actual, allowed="one of times and every")
             raise KeyMistakesError([wrong])
         return self
 
@@ -379,19 +379,19 @@ class Campaign(WorkloadKeys):
 
     def _instances_alike(self) -> list[KeyMistake]:
         """Find targets of one system that no fact tells apart: their results would be pooled."""
-        mistakes, seen = [], dict[str, str]()
+        mistakes, target_of_facts = [], dict[str, str]()
         for name, target in self.targets.items():
             facts = json.dumps(target.facts, sort_keys=True)
-            if SYSTEM in target.facts and facts in seen:
+            if SYSTEM in target.facts and facts in target_of_facts:
                 mistakes.append(
                     KeyMistake(
                         path=("targets", name, "facts"),
-                        found=f"the facts of {seen[facts]}",
+                        found=f"the facts of {target_of_facts[facts]}",
                         allowed=f"a fact that tells the two instances of"
                         f" {target.facts[SYSTEM]} apart",
                     )
                 )
-            seen.setdefault(facts, name)
+            target_of_facts.setdefault(facts, name)
         return mistakes
 
     def _wrong_arms(self) -> Iterator[KeyMistake]:
@@ -499,6 +499,8 @@ def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
     if schedule.every_ns is not None:
         return now + number * timedelta(microseconds=schedule.every_ns / 1000)
     times = sorted(time.fromisoformat(text) for text in set(schedule.times))
-    past = sum(datetime.combine(now.date(), one, tzinfo=now.tzinfo) < now for one in times)
+    past = sum(
+        datetime.combine(now.date(), time_of_day, tzinfo=now.tzinfo) < now for time_of_day in times
+    )
     days, place = divmod(past + number, len(times))
     return datetime.combine(now.date() + timedelta(days=days), times[place], tzinfo=now.tzinfo)

@@ -119,9 +119,9 @@ class Capacity(BaseModel):
         given = [name for name in QUANTILES if getattr(self, name) is not None]
         if len(given) == 1:
             return []
-        found = "none of them" if not given else " and ".join(given).replace("_", ".")
+        actual = "none of them" if not given else " and ".join(given).replace("_", ".")
         allowed = "one percentile with its limit, like {p99: 50ms}"
-        return [KeyMistake(path=(), found=found, allowed=allowed)]
+        return [KeyMistake(path=(), found=actual, allowed=allowed)]
 
     def _wrong_loads(self) -> list[KeyMistake]:
         mistakes = []

@@ -71,7 +71,7 @@ Direction = Literal["send", "receive"]
 def _read_options(value: Any) -> Any:
     if not isinstance(value, dict) or not value:
         raise InputError.of_value(value, "options of fio, like {filename: /dev/sdX, rw: read}")
-    return {str(name): one for name, one in value.items()}
+    return {str(name): option for name, option in value.items()}
 
 
 class Ceiling(BaseModel):
@@ -226,8 +226,8 @@ class Ceiling(BaseModel):
         if self.kind != "device":
             return []
         if (self.options is None) == (self.job_file is None):
-            found = "neither" if self.options is None else "both options and job_file"
-            return [KeyMistake(path=(), found=found, allowed="one of options and job_file")]
+            actual = "neither" if self.options is None else "both options and job_file"
+            return [KeyMistake(path=(), found=actual, allowed="one of options and job_file")]
         if self.job_file is not None and self.via:
             wrong = "options, because the job file is on this host and fio on another"
             return [KeyMistake(path=("job_file",), found="it with via", allowed=wrong)]

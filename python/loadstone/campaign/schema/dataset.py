@@ -372,15 +372,15 @@ class Dataset(BaseModel):
     @property
     def key_prefix(self) -> tuple[str, ShardsDocument | None]:
         """The prefix that all keys share, and what stands between it and their numbers."""
-        found = _SHARD.search(self.object_prefix)
-        if found is None:
+        shard = _SHARD.search(self.object_prefix)
+        if shard is None:
             return self.object_prefix, None
         shards: ShardsDocument = {
-            "digits": int(found[1]),
-            "base": 16 if found[2] == "x" else 10,
-            "tail": self.object_prefix[found.end() :],
+            "digits": int(shard[1]),
+            "base": 16 if shard[2] == "x" else 10,
+            "tail": self.object_prefix[shard.end() :],
         }
-        return self.object_prefix[: found.start()], shards
+        return self.object_prefix[: shard.start()], shards
 
     @property
     def objects_total(self) -> int | None:

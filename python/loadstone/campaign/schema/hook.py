@@ -59,8 +59,8 @@ def read_environment(value: Any) -> Any:
     if not isinstance(value, dict):
         raise InputError.of_value(value, "names with their values, like {CLUSTER: north}")
     return {
-        str(name): secret_reference(one) if isinstance(one, dict) else str(one)
-        for name, one in value.items()
+        str(name): secret_reference(item) if isinstance(item, dict) else str(item)
+        for name, item in value.items()
     }
 
 
@@ -114,8 +114,8 @@ class Hook(BaseModel):
     def _fits_together(self) -> Self:
         mistakes = []
         if bool(self.run) == bool(self.shell):
-            found = "both run and shell" if self.run else "neither"
-            mistakes.append(KeyMistake(path=(), found=found, allowed="one of run and shell"))
+            actual = "both run and shell" if self.run else "neither"
+            mistakes.append(KeyMistake(path=(), found=actual, allowed="one of run and shell"))
         if self.at in OF_RUN:
             mistakes += [
                 KeyMistake(path=(key,), found=f"it at {self.at}", allowed="it at a trial or phase")

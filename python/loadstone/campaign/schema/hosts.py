@@ -162,8 +162,13 @@ class Hosts(BaseModel):
 
     def _misplaced(self) -> Iterator[KeyMistake]:
         """Yield the keys that other launchers have, and what this one lacks."""
-        own = {"options": OPTIONS_OF, "job": JOBS_OF, "folder": FOLDER_OF, "scheduler": ("dask",)}
-        for key, launchers in own.items():
+        launchers_of = {
+            "options": OPTIONS_OF,
+            "job": JOBS_OF,
+            "folder": FOLDER_OF,
+            "scheduler": ("dask",),
+        }
+        for key, launchers in launchers_of.items():
             if getattr(self, key) and self.launch not in launchers:
                 yield KeyMistake(
                     path=(key,), found=f"it with {self.launch}",

@@ -103,9 +103,9 @@ class Load(BaseModel):
     def _closed_or_open(self) -> Self:
         mistakes = []
         if (self.threads is None) == (self.rate_per_s is None):
-            found = "neither" if self.threads is None else "both threads and rate"
+            actual = "neither" if self.threads is None else "both threads and rate"
             mistakes.append(
-                KeyMistake(path=(), found=found, allowed="one of threads (closed) and rate (open)")
+                KeyMistake(path=(), found=actual, allowed="one of threads (closed) and rate (open)")
             )
         elif self.threads is not None:
             mistakes += [

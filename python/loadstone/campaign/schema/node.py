@@ -178,7 +178,7 @@ class Node(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        networks = [index for index, one in enumerate(self.probes) if one.kind == "network"]
+        networks = [index for index, probe in enumerate(self.probes) if probe.kind == "network"]
         if len(networks) > 1:
             wrong = KeyMistake(
                 path=("probes", networks[1]), found="a second network", allowed="one of a node"

@@ -270,9 +270,9 @@ class Phase(BaseModel):
         kinds = ("op", "mix", "script", "contend")
         given = [key for key in kinds if getattr(self, key) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of them"
+            actual = " and ".join(given) or "none of them"
             allowed = "one of op, mix, script and contend"
-            mistakes.append(KeyMistake(path=(), found=found, allowed=allowed))
+            mistakes.append(KeyMistake(path=(), found=actual, allowed=allowed))
         if self.script is not None:
             mistakes += [
                 KeyMistake(
@@ -359,10 +359,10 @@ class Phase(BaseModel):
             ]
         return mistakes
 
-    def _only_once(self, key: str | tuple[str, ...], found: str, allowed: str) -> KeyMistake:
+    def _only_once(self, key: str | tuple[str, ...], actual: str, allowed: str) -> KeyMistake:
         path = (key,) if isinstance(key, str) else key
         why = f"{allowed}, because {self.only_once}"
-        return KeyMistake(path=path, found=found, allowed=why)
+        return KeyMistake(path=path, found=actual, allowed=why)
 
     def _wrong_contention(self) -> list[KeyMistake]:
         """Its clients are its load, and its objects are chosen by chance."""

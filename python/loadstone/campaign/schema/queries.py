@@ -58,7 +58,7 @@ def _read_package(value: str) -> str:
 def _read_conf(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {str(key): _read_conf_value(str(key), one) for key, one in value.items()}
+    return {str(key): _read_conf_value(str(key), conf_value) for key, conf_value in value.items()}
 
 
 def _read_conf_value(key: str, value: Any) -> str | dict[str, str]:
@@ -143,8 +143,8 @@ class ClickHouseSettings(BaseModel):
 
     def document(self, target: str) -> dict[str, Any]:
         """Return what the engine is given for a target, whose storage policy is among it."""
-        own = self.model_dump(mode="json", exclude={"name", "policies"}, exclude_defaults=True)
-        return own | ({"policy": self.policies[target]} if target in self.policies else {})
+        settings = self.model_dump(mode="json", exclude={"name", "policies"}, exclude_defaults=True)
+        return settings | ({"policy": self.policies[target]} if target in self.policies else {})
 
 
 class EngineChoice(BaseModel):
@@ -169,26 +169,32 @@ class EngineChoice(BaseModel):
     def _is_one(self) -> Self:
         if self.plain is None and not self._with_settings():
             names = [name for name in type(self).model_fields if name != "plain"]
-            found = next(iter(self.model_fields_set))
+            chosen = next(iter(self.model_fields_set))
             raise KeyMistakesError(
-                [KeyMistake(path=(found,), found="nothing", allowed=f"settings of {listed(names)}")]
+                [
+                    KeyMistake(
+                        path=(chosen,), found="nothing", allowed=f"settings of {listed(names)}"
+                    )
+                ]
             )
         return self
 
     @model_serializer(mode="wrap")
     def _written(self, handler: Any) -> Any:
-        return self.plain or {name: one for name, one in handler(self).items() if one is not None}
+        return self.plain or {
+            name: setting for name, setting in handler(self).items() if setting is not None
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        found = handler.resolve_ref_schema(handler(schema))
-        found["properties"].pop("plain")
-        return {"anyOf": [{"type": "string"}, {**found, "maxProperties": 1}]}
+        choice = handler.resolve_ref_schema(handler(schema))
+        choice["properties"].pop("plain")
+        return {"anyOf": [{"type": "string"}, {**choice, "maxProperties": 1}]}
 
     def _with_settings(self) -> list[SparkSettings | ClickHouseSettings]:
-        return [one for one in (self.clickhouse, self.spark) if one is not None]
+        return [settings for settings in (self.clickhouse, self.spark) if settings is not None]
 
     @property
     def engine(self) -> str:

@@ -72,14 +72,14 @@ class Users(BaseModel):
         wrong = [name for name in self.types if not name or not name.isprintable()]
         if wrong:
             raise KeyMistakesError(
-                [KeyMistake(path=("types",), found=repr(one), allowed="names that can be printed")
-                 for one in wrong]
+                [KeyMistake(path=("types",), found=repr(name), allowed="names that can be printed")
+                 for name in wrong]
             )  # fmt: skip
         if len(self.types) > min(self.users, TYPES_MAX):
             most = min(self.users, TYPES_MAX)
-            found = f"{len(self.types)} types"
+            actual = f"{len(self.types)} types"
             allowed = f"at most {most}" + (", as there are users" if most < TYPES_MAX else "")
-            raise KeyMistakesError([KeyMistake(path=("types",), found=found, allowed=allowed)])
+            raise KeyMistakesError([KeyMistake(path=("types",), found=actual, allowed=allowed)])
         return self
 
     @model_validator(mode="after")
@@ -121,8 +121,8 @@ class Script(BaseModel):
     def _one_source(self) -> Self:
         mistakes = []
         if (self.generator is None) == (self.file is None):
-            found = "neither" if self.file is None else "both generator and file"
-            mistakes.append(KeyMistake(path=(), found=found, allowed="one of generator and file"))
+            actual = "neither" if self.file is None else "both generator and file"
+            mistakes.append(KeyMistake(path=(), found=actual, allowed="one of generator and file"))
         if self.settings is not None and self.generator is None:
             mistakes.append(
                 KeyMistake(path=("settings",), found="it without generator", allowed="it with one")

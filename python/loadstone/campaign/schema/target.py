@@ -236,9 +236,9 @@ def secret_reference(value: Any) -> dict[str, str]:
         case {"file": str() as path} if len(value) == 1 and path:
             return {"file": path}
     # The value is not repeated: it may be the secret itself.
-    found = "nothing" if value is None else f"a literal {type(value).__name__}"
-    found = "a map of other keys" if isinstance(value, dict) else found
-    raise _wrong(found, REFERENCE_ALLOWED, REFERENCE_HINT)
+    actual = "nothing" if value is None else f"a literal {type(value).__name__}"
+    actual = "a map of other keys" if isinstance(value, dict) else actual
+    raise _wrong(actual, REFERENCE_ALLOWED, REFERENCE_HINT)
 
 
 def _text(value: Any) -> str:
@@ -296,8 +296,8 @@ def carries_credential(header: str) -> bool:
     return words[-1] == "key" or not _SECRET_WORDS.isdisjoint(words)
 
 
-def _wrong(found: str, allowed: str, hint: str | None = None) -> InputError:
-    error = InputError(f"found {found}, allowed {allowed}", hint)
-    error.found = found
+def _wrong(actual: str, allowed: str, hint: str | None = None) -> InputError:
+    error = InputError(f"found {actual}, allowed {allowed}", hint)
+    error.found = actual
     error.allowed = allowed
     return error

@@ -24,7 +24,7 @@ _URL = re.compile(r"^https?://[^/@\s]+(/\S*)?$")
 
 
 def _read_urls(value: Any) -> Any:
-    return [url for one in value for url in units.expand_hosts(str(one))]
+    return [url for text in value for url in units.expand_hosts(str(text))]
 
 
 def _read_token(value: Any) -> Any:

@@ -181,8 +181,8 @@ class OneOrMany:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        found = handler(schema)
-        choices = [found, found["items"]]
+        array_schema = handler(schema)
+        choices = [array_schema, array_schema["items"]]
         return {"anyOf": choices + ([{"const": self._flag[0]}] if self._flag else [])}
 
     def _read(self, value: Any) -> Any:

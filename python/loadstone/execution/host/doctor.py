@@ -238,10 +238,10 @@ def _probes() -> Iterator[HostCheck]:
 
 
 def _calibration(host: HostFacts) -> HostCheck:
-    kept = calibration.copy_for(
+    calibrated = calibration.copy_for(
         host, facts.versions()["load_generator"], tuple(calibrated_drivers())
     )
-    is_there = "absent" not in kept
+    is_there = "absent" not in calibrated
     return HostCheck(
         name="calibration",
         state="good" if is_there else "missing",

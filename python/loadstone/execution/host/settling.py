@@ -267,15 +267,15 @@ def _hosts_of(addresses: Sequence[str]) -> set[str]:
 
     Not with their ports: some targets tell only when a client logs in at which one their data is.
     """
-    found: set[str] = set()
+    resolved: set[str] = set()
     for address in addresses:
         try:
             host = urlsplit(address if "://" in address else f"//{address}").hostname
             known = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, ValueError):
             continue
-        found |= {str(end[0]) for *_, end in known}
-    return found
+        resolved |= {str(end[0]) for *_, end in known}
+    return resolved
 
 
 def _ports_resting(hosts: Hosts, tcp_tw_reuse: int, settled_max: float) -> float | None:
@@ -285,11 +285,11 @@ def _ports_resting(hosts: Hosts, tcp_tw_reuse: int, settled_max: float) -> float
         # The sum is cheap to read; where they led to is not, and does not matter then.
         return None if held is None else float(held["tw"])
     return _busiest(
-        one
-        for one in sockets.connections()
-        if one.state == sockets.TIME_WAIT
-        and one.timer_s > sockets.TIME_WAIT_S - _rest_s(one, tcp_tw_reuse)
-        and (one.remote[0] in hosts() or not hosts())
+        connection
+        for connection in sockets.connections()
+        if connection.state == sockets.TIME_WAIT
+        and connection.timer_s > sockets.TIME_WAIT_S - _rest_s(connection, tcp_tw_reuse)
+        and (connection.remote[0] in hosts() or not hosts())
     )
 
 
@@ -305,14 +305,14 @@ def _connections_closing(hosts: Hosts, settled_max: float) -> float | None:
     if held is None or held["orphan"] + held["tw"] <= settled_max:
         return None if held is None else 0.0
     return _busiest(
-        one
-        for one in sockets.connections()
-        if one.state in sockets.CLOSING and (one.remote[0] in hosts() or not hosts())
+        connection
+        for connection in sockets.connections()
+        if connection.state in sockets.CLOSING and (connection.remote[0] in hosts() or not hosts())
     )
 
 
-def _busiest(found: Iterable[sockets.Connection]) -> float:
-    return float(max(Counter(one.remote for one in found).values(), default=0))
+def _busiest(connections: Iterable[sockets.Connection]) -> float:
+    return float(max(Counter(connection.remote for connection in connections).values(), default=0))
 
 
 def _held() -> Mapping[str, int] | None:
@@ -321,7 +321,7 @@ def _held() -> Mapping[str, int] | None:
     except AbsentError:
         return None
     try:
-        found: dict[str, Any] = {metric: value for _, metric, value in probe.read()}
-        return {"tw": int(found["time_wait"]), "orphan": int(found["orphaned"])}
+        figures: dict[str, Any] = {metric: value for _, metric, value in probe.read()}
+        return {"tw": int(figures["time_wait"]), "orphan": int(figures["orphaned"])}
     finally:
         probe.close()

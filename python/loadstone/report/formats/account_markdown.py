@@ -28,9 +28,9 @@ def render_account_markdown(account: Account, source: Source, findings: Sequence
     return ("\n\n".join(blocks) + "\n").encode()
 
 
-def _line(one: Finding) -> str:
-    inferred = " (inferred)" if one.is_inferred else ""
-    return f"- **{one.rule}**{inferred}: {escaped(one.statement)}"
+def _line(finding: Finding) -> str:
+    inferred = " (inferred)" if finding.is_inferred else ""
+    return f"- **{finding.rule}**{inferred}: {escaped(finding.statement)}"
 
 
 def _code(text: str) -> str:

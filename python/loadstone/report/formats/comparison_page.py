@@ -56,12 +56,15 @@ class ComparedPair:
     notes: tuple[str, ...]
 
 
-def render_comparisons(found: Sequence[Comparison], controls: Collection[tuple[str, str]]) -> bytes:
+def render_comparisons(
+    comparisons: Sequence[Comparison], controls: Collection[tuple[str, str]]
+) -> bytes:
     """Return the page of some comparisons; `controls` are the pairs of A against A."""
     pairs = [
-        _pair(one, place, is_control=(one.a, one.b) in controls) for place, one in enumerate(found)
+        _pair(compared, place, is_control=(compared.a, compared.b) in controls)
+        for place, compared in enumerate(comparisons)
     ]
-    names = " and ".join(f"{one.b} against {one.a}" for one in found)
+    names = " and ".join(f"{compared.b} against {compared.a}" for compared in comparisons)
     return render_page(
         "comparison.html.jinja",
         data={
@@ -76,9 +79,9 @@ def render_comparisons(found: Sequence[Comparison], controls: Collection[tuple[s
     )
 
 
-def ratio_rows(found: Comparison, place: int) -> list[dict[str, object]]:
+def ratio_rows(compared: Comparison, place: int) -> list[dict[str, object]]:
     """Return the cases of a comparison as charts show them, void ones too."""
-    return [_drawn(_case(found, one, place)) for one in found.comparisons]
+    return [_drawn(_case(compared, case, place)) for case in compared.comparisons]
 
 
 def _drawn(case: ComparedCase) -> dict[str, object]:
@@ -96,83 +99,85 @@ def _drawn(case: ComparedCase) -> dict[str, object]:
     }
 
 
-def _pair(found: Comparison, place: int, *, is_control: bool) -> ComparedPair:
-    unit = claims.unit_of_metric(found.metric)
-    of_types = () if found.by_user_type is None else found.by_user_type.comparisons
+def _pair(compared: Comparison, place: int, *, is_control: bool) -> ComparedPair:
+    unit = claims.unit_of_metric(compared.metric)
+    of_types = () if compared.by_user_type is None else compared.by_user_type.comparisons
     return ComparedPair(
-        a=found.a,
-        b=found.b,
+        a=compared.a,
+        b=compared.b,
         unit=unit,
-        sentence=_sentence(found),
-        tiles=tuple(_tiles(found)),
-        cases=tuple(_case(found, one, place) for one in (*found.comparisons, *of_types)),
-        notes=(*_notes(found, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
+        sentence=_sentence(compared),
+        tiles=tuple(_tiles(compared)),
+        cases=tuple(_case(compared, case, place) for case in (*compared.comparisons, *of_types)),
+        notes=(*_notes(compared, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
     )
 
 
-def _case(found: Comparison, one: CaseComparison, place: int) -> ComparedCase:
-    ratio = one.ratio
+def _case(compared: Comparison, case: CaseComparison, place: int) -> ComparedCase:
+    ratio = case.ratio
     same = ratio.n_a == ratio.n_b
     return ComparedCase(
-        name=claims.describe(one) or "all",
+        name=claims.describe(case) or "all",
         pair=place,
-        a=units.format_number(one.a),
-        b=units.format_number(one.b),
-        words=claims.in_words(found, one),
+        a=units.format_number(case.a),
+        b=units.format_number(case.b),
+        words=claims.in_words(compared, case),
         ratio=ratio.ratio,
         low=ratio.low,
         high=ratio.high,
         n=(f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}")
         + (f", {ratio.days} days" if ratio.days > 1 else ""),
-        p="" if one.p_holm is None or one.verdict == "void" else f"{one.p_holm:.2g}",
-        verdict=one.verdict,
-        kind=KINDS.get(one.verdict, "open"),
-        sentence=claims.sentence(found, one),
-        means=(one.a, one.b),
+        p="" if case.p_holm is None or case.verdict == "void" else f"{case.p_holm:.2g}",
+        verdict=case.verdict,
+        kind=KINDS.get(case.verdict, "open"),
+        sentence=claims.sentence(compared, case),
+        means=(case.a, case.b),
     )
 
 
-def _sentence(found: Comparison) -> str:
-    if found.refused and not found.is_overridden:
-        fields = ", ".join(str(one) for one in found.refused[:4])
-        return f"{found.a} and {found.b} are not comparable: they differ in {fields}."
-    counts = Counter(one.verdict for one in found.comparisons)
-    total = units.counted(len(found.comparisons), "case")
-    if counts["void"] == len(found.comparisons):
-        why = _why_void(found.comparisons)
-        return f"{found.b} against {found.a}: no case has a ratio, since of one or both: {why}."
-    said = [f"{name} in {counts[name]}" for name in ("faster", "slower") if counts[name]]
-    said += [f"equal within ±{MARGIN:.0%} in {counts['equivalent']}"] * bool(counts["equivalent"])
+def _sentence(compared: Comparison) -> str:
+    if compared.refused and not compared.is_overridden:
+        fields = ", ".join(str(difference) for difference in compared.refused[:4])
+        return f"{compared.a} and {compared.b} are not comparable: they differ in {fields}."
+    counts = Counter(case.verdict for case in compared.comparisons)
+    total = units.counted(len(compared.comparisons), "case")
+    if counts["void"] == len(compared.comparisons):
+        why = _why_void(compared.comparisons)
+        return (
+            f"{compared.b} against {compared.a}: no case has a ratio, since of one or both: {why}."
+        )
+    parts = [f"{name} in {counts[name]}" for name in ("faster", "slower") if counts[name]]
+    parts += [f"equal within ±{MARGIN:.0%} in {counts['equivalent']}"] * bool(counts["equivalent"])
     open_ones = {name: counts[name] for name in counts if name not in KINDS}
     if open_ones:
-        said.append(f"not decided in {sum(open_ones.values())} ({', '.join(open_ones)})")
-    said += [f"void in {counts['void']}"] * bool(counts["void"])
-    if len(found.comparisons) == 1:
-        one = found.comparisons[0]
-        return f"{found.b} against {found.a}: {claims.in_words(found, one)}."
-    return f"Of {total}, {found.b} against {found.a} is {', '.join(said)}."
+        parts.append(f"not decided in {sum(open_ones.values())} ({', '.join(open_ones)})")
+    parts += [f"void in {counts['void']}"] * bool(counts["void"])
+    if len(compared.comparisons) == 1:
+        case = compared.comparisons[0]
+        return f"{compared.b} against {compared.a}: {claims.in_words(compared, case)}."
+    return f"Of {total}, {compared.b} against {compared.a} is {', '.join(parts)}."
 
 
 def _why_void(void: Collection[CaseComparison]) -> str:
     return "; ".join(claims.reasons(void))
 
 
-def _tiles(found: Comparison) -> Iterable[Tile]:
-    together = found.geometric_mean
+def _tiles(compared: Comparison) -> Iterable[Tile]:
+    together = compared.geometric_mean
     if together is not None:
         interval = "no interval"
         if together.low is not None and together.high is not None:
             low, high = units.format_number(together.low), units.format_number(together.high)
             interval = f"95 % interval {low} to {high}"
-        less = " · less is better" if is_lower_better(found.metric) else ""
+        less = " · less is better" if is_lower_better(compared.metric) else ""
         yield Tile(
             key="ratio",
-            name=f"{found.b} ÷ {found.a}",
+            name=f"{compared.b} ÷ {compared.a}",
             value=f"{units.format_number(together.ratio)}×",
             note=f"{together.method_words.partition(',')[0]} · {interval}{less}",
         )
-    counts = Counter(KINDS.get(one.verdict, "open") for one in found.comparisons)
-    total = units.counted(len(found.comparisons), "case")
+    counts = Counter(KINDS.get(case.verdict, "open") for case in compared.comparisons)
+    total = units.counted(len(compared.comparisons), "case")
     for kind, name in (
         ("better", "Faster"),
         ("worse", "Slower"),
@@ -186,26 +191,26 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
             yield Tile(key=kind, name=name, value=value, note=note, is_bad=is_bad)
 
 
-def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
-    void = [one for one in found.comparisons if one.verdict == "void"]
-    if 0 < len(void) < len(found.comparisons):
+def _notes(compared: Comparison, *, is_control: bool) -> Iterable[str]:
+    void = [case for case in compared.comparisons if case.verdict == "void"]
+    if 0 < len(void) < len(compared.comparisons):
         yield f"{units.counted(len(void), 'case')} void, with no ratio: {_why_void(void)}."
-    for factor in found.factors:
+    for factor in compared.factors:
         yield f"Compared by {factor}."
-    if found.refused:
-        label = "NONCOMPARABLE, by --insist" if found.is_overridden else "Not comparable"
-        yield f"{label}: they differ in {'; '.join(str(one) for one in found.refused)}."
-    if found.kinds:
-        yield f"{claims.kinds_words(found)}."
+    if compared.refused:
+        label = "NONCOMPARABLE, by --insist" if compared.is_overridden else "Not comparable"
+        yield f"{label}: they differ in {'; '.join(map(str, compared.refused))}."
+    if compared.kinds:
+        yield f"{claims.kinds_words(compared)}."
     if is_control:
-        yield f"A against A, one target under two names: {claims.noise(found)}."
-    elif not found.has_control:
+        yield f"A against A, one target under two names: {claims.noise(compared)}."
+    elif not compared.has_control:
         yield "No control of A against A: the noise floor of the method is not known."
-    if not found.is_one_run:
+    if not compared.is_one_run:
         yield "Not measured in one run: what changed in between, the hour too, is in the ratio."
-    if words := claims.undecided_words(found):
+    if words := claims.undecided_words(compared):
         yield f"{words}."
-    for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
+    for which, cases in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
         if cases:
             has = "has" if len(cases) == 1 else "have"
             yield f"{units.counted(len(cases), 'case')} of {which} {has} no partner."

@@ -20,7 +20,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     writer.width = 100
     writer.representer.sort_base_mapping_type_on_output = False
     stream = io.BytesIO()
-    mistakes = [one.to_json() for one in findings.mistakes]
+    mistakes = [mistake.to_json() for mistake in findings.mistakes]
     writer.dump({**disclosure(run, findings), "mistakes": mistakes}, stream)
     return stream.getvalue()
 
@@ -28,8 +28,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 def standard_table(run: Run, findings: Findings) -> Table:
     """Return the rules of the standard and which of them the run meets."""
     rules = declare(run, findings)
-    met = sum(one.status == "met" for one in rules)
-    failed = sum(one.status == "not met" for one in rules)
+    met = sum(rule.status == "met" for rule in rules)
+    failed = sum(rule.status == "not met" for rule in rules)
     return Table(
         title="The standard",
         columns=(
@@ -37,7 +37,7 @@ def standard_table(run: Run, findings: Findings) -> Table:
             Column(head="Is", align="left"),
             Column(head="Because", align="left"),
         ),
-        rows=tuple((one.title, one.status, one.because) for one in rules),
+        rows=tuple((rule.title, rule.status, rule.because) for rule in rules),
         caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
         notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
     )
@@ -46,13 +46,13 @@ def standard_table(run: Run, findings: Findings) -> Table:
 def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | None:
     """Return the common mistakes of reports, and whether this one makes them; None without any."""
     rows = [
-        (one.mistake, one.outcome, one.evidence)
-        for one in findings.mistakes
-        if not only_made or one.outcome == "fail"
+        (mistake.mistake, mistake.outcome, mistake.evidence)
+        for mistake in findings.mistakes
+        if not only_made or mistake.outcome == "fail"
     ]
     if not rows:
         return None
-    made = sum(one.outcome == "fail" for one in findings.mistakes)
+    made = sum(mistake.outcome == "fail" for mistake in findings.mistakes)
     return Table(
         title="Common mistakes",
         columns=tuple(Column(head=head, align="left") for head in ("Mistake", "Check", "Because")),

@@ -48,9 +48,9 @@ class ChangeWords:
     differing: tuple[str, ...]
 
 
-def render_history(found: History, campaign: str) -> bytes:
+def render_history(traced: History, campaign: str) -> bytes:
     """Return the page of a history; what got worse stands first."""
-    trends = sorted(found.trends, key=_urgency)
+    trends = sorted(traced.trends, key=_urgency)
     drawn = trends[:TRENDS_DRAWN]
     return render_page(
         "history.html.jinja",
@@ -58,22 +58,22 @@ def render_history(found: History, campaign: str) -> bytes:
             # The filters and the search of the results work on these, and here are none.
             "results": [],
             "rounds": [],
-            "trends": [_drawn(one) for one in drawn],
+            "trends": [_drawn(trend) for trend in drawn],
         },
         title=f"History of {campaign}",
-        sentence=_sentence(found),
-        tiles=tuple(_tiles(found)),
+        sentence=_sentence(traced),
+        tiles=tuple(_tiles(traced)),
         undrawn=len(trends) - len(drawn),
-        rows=[_row(one) for one in trends],
-        changes=[_words(trend, one) for trend in trends for one in reversed(trend.changes)],
-        runs=[(one.name, one.started) for one in found.entries],
+        rows=[_row(trend) for trend in trends],
+        changes=[_words(trend, change) for trend in trends for change in reversed(trend.changes)],
+        runs=[(entry.name, entry.started) for entry in traced.entries],
         left_out=[
             f"{units.counted(count, 'value')}: {label_words(label)}"
-            for label, count in found.left_out.items()
+            for label, count in traced.left_out.items()
         ],
         chips=CHIPS,
         least_runs=RUNS_FOR_A_CHANGE,
-        is_short=max(len(one.points) for one in found.trends) < RUNS_FOR_A_CHANGE,
+        is_short=max(len(trend.points) for trend in traced.trends) < RUNS_FOR_A_CHANGE,
     )
 
 
@@ -90,16 +90,16 @@ def _drawn(trend: Trend) -> dict[str, object]:
         "metric": trend.metric,
         "newest": trend.newest,
         "expected": list(trend.expected) if trend.expected else None,
-        "points": [asdict(one) for one in trend.points],
+        "points": [asdict(point) for point in trend.points],
         "changes": [
             {
-                "run": one.run,
-                "before": one.before,
-                "after": one.after,
-                "words": f"{one.magnitude:+.0%}",
-                "is_worse": one.is_worse,
+                "run": change.run,
+                "before": change.before,
+                "after": change.after,
+                "words": f"{change.magnitude:+.0%}",
+                "is_worse": change.is_worse,
             }
-            for one in trend.changes
+            for change in trend.changes
         ],
     }
 
@@ -109,7 +109,7 @@ def _row(trend: Trend) -> TrendRow:
     value = trend.points[-1].value
     expected = ""
     if trend.expected is not None:
-        low, high = (metric_value(one, trend.metric) for one in trend.expected)
+        low, high = (metric_value(bound, trend.metric) for bound in trend.expected)
         expected = f"{low} to {high}"
     return TrendRow(
         name=trend.name or "all",
@@ -132,12 +132,12 @@ def _caption(trend: Trend) -> str:
     words = f"{better}. Newest: {metric_value(trend.points[-1].value, trend.metric)}"
     if trend.expected is None:
         return f"{words}; too few runs to expect a value."
-    low, high = (metric_value(one, trend.metric) for one in trend.expected)
+    low, high = (metric_value(bound, trend.metric) for bound in trend.expected)
     return f"{words}, {trend.newest}; expected {low} to {high}."
 
 
 def _words(trend: Trend, change: HistoryChange) -> ChangeWords:
-    before, after = (metric_value(one, trend.metric) for one in (change.before, change.after))
+    before, after = (metric_value(level, trend.metric) for level in (change.before, change.after))
     what = "worse" if change.is_worse else "better"
     return ChangeWords(
         sentence=(
@@ -150,38 +150,38 @@ def _words(trend: Trend, change: HistoryChange) -> ChangeWords:
     )
 
 
-def _sentence(found: History) -> str:
-    newest = found.entries[-1].name
-    worse = [trend for trend in found.trends if trend.newest == "worse"]
-    better = sum(trend.newest == "better" for trend in found.trends)
-    unknown = sum(trend.newest == "unknown" for trend in found.trends)
-    total = units.counted(len(found.trends), "trend")
+def _sentence(traced: History) -> str:
+    newest = traced.entries[-1].name
+    worse = [trend for trend in traced.trends if trend.newest == "worse"]
+    better = sum(trend.newest == "better" for trend in traced.trends)
+    unknown = sum(trend.newest == "unknown" for trend in traced.trends)
+    total = units.counted(len(traced.trends), "trend")
     if worse:
         words = f"The newest run, {newest}, is worse than expected in {len(worse)} of {total}"
         first = worse[0]
         if len(worse) == 1:
             words += f": {first.name or 'all'}, {metric_words(first.metric)}"
-    elif unknown == len(found.trends):
+    elif unknown == len(traced.trends):
         words = f"Too few runs to say whether the newest run, {newest}, is as expected"
     else:
         words = f"The newest run, {newest}, is worse in none of {total}"
     if better:
         words += f" and better in {better}"
-    if changed := sum(bool(trend.changes) for trend in found.trends):
-        words += f"; {changed} changed level since {found.entries[0].started[:10]}"
+    if changed := sum(bool(trend.changes) for trend in traced.trends):
+        words += f"; {changed} changed level since {traced.entries[0].started[:10]}"
     return f"{words}."
 
 
-def _tiles(found: History) -> Iterable[Tile]:
-    first, last = found.entries[0], found.entries[-1]
-    total = units.counted(len(found.trends), "trend")
+def _tiles(traced: History) -> Iterable[Tile]:
+    first, last = traced.entries[0], traced.entries[-1]
+    total = units.counted(len(traced.trends), "trend")
     yield Tile(
         key="runs",
         name="Runs",
-        value=str(len(found.entries)),
+        value=str(len(traced.entries)),
         note=f"{first.started[:10]} to {last.started[:10]}",
     )
-    worse = sum(one.newest == "worse" for one in found.trends)
+    worse = sum(trend.newest == "worse" for trend in traced.trends)
     yield Tile(
         key="newest-worse",
         name="Newest run worse",
@@ -190,10 +190,14 @@ def _tiles(found: History) -> Iterable[Tile]:
         is_bad=worse > 0,
     )
     for is_worse, key in ((True, "worse"), (False, "better")):
-        own = [one for one in _last_changes(found.trends) if one.is_worse == is_worse]
-        note = f"last at {max(own, key=lambda one: one.started).run}" if own else f"of {total}"
-        name, is_bad = f"Changed for the {key}", is_worse and bool(own)
-        yield Tile(key=key, name=name, value=str(len(own)), note=note, is_bad=is_bad)
+        changes = [change for change in _last_changes(traced.trends) if change.is_worse == is_worse]
+        note = (
+            f"last at {max(changes, key=lambda change: change.started).run}"
+            if changes
+            else f"of {total}"
+        )
+        name, is_bad = f"Changed for the {key}", is_worse and bool(changes)
+        yield Tile(key=key, name=name, value=str(len(changes)), note=note, is_bad=is_bad)
 
 
 def _last_changes(trends: Sequence[Trend]) -> list[HistoryChange]:

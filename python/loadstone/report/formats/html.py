@@ -127,11 +127,11 @@ def _drawn(
 
 
 def _rounds(findings: Findings) -> tuple[Result, ...]:
-    return tuple(one for one in findings.rounds if one.requests and findings.has_rounds)
+    return tuple(result for result in findings.rounds if result.requests and findings.has_rounds)
 
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:
-    return tuple(one for one in tables if one is not None and one.rows)
+    return tuple(table for table in tables if table is not None and table.rows)
 
 
 def _absent(findings: Findings) -> set[str]:

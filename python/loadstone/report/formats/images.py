@@ -44,7 +44,7 @@ class Picture:
 def draw(data: Mapping[str, Any], *, width: int = WIDTH) -> tuple[Picture, ...]:
     """Return every chart that there are data for, in the order in which a page has them."""
     drawn = run_script(data, f"return pictures({width}, {json.dumps(theme())})")
-    return tuple(Picture(**one) for one in json.loads(drawn))
+    return tuple(Picture(**picture) for picture in json.loads(drawn))
 
 
 def run_script(data: Mapping[str, Any], script: str) -> str:
@@ -60,14 +60,14 @@ def run_script(data: Mapping[str, Any], script: str) -> str:
             f" place.textContent = {text}; document.documentElement.append(place); }}"
         )
         try:
-            found = engine.eval(
+            text_returned = engine.eval(
                 f"(() => {{ {joined(HEADLESS)}\nreturn (() => {{ {script} }})(); }})()"
             )
         except JSEvalException as error:
             # What follows is the whole line of the script, which may be all of the library.
             raise RuntimeError(str(error).strip().partition("\n")[0]) from None
-    assert isinstance(found, str), "scripts return text"
-    return found
+    assert isinstance(text_returned, str), "scripts return text"
+    return text_returned
 
 
 def theme() -> dict[str, str]:

@@ -72,7 +72,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     lines += ["# TYPE loadstone_marked gauge"]
     lines += ["# HELP loadstone_marked 1 for each label of what a number is worth."]
     for cell in findings.iterations:
-        lines += [f"loadstone_marked{_labels(run, cell, label=one)} 1" for one in cell.labels]
+        lines += [f"loadstone_marked{_labels(run, cell, label=label)} 1" for label in cell.labels]
     return ("\n".join([*lines, "# EOF"]) + "\n").encode()
 
 

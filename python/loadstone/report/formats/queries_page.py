@@ -47,7 +47,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
         sentence=sentence_of(results),
         tiles=tuple(_tiles(results)),
         tables=tuple(query_tables(results)),
-        others=tuple(one for one in others if one is not None and one.rows),
+        others=tuple(table for table in others if table is not None and table.rows),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
         opening=sentences_of(run, findings),
@@ -80,25 +80,25 @@ def sentence_of(results: QueryResults) -> str:
 
 def _sentence_of_streams(results: QueryResults) -> str:
     words = []
-    for one in results.streams[:4]:
-        rate = one.rate
-        told = "no rate, as not every query was answered rightly"
+    for runs in results.streams[:4]:
+        rate = runs.rate
+        rate_words = "no rate, as not every query was answered rightly"
         if rate is not None:
-            told = f"{three_digits(rate.value)} queries an hour"
-        streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
-        words.append(f"{streams} on {results.name_of(one.arm)}: {told}")
+            rate_words = f"{three_digits(rate.value)} queries an hour"
+        streams = f"{runs.streams} stream{'' if runs.streams == 1 else 's'}"
+        words.append(f"{streams} on {results.name_of(runs.arm)}: {rate_words}")
     return f"{'; '.join(words)}. {DERIVED}"
 
 
 def _tiles(results: QueryResults) -> Iterable[Tile]:
-    for one in () if results.arms else results.streams[:4]:
-        rate = one.rate
-        streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
+    for runs in () if results.arms else results.streams[:4]:
+        rate = runs.rate
+        streams = f"{runs.streams} stream{'' if runs.streams == 1 else 's'}"
         yield Tile(
             key="streams",
-            name=f"{results.name_of(one.arm)}, {streams}",
+            name=f"{results.name_of(runs.arm)}, {streams}",
             value="not whole" if rate is None else f"{three_digits(rate.value)}/h",
-            note=f"{one.right}/{one.asked} right",
+            note=f"{runs.right}/{runs.asked} right",
             is_bad=rate is None,
         )
     for arm in results.arms[:4]:
@@ -126,16 +126,16 @@ def query_data(results: QueryResults) -> dict[str, Any]:
 
 def _points(results: QueryResults) -> Iterable[dict[str, object]]:
     for arm in results.arms:
-        for one in arm.queries:
-            times, time = one.seconds, one.time
+        for query in arm.queries:
+            times, time = query.seconds, query.time
             yield {
                 "arm": results.name_of(arm.arm),
-                "query": one.query,
-                "value_ns": round(one.mean_s * 1e9) if one.mean_s is not None else None,
+                "query": query.query,
+                "value_ns": round(query.mean_s * 1e9) if query.mean_s is not None else None,
                 "low_ns": round(time.low * 1e9) if time is not None else None,
                 "high_ns": round(time.high * 1e9) if time is not None else None,
                 "times_ns": [round(time * 1e9) for time in times],
                 "runs": len(times),
-                "read_bytes": one.read_bytes,
-                "limit": one.limit,
+                "read_bytes": query.read_bytes,
+                "limit": query.limit,
             }

@@ -56,7 +56,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 def render_tables(tables: Iterable[Table], options: Options) -> str:
     """Return tables by themselves, each as wide as it needs to be."""
     return "\n".join(
-        _drawn(options, partial(_print_table, table=one), _width_needed(one)) for one in tables
+        _drawn(options, partial(_print_table, table=table), _width_needed(table))
+        for table in tables
     )
 
 
@@ -66,7 +67,7 @@ def _answer(run: Run, findings: Findings, options: Options) -> bytes:
     pieces: list[tuple[object, bool]] = [
         (screen.title, False),
         ("", True),
-        *((one, False) for one in screen.body),
+        *((line, False) for line in screen.body),
     ]
     pieces += [("", True), *((line, True) for line in screen.foot)]
     return "".join(

@@ -57,11 +57,11 @@ def command(
                     tell(error)
                     code = exit_code.FAILED
                     continue
-                found = Audited.of(document, summary)
-                for line in describe(found):
+                audited = Audited.of(document, summary)
+                for line in describe(audited):
                     # Keys are the folder's words.
                     print(plain(line).replace("\n", " "))
-                if found.findings or not found.has_read:
+                if audited.findings or not audited.has_read:
                     code = exit_code.FAILED
         if interrupt.is_asked:
             say("the audit was stopped, and its answer is not kept")

@@ -163,10 +163,10 @@ def _calibrate(wish: "Wish", directory: Path, facts: HostFacts, build: str, form
         )
         standing = calibration.kept_of(facts, build).standing_against(session)
         path = calibration.keep(facts, build, session)
-        kept = calibration.Calibration(
+        measured = calibration.Calibration(
             host=calibration.identity_of(facts), build=build, sessions=(session,)
         )
-        _print(kept, path, form)
+        _print(measured, path, form)
         _tell_standing(standing)
     if end.state == "interrupted":
         return exit_code.INTERRUPTED
@@ -229,11 +229,11 @@ def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
         tempfile.TemporaryDirectory(prefix="loadstone-calibration-", dir=in_memory) as memory,
         null_servers(list(served.values())) as addresses,
     ):
-        found = dict(zip(served, addresses, strict=True))
+        address_of = dict(zip(served, addresses, strict=True))
 
         def settings_of(driver: str, size: int) -> Mapping[str, Any]:
-            if (driver, size) in found:
-                return address_settings(driver, found[driver, size])
+            if (driver, size) in address_of:
+                return address_settings(driver, address_of[driver, size])
             if driver not in paths:
                 return {}
             (name,) = facts_of(driver).address.settings
@@ -248,21 +248,21 @@ def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
 
 def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
     """Return how much memory files may take, or refuse a directory that is not in memory."""
-    kept = " and ".join(_kept_in_memory(drivers))
-    if not kept:
+    in_memory = " and ".join(_kept_in_memory(drivers))
+    if not in_memory:
         return MEMORY_BYTES_MAX
     try:
         where = directory.resolve(strict=True)
         space = os.statvfs(where)
     except OSError as error:
         raise InputError(
-            f'cannot calibrate {kept} in "{directory}": {error.strerror}',
+            f'cannot calibrate {in_memory} in "{directory}": {error.strerror}',
             "name a directory on a tmpfs with --directory, or other drivers",
         ) from error
     kind = _kind_of_file_system(where)
     if kind not in IN_MEMORY:
         raise InputError(
-            f'cannot calibrate {kept} in "{directory}": it is on {kind}, not in memory',
+            f'cannot calibrate {in_memory} in "{directory}": it is on {kind}, not in memory',
             "a ceiling that a disk has set is not the load generator's own; name a tmpfs",
         )
     return min(MEMORY_BYTES_MAX, space.f_bavail * space.f_frsize // MEMORY_SHARE)
@@ -272,18 +272,22 @@ def _kept_in_memory(drivers: Sequence[str]) -> list[str]:
     """Return the drivers that are calibrated in memory, where their objects are kept."""
     from loadstone.campaign.drivers import facts_of
 
-    found = ((name, facts_of(name).calibration) for name in drivers)
-    return [name for name, one in found if one is not None and one.is_in_memory]
+    calibrations = ((name, facts_of(name).calibration) for name in drivers)
+    return [
+        name
+        for name, calibration_facts in calibrations
+        if calibration_facts is not None and calibration_facts.is_in_memory
+    ]
 
 
 def _kind_of_file_system(path: Path) -> str:
-    found, longest = "an unknown file system", -1
+    found_kind, longest = "an unknown file system", -1
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         _, point, kind, *_ = line.split(" ")
         place = Path(point.encode().decode("unicode_escape"))
         if path.is_relative_to(place) and len(place.parts) >= longest:
-            found, longest = kind, len(place.parts)
-    return found
+            found_kind, longest = kind, len(place.parts)
+    return found_kind
 
 
 def _warn(seconds: float) -> None:
@@ -302,25 +306,25 @@ def _warn(seconds: float) -> None:
 def _show(facts: HostFacts, build: str, drivers: Sequence[str], form: str) -> int:
     from loadstone.results import calibration
 
-    kept = calibration.copy_for(facts, build, drivers)
-    if "absent" in kept:
-        print(f"error: {kept['absent']}", file=sys.stderr)
+    copy = calibration.copy_for(facts, build, drivers)
+    if "absent" in copy:
+        print(f"error: {copy['absent']}", file=sys.stderr)
         print("hint: measure with: loadstone calibrate", file=sys.stderr)
         return exit_code.FAILED
-    found = calibration.parse(kept)
-    _print(found, calibration.path_of(facts, build), form)
+    stored = calibration.parse(copy)
+    _print(stored, calibration.path_of(facts, build), form)
     if form == "terminal":
-        _print_sessions(found, calibration.conditions_of(facts))
+        _print_sessions(stored, calibration.conditions_of(facts))
     return 0
 
 
-def _print_sessions(kept: "Calibration", conditions: HostConditions) -> None:
+def _print_sessions(stored: "Calibration", conditions: HostConditions) -> None:
     """Say when the points were measured, and whether they hold as the host is now."""
     from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
     from loadstone.analysis.instrument.own_ceiling import changes_between
     from loadstone.execution import runner
 
-    for session in kept.sessions:
+    for session in stored.sessions:
         age_s = (runner.now() - session.measured).total_seconds()
         changed = changes_between(session.conditions, conditions)
         loads = units.counted(len(session.points), "load")
@@ -330,14 +334,14 @@ def _print_sessions(kept: "Calibration", conditions: HostConditions) -> None:
         print(", ".join(words))
 
 
-def _print(kept: "Calibration", path: Path, form: str) -> None:
+def _print(stored: "Calibration", path: Path, form: str) -> None:
     from loadstone.campaign.drivers import calibrated_drivers, facts_of
 
     if form == "json":
-        document = {**kept.document(), "path": str(path)}
+        document = {**stored.document(), "path": str(path)}
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    rows = [_row(point) for session in kept.sessions for point in session.points]
+    rows = [_row(point) for session in stored.sessions for point in session.points]
     head = (
         "driver",
         "does",

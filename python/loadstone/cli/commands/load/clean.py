@@ -76,21 +76,21 @@ def command(
     from loadstone.results.writer import RunWriter
 
     with RunWriter.lock(run) as writer:
-        found = what_is_left(run)
+        left = what_is_left(run)
         for driver in unknown(run):
             what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
             say(f"warning: {what}")
-        if not found:
+        if not left:
             print(f"nothing is left of run {run}")
             return 0
         print("written by this run, and possibly still there:")
-        for one in found:
-            print(plain(f"  {one.describe()}"))
+        for remains in left:
+            print(plain(f"  {remains.describe()}"))
         if dry_run:
             return 0
         # The folder may have come from elsewhere, and names the profiles.
         consent.ask_for(
-            list(consent.of_profiles(one.clean_up for one in found)),
+            list(consent.of_profiles(remains.clean_up for remains in left)),
             who="this run",
             is_allowed=allow_commands,
         )
@@ -98,7 +98,7 @@ def command(
             return exit_code.FAILED
         # Before anything is deleted: a run that misses objects must not be gone on with.
         writer.note_cleaning()
-        code, is_reached = _remove(found, run, with_versions=versions)
+        code, is_reached = _remove(left, run, with_versions=versions)
         if not is_reached:
             writer.withdraw_cleaning()
         return code
@@ -112,29 +112,29 @@ def _is_agreed() -> bool:
     return typer.confirm("delete it?")
 
 
-def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple[int, bool]:
+def _remove(left: list[Remains], folder: Path, *, with_versions: bool) -> tuple[int, bool]:
     """Delete what was found; return the exit code, and whether any target was reached."""
     from loadstone.execution.cleaning import remove
     from loadstone.execution.interrupt import Interrupt
 
     interrupt, code, is_reached = Interrupt(), 0, False
     with interrupt.watching():
-        for one in found:
+        for remains in left:
             if interrupt.is_asked:
                 break
             try:
-                summary = remove(one, folder, interrupt, with_versions=with_versions)
+                summary = remove(remains, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
                 tell(error)
                 code = exit_code.FAILED
                 continue
             is_reached = True
-            print(plain(f"{one.describe()}: {account(summary)}"))
+            print(plain(f"{remains.describe()}: {account(summary)}"))
             for line in left_behind(summary):
                 print(plain(f"  {line}"), file=sys.stderr)
-            if not is_removed(summary, one.clean_up):
+            if not is_removed(summary, remains.clean_up):
                 code = code or exit_code.LEFT
-                say(f"error: {one.describe()}: something is left")
+                say(f"error: {remains.describe()}: something is left")
                 for hint in hints_of(summary, folder):
                     say(f"hint: {hint}")
     if interrupt.is_asked:
@@ -161,10 +161,10 @@ def left_behind(summary: Summary) -> Iterator[str]:
     """Yield what a clean-up left, place by place: the kind, the reason, and how many objects."""
     if summary["failed"]:
         yield f"{counted(summary['failed'], 'request')} failed"
-    for one in summary["places_left"] or ():
+    for place in summary["places_left"] or ():
         objects = ""
-        count = one.get("objects")
+        count = place.get("objects")
         if count is not None:
-            more = " or more" if one.get("has_more") else ""
+            more = " or more" if place.get("has_more") else ""
             objects = f", {counted(count, 'object')}{more} in it"
-        yield f'left "{one["place"]}" ({one["kind"]}): {one["reason"]}{objects}'
+        yield f'left "{place["place"]}" ({place["kind"]}): {place["reason"]}{objects}'

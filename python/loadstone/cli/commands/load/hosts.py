@@ -101,11 +101,11 @@ def command(
             for name in session.names
             if (facts := session.facts.get(name)) is not None
         ]
-        targets = {one["target"]["name"]: one["target"] for one in plan.documents()}
+        targets = {document["target"]["name"]: document["target"] for document in plan.documents()}
         for name, target in targets.items():
-            found = session.obstacles(target, run)
+            obstacle_of = session.obstacles(target, run)
             for host in hosts:
-                host.obstacles[name] = found.get(host.name)
+                host.obstacles[name] = obstacle_of.get(host.name)
         if form == "json":
             print(json.dumps([host.document() for host in hosts], indent=2, ensure_ascii=False))
         else:
@@ -143,10 +143,12 @@ def refuse_obstacles(hosts: Sequence[AnsweringHost]) -> None:
 
     why = {}
     for host in hosts:
-        found = [(name, one) for name, one in host.obstacles.items() if one is not None]
-        if found:
-            text = "; ".join(f'target "{name}": {one.text}' for name, one in found)
-            hint = next((one.hint for _, one in found if one.hint), None)
+        obstacles = [
+            (name, obstacle) for name, obstacle in host.obstacles.items() if obstacle is not None
+        ]
+        if obstacles:
+            text = "; ".join(f'target "{name}": {obstacle.text}' for name, obstacle in obstacles)
+            hint = next((obstacle.hint for _, obstacle in obstacles if obstacle.hint), None)
             why[host.name] = f"host {host.name}: {text}" + (f"\nhint: {hint}" if hint else "")
     if why:
         raise refusal(why)
@@ -197,12 +199,12 @@ def _fastest(host: AnsweringHost) -> str:
 
 def _cards(host: AnsweringHost) -> str:
     """Return every card that is up, or may be."""
-    told = []
+    cards = []
     for name, card in host.facts.network.items():
         if name != "lo" and card.get("state") != "down":
             speed = f"{_speed(card):g} Gbit/s" if _speed(card) else "speed unknown"
-            told.append(f"{name} {speed}")
-    return ", ".join(told) or "unknown"
+            cards.append(f"{name} {speed}")
+    return ", ".join(cards) or "unknown"
 
 
 def _clock(host: AnsweringHost) -> str:
@@ -224,9 +226,7 @@ COLUMNS = (
     _Column(head="trip, ms", of=_round_trip, is_detail=True),
     _Column(
         head="targets",
-        of=lambda host: (
-            f"{sum(one is None for one in host.obstacles.values())} of {len(host.obstacles)}"
-        ),
+        of=lambda host: f"{[*host.obstacles.values()].count(None)} of {len(host.obstacles)}",
     ),
     _Column(
         head="calibrated",

@@ -49,9 +49,9 @@ def command(
 ) -> None:
     if form not in FORMATS:
         raise InputError.of_value(form, f"a format: {', '.join(FORMATS)}")
-    found = _nodes_of(campaign, settings or [], with_probes=with_probes)
-    _print(found, form)
-    if any(_has_failed(node) for node in found.values()):
+    nodes = _nodes_of(campaign, settings or [], with_probes=with_probes)
+    _print(nodes, form)
+    if any(_has_failed(node) for node in nodes.values()):
         raise typer.Exit(exit_code.FAILED)
 
 
@@ -59,10 +59,10 @@ def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str
     if path.is_dir():
         from loadstone.results.layout import read_manifest
 
-        kept: dict[str, NodeDocument] = read_manifest(path).get("nodes") or {}
-        if not kept:
+        recorded: dict[str, NodeDocument] = read_manifest(path).get("nodes") or {}
+        if not recorded:
             raise InputError(f'run "{path}" describes no nodes', "its campaign names none")
-        return kept
+        return recorded
     from loadstone.campaign.reading.parse import read_campaign
     from loadstone.cli.nodes import describe
 
@@ -76,19 +76,19 @@ def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str
 
 def _has_failed(node: NodeDocument) -> bool:
     probes = (*(node.get("probes") or ()), *(node.get("paths") or {}).values())
-    return "failed" in node or any("failed" in one for one in probes)
+    return "failed" in node or any("failed" in probe for probe in probes)
 
 
-def _print(found: dict[str, NodeDocument], form: str) -> None:
+def _print(nodes: dict[str, NodeDocument], form: str) -> None:
     if form == "json":
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(nodes, indent=2, ensure_ascii=False))
         return
     if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(("node", "fact", "value"))
         writer.writerows(
             map(units.csv_cell, (name, *fact))
-            for name, node in found.items()
+            for name, node in nodes.items()
             for fact in _facts(node)
         )
         return
@@ -99,10 +99,10 @@ def _print(found: dict[str, NodeDocument], form: str) -> None:
     from loadstone.report.tables.node_probes import deployment
     from loadstone.report.tables.nodes import node_tables
 
-    tables = list(node_tables(found))
+    tables = list(node_tables(nodes))
     if form == "markdown":
         blocks = [block for table in tables for block in table_blocks(table)]
-        print("\n\n".join([deployment(found).rstrip(), *blocks]))
+        print("\n\n".join([deployment(nodes).rstrip(), *blocks]))
     else:
         print(render_tables(tables, on_screen(Options(), is_terminal=sys.stdout.isatty())), end="")
 
@@ -113,7 +113,7 @@ def _facts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
         case dict():
             for name, below in value.items():
                 yield from _facts(below, f"{above}.{name}" if above else str(name))
-        case list() if value and all(isinstance(one, str) for one in value):
+        case list() if value and all(isinstance(item, str) for item in value):
             yield above, "; ".join(value)
         case list():
             for number, below in enumerate(value):

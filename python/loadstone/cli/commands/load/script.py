@@ -234,23 +234,23 @@ def check_file(path: Path) -> "Checked":
 def _print_summary(name: str, summary: "ScriptSummary") -> None:
     from loadstone.cli.screen.output import print_table
 
-    total = sum(one.actions for one in summary.actions)
+    total = sum(action.actions for action in summary.actions)
     print(f"{name}: {total:,} actions in {units.counted(summary.sessions, 'session')}\n")
-    types = any(one.user_type for one in summary.actions)
+    types = any(action.user_type for action in summary.actions)
     print_table(
         ("action", *(["user type"] if types else []), "actions", "share", "requests", "bytes put"),
         [
             (
-                one.action,
-                *([one.user_type or "–"] if types else []),
-                f"{one.actions:,}",
-                f"{100 * one.actions / total:.1f} %",
-                f"{one.requests:,}",
-                units.format_bytes(one.bytes_put) if one.bytes_put else "–",
+                action.action,
+                *([action.user_type or "–"] if types else []),
+                f"{action.actions:,}",
+                f"{100 * action.actions / total:.1f} %",
+                f"{action.requests:,}",
+                units.format_bytes(action.bytes_put) if action.bytes_put else "–",
             )
-            for one in summary.actions
+            for action in summary.actions
         ],
-        numbers={one + types for one in (1, 2, 3, 4)},
+        numbers={column + types for column in (1, 2, 3, 4)},
     )
     print()
     for line in _facts(summary):
@@ -283,8 +283,8 @@ def _print_origin(origin: "ScriptOrigin | None") -> None:
     from loadstone.documents.script import rows_kept
 
     files = ", ".join(origin["files"])
-    kept, read = rows_kept(origin), origin["rows_read"]
-    print(f"from: {origin['format']} {files}, {kept:,} of {read:,} rows")
+    rows_taken, read = rows_kept(origin), origin["rows_read"]
+    print(f"from: {origin['format']} {files}, {rows_taken:,} of {read:,} rows")
     for why, count in origin["left_out"].items():
         print(f"left out: {count:,} × {why}")
     if origin["malformed"]:
@@ -301,11 +301,13 @@ def _print_rows(path: Path, rows: int) -> None:
     from loadstone.script.table import COLUMNS, read_actions
 
     taken = list(itertools.islice(read_actions(path, Mistakes(str(path))), rows))
-    used = [name for name in COLUMNS.names if any(getattr(one, name) is not None for one in taken)]
+    used = [
+        name for name in COLUMNS.names if any(getattr(action, name) is not None for action in taken)
+    ]
     print()
     print_table(
         ("row", *used),
-        [(str(one.row), *(_cell(getattr(one, name)) for name in used)) for one in taken],
+        [(str(action.row), *(_cell(getattr(action, name)) for name in used)) for action in taken],
     )
 
 

@@ -115,15 +115,15 @@ def _run(start: Callable[[], Any], what: str) -> None:
 
 
 def _credentials() -> dict[str, object]:
-    found: dict[str, object] = {}
+    credentials: dict[str, object] = {}
     for name, name_variable, secret, secret_variable in PAIRS:
         if name_variable in os.environ and secret_variable in os.environ:
-            found[name] = os.environ[name_variable]
-            found[secret] = {"env": secret_variable}
-    if not found:
+            credentials[name] = os.environ[name_variable]
+            credentials[secret] = {"env": secret_variable}
+    if not credentials:
         raise InputError(
             "the store has no credentials",
             "set LOADSTONE_ACCESS_KEY and LOADSTONE_SECRET_KEY for S3, "
             "LOADSTONE_USER and LOADSTONE_PASSWORD for Swift, or all four",
         )
-    return found
+    return credentials
