@@ -216,23 +216,45 @@ test-real: $(STAMPS)/packages servers ## install and start real servers, and tes
 # a process of a test may die unseen.
 MEMORY_TESTS ?= tests/docs/test_commands.py
 MEMORY_PYTHON := build/memory/python
+MEMORY_CRATES ?= wire record loadgen store
 MEMORY_REPORTS := $(CURDIR)/build/memory/report
+MEMORY_HOST = $$(rustc -vV | sed -n 's/^host: //p')
+MEMORY_CARGO = RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address PYO3_PYTHON="$$PWD/$(BIN)/python" cargo
+MEMORY_FLAGS = $(CHECKED) --config profile.release.opt-level=1 --target "$(MEMORY_HOST)" --target-dir target/memory --quiet
 .PHONY: test-memory
-test-memory: $(STAMPS)/packages ## look for wrong uses of memory: the documents' commands under AddressSanitizer
-	@rm -rf build/memory; mkdir -p $(MEMORY_PYTHON); host=$$(rustc -vV | sed -n 's/^host: //p'); \
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address PYO3_PYTHON="$$PWD/$(BIN)/python" \
-		cargo build $(CHECKED) -p loadstone-loadgen-py --target "$$host" --target-dir target/memory --quiet; \
+test-memory: test-memory-crates $(STAMPS)/packages ## the same, and then the documents' commands
+	@rm -rf build/memory; mkdir -p $(MEMORY_PYTHON); \
+	$(MEMORY_CARGO) build $(MEMORY_FLAGS) -p loadstone-loadgen-py; \
 	cp -rs "$$PWD/python/loadstone" $(MEMORY_PYTHON); \
-	ln -sf "$$PWD/target/memory/$$host/release/lib_loadgen.so" $(MEMORY_PYTHON)/loadstone/_loadgen.abi3.so; \
+	ln -sf "$$PWD/target/memory/$(MEMORY_HOST)/release/lib_loadgen.so" $(MEMORY_PYTHON)/loadstone/_loadgen.abi3.so; \
 	PYTHONPATH="$$PWD/$(MEMORY_PYTHON)" PYTHONMALLOC=malloc LD_PRELOAD="$$(cc -print-file-name=libasan.so)" \
 		ASAN_OPTIONS=detect_leaks=0:log_path=$(MEMORY_REPORTS) \
 		$(PYTEST) -p no:faulthandler -m 'not real and not long' $(PYTEST_OPTIONS) $(MEMORY_TESTS); \
 	! cat $(MEMORY_REPORTS)* 2>/dev/null
 
+# The crates' own tests. What is lost on purpose (buffers that the kernel or librados may still write to) would be
+# called a leak, so leaks are not looked for.
+.PHONY: test-memory-crates
+test-memory-crates: ## look for wrong uses of memory: the tests of MEMORY_CRATES under AddressSanitizer
+	@ASAN_OPTIONS=detect_leaks=0 $(MEMORY_CARGO) test $(MEMORY_FLAGS) $(addprefix -p loadstone-,$(MEMORY_CRATES)) \
+		--lib --tests --no-fail-fast $(CARGO_TEST_OPTIONS)
+
+# Miri interprets, so that it takes a thousand times as long: the crate `wire` alone, which needs no system, without
+# its test of all days, and with few of the drawn inputs. With the instructions named, it sees the code that is not portable, too.
+# Of `record`, nothing but its columns could be run: the rest calls zstd, which is C.
+.PHONY: test-miri
+test-miri: ## look for undefined behaviour in the crate wire, where a nightly compiler with Miri is installed
+	@if ! cargo +nightly miri --version >/dev/null 2>&1; then \
+		echo 'not run: no Miri here (rustup toolchain install nightly --component miri,rust-src)'; exit 0; fi; \
+	features=; [[ $$(rustc -vV) != *x86_64* ]] || features=-Ctarget-feature=+sha,+ssse3,+sse4.1; \
+	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS=$$features cargo +nightly miri test \
+		-p loadstone-wire --lib --quiet --target-dir target/miri -- --skip every_day_of
+
 # Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
 .PHONY: test-long
 test-long: $(STAMPS)/packages servers ## run the tests that take minutes or hours: more seeds, more histories
 	@$(MAKE) test-memory
+	@$(MAKE) test-miri
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --release --workspace --quiet -- --ignored
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 

@@ -11,6 +11,8 @@ use crate::error::Error;
 
 /// Versions that an object may have at once; with more, all that is known is that any may be there.
 const VERSIONS_MAX: usize = 4;
+/// Pages beyond hold objects that have no number. A checksum keeps nobody from writing them.
+const PAGES_MAX: u64 = u64::MAX / OBJECTS_PER_PAGE;
 
 /// What may be there of an object, by all that was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -285,6 +287,7 @@ impl<'a> Frame<'a> {
 
     fn page(&self) -> Option<StoredPage> {
         let content = match (self.kind, self.content) {
+            _ if self.number >= PAGES_MAX => return None,
             (kind::FILL, &[byte]) => Content::Fill(byte),
             (kind::PAGE, content) => Content::Bits(Box::new(content.try_into().ok()?)),
             (kind::PACKED, content) => {

@@ -205,3 +205,13 @@ fn hosts_ledgers_add_up_and_attempts_follow_one_another() {
     assert_eq!((owed.history(10).count(), owed.history(90).count()), (2, 1));
     assert_eq!(sets(owed.allowed(100)), None);
 }
+
+#[test]
+fn a_ledger_of_objects_beyond_all_numbers_is_not_believed() {
+    let mut bytes = mark(kind::BEGIN);
+    for number in [u64::MAX, u64::MAX / OBJECTS_PER_PAGE] {
+        write_frame(&mut bytes, 0, number, (0, 0), &[0x55; PAGE_BYTES]);
+        assert_eq!(opened("beyond", &[(PUTS, 1, bytes.clone())]).pages, [0_u64; 0]);
+        bytes = mark(kind::BEGIN);
+    }
+}

@@ -271,7 +271,9 @@ mod tests {
 
     #[test]
     fn each_lane_has_the_digest_of_its_message_alone() {
-        for length in [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 5000] {
+        let lengths = [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 5000];
+        // Miri takes half a minute for a page.
+        for length in lengths.into_iter().filter(|length| !cfg!(miri) || *length < 4096) {
             let messages: [Vec<u8>; LANES] = std::array::from_fn(|lane| {
                 (0..length).map(|at| (at * 7 + lane * 31 + at / 251) as u8).collect()
             });
