@@ -21,7 +21,7 @@ def schema() -> str:
         if isinstance(value, type) and hasattr(value, "__required_keys__"):
             config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
             value.__pydantic_config__ = config
-    made = TypeAdapter(report.ReportDocument).json_schema(mode="serialization")
+    made = TypeAdapter(report.JsonReport).json_schema(mode="serialization")
     document = {"$schema": GenerateJsonSchema.schema_dialect, **_plain(made)}
     document["title"] = "loadstone report"
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -411,7 +411,7 @@ class ReportAudit(TypedDict):
     """Objects that are not as was acknowledged; 10,000 of an audit at most."""
 
 
-class ReportDocument(TypedDict):
+class JsonReport(TypedDict):
     """The whole report."""
 
     format: Literal[1]

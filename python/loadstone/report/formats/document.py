@@ -27,11 +27,11 @@ from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.documents.report import (
+    JsonReport,
     ReportAudit,
     ReportAuditFinding,
     ReportCeiling,
     ReportContention,
-    ReportDocument,
     ReportHistory,
     ReportHook,
     ReportIntervention,
@@ -69,7 +69,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     return to_json(document(run, findings), indent=2, inf_nan_mode="null") + b"\n"
 
 
-def document(run: Run, findings: Findings) -> ReportDocument:
+def document(run: Run, findings: Findings) -> JsonReport:
     """Return the JSON report as plain values."""
     manifest = run.manifest
     return {
