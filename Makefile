@@ -316,15 +316,53 @@ docs: $(STAMPS)/packages ## build the documentation site into build/docs/site, a
 	$(call quietly,rustdoc,RUSTDOCFLAGS='-D warnings' PYO3_PYTHON="$$PWD/$(BIN)/python" cargo doc --workspace --no-deps --quiet)
 	@$(BIN)/python -m pytest -q tests/docs $(PYTEST_OPTIONS)
 
-# Linked by zig for glibc 2.28, so that the wheel installs on older systems than this one. maturin
-# refuses to name it so where a symbol is newer.
+# Linked by zig for glibc 2.28, so that the wheel installs on older systems than this one. maturin refuses to name
+# it so where a symbol is newer. Paths of this machine are left out of the extension, so that builds in different
+# folders are the same.
 ARCHITECTURE ?= x86_64
+LIBC ?= gnu
+PLATFORM := $(if $(filter musl,$(LIBC)),musllinux_1_2,manylinux_2_28)
+REMAPPED = $$PWD=loadstone $${CARGO_HOME:-$$HOME/.cargo}=cargo
+WHEELS := build/wheels
 .PHONY: wheel
-wheel: $(STAMPS)/maturin | tools ## build a wheel that installs without a compiler; ARCHITECTURE=aarch64 for that
+wheel: $(STAMPS)/maturin | tools ## build a wheel that installs without a compiler; ARCHITECTURE=aarch64 or LIBC=musl for those
 	$(call quietly,zig,$(BIN)/python -m pip install --quiet --group wheel)
-	$(call quietly,wheel,VIRTUAL_ENV="$$PWD/$(VENV)" PATH="$$PWD/$(BIN):$$PATH" $(BIN)/maturin build --release --strip \
-		--zig --compatibility manylinux_2_28 --target $(ARCHITECTURE)-unknown-linux-gnu --target-dir target/wheel --out build/wheels)
-	@ls build/wheels/*_$(ARCHITECTURE).whl
+	$(call quietly,wheel,VIRTUAL_ENV="$$PWD/$(VENV)" PATH="$$PWD/$(BIN):$$PATH" CARGO_INCREMENTAL=0 \
+		RUSTFLAGS="$(addprefix --remap-path-prefix=,$(REMAPPED)) $(if $(filter musl,$(LIBC)),-Ctarget-feature=-crt-static)" \
+		CFLAGS="$(addprefix -ffile-prefix-map=,$(REMAPPED))" \
+		$(BIN)/maturin build --release --strip --locked --zig --compatibility $(PLATFORM) \
+		--target $(ARCHITECTURE)-unknown-linux-$(LIBC) --target-dir target/wheel --out $(WHEELS))
+	@ls $(WHEELS)/*$(PLATFORM)*_$(ARCHITECTURE).whl
+
+# All of a release but its upload, from a commit, whose time the files bear. The targets of Rust must be installed:
+# rustup target add aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+RELEASE := build/release
+PLATFORMS ?= x86_64-gnu aarch64-gnu x86_64-musl aarch64-musl
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+MANUAL := loadstone._loadgen.data/data/share/man/man1/loadstone.1
+.PHONY: release
+release release-files: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release: $(STAMPS)/packages ## build a release in build/release: wheels, sdist, SBOM, licences, changes, docs, checksums
+	@[ -z "$$(git status --porcelain)" ] || { echo 'error: a release is built from a commit; commit or remove what git status lists' >&2; exit 1; }
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	$(call quietly,manual,$(BIN)/python -m tests.docs.manual $(MANUAL))
+	@for platform in $(PLATFORMS); do $(MAKE) wheel WHEELS=$(RELEASE) ARCHITECTURE=$${platform%-*} LIBC=$${platform#*-}; done
+	@$(MAKE) release-files
+
+# What stands beside the wheels.
+.PHONY: release-files
+release-files: $(STAMPS)/packages
+	@for wheel in $(RELEASE)/*.whl; do unzip -l "$$wheel" '*/$(notdir $(MANUAL))' >/dev/null || { echo "error: no manual page in $$wheel" >&2; exit 1; }; done
+	$(call quietly,sbom,unzip -o -q -j -d $(RELEASE) "$$(ls $(RELEASE)/*.whl | head -n 1)" '*.cyclonedx.json')
+	$(call quietly,sdist,$(BIN)/maturin sdist --out $(RELEASE))
+	$(call quietly,licences,$(BIN)/python -m tests.docs.licences $(RELEASE)/THIRD-PARTY-LICENCES.txt)
+	$(call quietly,site,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)
+	$(call quietly,docs,tar --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX --mtime=@$$SOURCE_DATE_EPOCH -C build/docs/site \
+		-cf - . | gzip -n >$(RELEASE)/loadstone-$(VERSION)-docs.tar.gz)
+	@awk -v version=$(VERSION) '/^## /{is_ours = $$2 == version} is_ours' CHANGELOG.md >$(RELEASE)/CHANGES.md
+	$(call quietly,twine,$(BIN)/python -m pip install --quiet --group release && \
+		$(BIN)/twine check --strict $(RELEASE)/*.whl $(RELEASE)/loadstone-$(VERSION).tar.gz)
+	@cd $(RELEASE) && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS && cat SHA256SUMS
 
 # What draws the charts, from npm, and the font of their pictures. Only a change of a version asks for it.
 VENDOR := python/loadstone/report/pages/vendor
@@ -347,6 +385,6 @@ vendor: $(STAMPS)/venv ## bundle the libraries and the font of the charts anew (
 
 .PHONY: clean
 clean: ## delete everything that the other commands made
-	@rm -rf $(VENV) target build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) target build loadstone._loadgen.data .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	@find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@rm -f python/loadstone/_loadgen*.so

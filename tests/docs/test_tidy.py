@@ -1,6 +1,7 @@
 """The tree is tidy: short files and functions, honest names, live links, nothing undocumented."""
 
 import ast
+import importlib.metadata
 import re
 import subprocess
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import loadstone
 from tests.docs.names import EMPTY_NAMES, bound
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,9 +149,9 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_the_changelog_speaks_of_this_version() -> None:
     """The version is the same everywhere, and users can read what is in it."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
-    assert cargo["workspace"]["package"]["version"] == version
+    version = cargo["workspace"]["package"]["version"]
+    assert loadstone.__version__ == importlib.metadata.version("loadstone") == version
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {version}\n" in citation
     changelog = (ROOT / "CHANGELOG.md").read_text()

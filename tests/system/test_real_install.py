@@ -1,8 +1,10 @@
 """The wheel in a fresh environment, on a host that has neither Rust nor a compiler."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
@@ -143,3 +145,61 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path
     # No program and no font of the host: loadstone brings its own.
     run("loadstone", "report", "run", "-f", "png", "-o", "charts")
     assert (tmp_path / "charts" / "throughput.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def base() -> str:
+    """Make a base image of Debian with Python, since a registry may be out of reach."""
+    missing = [name for name in ("buildah", "debootstrap") if which(name) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"an image is built by root with buildah and debootstrap; missing: {missing}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        packages = "--include=python3,python3-venv"
+        run_as_root("debootstrap", "--variant=minbase", packages, "bookworm", folder)
+        container = run_as_root("buildah", "from", "scratch")
+        run_as_root("buildah", "add", container, folder, "/")
+    run_as_root("buildah", "commit", "--rm", container, "localhost/loadstone-test-base")
+    return "localhost/loadstone-test-base"
+
+
+@pytest.mark.long(cpu_s=120)
+def test_an_image_of_the_wheel_runs_without_root_and_has_no_compiler(
+    wheel: Path, base: str, tmp_path: Path
+) -> None:
+    wheels = tmp_path / "build" / "wheels"
+    wheels.mkdir(parents=True)
+    shutil.copy(wheel, wheels)
+    # For Python 3.11, which Debian 12 has.
+    download = ["pip", "download", "--quiet", "--only-binary=:all:", "--python-version=3.11"]
+    requirement = f"loadstone[report] @ file://{wheel}"
+    run_as_root(sys.executable, "-m", *download, f"--dest={wheels}", requirement)
+    shutil.copy(ROOT / "Containerfile", tmp_path)
+    image = "localhost/loadstone-test"
+    arguments = ["--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1"]
+    run_as_root("buildah", "build", *arguments, "--tag", image, str(tmp_path))
+    container = run_as_root("buildah", "from", "--pull-never", image)
+    try:
+        seen = run_as_root("buildah", "run", container, "--", "sh", "-c", IN_THE_IMAGE).split("\n")
+    finally:
+        run_as_root("buildah", "rm", container)
+        run_as_root("buildah", "rmi", image)
+    user, compilers, files = (line.split()[1:] for line in seen)
+    assert user == ["1000"]
+    assert not compilers
+    assert {"manifest.json", "trials"} <= set(files)
+
+
+IN_THE_IMAGE = """
+echo user: $(id -u)
+echo compilers: $(command -v cc gcc cargo rustc pip)
+loadstone bench put,get null -n 1000 -q -o first >/dev/null 2>&1
+echo files: $(ls first)
+"""
+
+
+def run_as_root(*words: str) -> str:
+    """Run a command that makes, builds or uses an image; return what it printed."""
+    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
