@@ -348,7 +348,7 @@ class _TrialOnHosts:
                 self._output.actions(message.rows)
             case messages.Ledger():
                 self._output.ledger(message.frames)
-            case messages.History():
+            case messages.CallHistory():
                 clock = host.clock or Clock(offset_ns=0, bound_ns=0, round_trip_ns=0)
                 calls = _loadgen.on_clock(message.calls, clock.offset_ns, clock.bound_ns)
                 self._output.history(calls)

@@ -210,7 +210,7 @@ class Ledger(OfTrial):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History(OfTrial):
+class CallHistory(OfTrial):
     """Calls of the history of a host's share, by its own clock."""
 
     calls: HistoryCalls
@@ -381,7 +381,7 @@ Said = (
     | Actions
     | LoggedRequests
     | Ledger
-    | History
+    | CallHistory
     | Turn
     | Want
     | Intent
