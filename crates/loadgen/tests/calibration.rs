@@ -46,7 +46,8 @@ fn run(trial: &Trial) -> Ran {
             | Output::Unmade(_)
             | Output::Retry(_)
             | Output::Volume(_)
-            | Output::Ledger(_) => {}
+            | Output::Ledger(_)
+            | Output::History(_) => {}
         }
         true
     })
