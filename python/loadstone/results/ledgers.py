@@ -79,12 +79,12 @@ def judged_in(
     folder: Path, trials: Iterable[TrialDocument], judged: HistoryDocument
 ) -> HistoryDocument:
     """Return the histories of trials on one dataset, and what was there before them."""
-    kept = [trial for trial in trials if trial.get("keeps_history")]
-    files = [history_file.name_of(trial["id"]) for trial in kept]
+    recorded = [trial for trial in trials if trial.get("keeps_history")]
+    files = [history_file.name_of(trial["id"]) for trial in recorded]
     return {
         "model": judged["model"],
         "files": [{"path": name, "sha256": digest_of(folder / name)["sha256"]} for name in files],
-        "version": dataset_of(kept[0])["version"] if kept else None,
+        "version": dataset_of(recorded[0])["version"] if recorded else None,
     }
 
 
