@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadstone._loadgen import Histogram
-from loadstone.analysis.limits.measured_ceilings import left_behind_findings, read_measured_ceilings
+from loadstone.analysis.limits.measured_ceilings import find_left_behind, read_measured_ceilings
 from loadstone.campaign.schema.hook import Hook
 from loadstone.errors import InputError, LeftBehindError
 from loadstone.execution.events import CeilingFailed, CeilingProgress, Event
@@ -188,7 +188,7 @@ def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
     (record,) = read_run(tmp_path / "run").ceilings
     assert record.measurements
     assert record.left_behind == ({"command": command, "why": BUSY},)
-    (told,) = left_behind_findings(read_run(tmp_path / "run"))
+    (told,) = find_left_behind(read_run(tmp_path / "run").ceilings)
     assert " ".join(command) in told.statement
     assert not any(one.is_cleaned_up for one in read_measured_ceilings(read_run(tmp_path / "run")))
 

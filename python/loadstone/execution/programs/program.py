@@ -194,6 +194,7 @@ class Guard:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={},
         )
 
     def dismiss(self) -> None:

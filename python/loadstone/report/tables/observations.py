@@ -54,9 +54,17 @@ def _table(run: Run, results: Sequence[Result], title: str) -> Table:
     ]
     verdicts = [result.verdict for result in results if result.verdict is not None]
     rows = [("limited by", *(_limit(verdict) for verdict in verdicts))]
+    # Not every load has each resource: writes pass no page cache that could be full of their data.
+    by_resource = [
+        {state.resource: state for state in verdict.observations} for verdict in verdicts
+    ]
+    resources = dict.fromkeys(resource for states in by_resource for resource in states)
     rows += [
-        (observed[0].resource, *map(_cell, observed))
-        for observed in zip(*(verdict.observations for verdict in verdicts), strict=True)
+        (
+            resource,
+            *(_cell(states[resource]) if resource in states else "" for states in by_resource),
+        )
+        for resource in resources
     ]
     steps = [deciding_step(run, verdict) for verdict in verdicts]
     return Table(
