@@ -351,7 +351,7 @@ release: $(STAMPS)/packages ## build a release in build/release: wheels, sdist, 
 
 # What stands beside the wheels.
 .PHONY: release-files
-release-files: $(STAMPS)/packages
+release-files: $(STAMPS)/packages ## make what stands beside the wheels of a release, which are there
 	@for wheel in $(RELEASE)/*.whl; do unzip -l "$$wheel" '*/$(notdir $(MANUAL))' >/dev/null || { echo "error: no manual page in $$wheel" >&2; exit 1; }; done
 	$(call quietly,sbom,unzip -o -q -j -d $(RELEASE) "$$(ls $(RELEASE)/*.whl | head -n 1)" '*.cyclonedx.json')
 	$(call quietly,sdist,$(BIN)/maturin sdist --out $(RELEASE))
