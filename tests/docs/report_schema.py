@@ -34,10 +34,10 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     is_named = "title" in value and isinstance(value["title"], str)
-    kept = {key: item for key, item in value.items() if not (key == "title" and is_named)}
-    if isinstance(kept.get("description"), str):
-        kept["description"] = " ".join(kept["description"].split())
-    return {key: item if key == "description" else _plain(item) for key, item in kept.items()}
+    plain = {key: item for key, item in value.items() if not (key == "title" and is_named)}
+    if isinstance(plain.get("description"), str):
+        plain["description"] = " ".join(plain["description"].split())
+    return {key: item if key == "description" else _plain(item) for key, item in plain.items()}
 
 
 if __name__ == "__main__":

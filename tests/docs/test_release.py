@@ -19,7 +19,7 @@ def test_each_crate_that_is_linked_has_its_licence_in_the_list() -> None:
     assert not {"schemars", "criterion", "bindgen", "cc"} & {package["name"] for package in linked}
     assert all(package["license"] for package in linked)
     lines = set(licences.document().splitlines())
-    assert {f"{one['name']} {one['version']}: {one['license']}" for one in linked} <= lines
+    assert {f"{crate['name']} {crate['version']}: {crate['license']}" for crate in linked} <= lines
 
 
 def test_an_sdist_has_all_that_a_build_needs_and_nothing_that_was_built(tmp_path: Path) -> None:

@@ -51,29 +51,33 @@ def test_no_call_of_a_sound_store_is_contradicted(
     assert history["calls"] > 1000
 
 
+# So many that a busy host, which makes a tenth of the calls, still tells a dozen.
 LIES = {
-    "lost_write": ("get=6,put=1", {"lost", "stale"}),
-    "stale_read": ("get=6,put=1", {"lost", "stale"}),
-    "resurrect": (MIX, {"resurrected"}),
+    "lost_write": ("get=6,put=1", 0.01, {"lost", "stale"}),
+    "stale_read": ("get=6,put=1", 0.002, {"lost", "stale"}),
+    "resurrect": (MIX, 0.03, {"resurrected"}),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_each_lie_that_a_read_can_show_is_found_and_named(lie: str, tmp_path: Path) -> None:
-    operations, kinds = LIES[lie]
+    operations, rate, kinds = LIES[lie]
     log = tmp_path / "lies.jsonl"
-    lies = {lie: 0.002, "prefix": "object-", "log": str(log), "resurrect_after_ms": 1}
+    lies = {lie: rate, "prefix": "object-", "log": str(log), "resurrect_after_ms": 1}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
         said = bench(url, tmp_path / "run", operations, "-d", "2s")
     assert said.code == exit_code.FAILED
-    told = {(lie["bucket"], lie["key"]) for lie in map(json.loads, log.read_text().splitlines())}
+    lied_about = {
+        (lie["bucket"], lie["key"]) for lie in map(json.loads, log.read_text().splitlines())
+    }
     audit = audit_of(tmp_path / "run")
-    found = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
+    contradicted = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
     assert {finding["kind"] for finding in audit["findings"]} <= kinds
-    # What is lied about is not always seen: it may be written again before anybody reads it.
-    assert found <= told
-    assert len(found) > len(told) / 3
-    assert all(2 <= len(finding["calls"]) <= 3 for finding in audit["findings"])
+    # A lie does not show when the object is overwritten before it is read.
+    assert contradicted <= lied_about
+    assert len(contradicted) > len(lied_about) / 3
+    # One call contradicts the put of the fill, which came before the history.
+    assert all(1 <= len(finding["calls"]) <= 3 for finding in audit["findings"])
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     assert {result["standing"] for result in report["results"]} == {"void"}
 

@@ -1,26 +1,26 @@
-//! One call on a key: what was asked, what came back, and between which times.
+//! One call on a key: its action, its begin and its end.
 
-/// The value of a key at which nothing is.
+/// The value of a key that does not exist.
 pub const ABSENT: u64 = 0;
 
-/// When a call ended of which no answer came: it may be carried out at any time after it was made, or never.
+/// The end of a call without an answer: it may take effect at any time after its begin, or never.
 pub const UNANSWERED: u64 = u64::MAX;
 
-/// How long a call is in a file.
+/// Bytes of a call in a file.
 pub const CALL_BYTES: usize = 48;
 
-/// What a call did, by its answer. Values but [`ABSENT`] are written once in the history of a key.
+/// What a call did, as its answer says. In the history of a key, each value but [`ABSENT`] is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// A read, which saw this.
+    /// A read that returned this value.
     Read(u64),
-    /// A write of this; of [`ABSENT`] it is a delete.
+    /// A write of this value; a write of [`ABSENT`] is a delete.
     Write(u64),
-    /// A write on the condition that something else was there.
+    /// A write that took effect because the key had the expected value.
     Swap {
-        /// What had to be there.
+        /// The value that the condition named.
         expected: u64,
-        /// What is there since.
+        /// The value that was written.
         value: u64,
     },
 }
@@ -29,20 +29,20 @@ pub enum Action {
 /// in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Of which key: a number.
+    /// The key's number.
     pub key: u64,
-    /// By which client, over all hosts.
+    /// The client's number, over all hosts.
     pub client: u32,
-    /// What it did.
+    /// Its action.
     pub action: Action,
-    /// When it was made, by any clock that all calls share.
+    /// Its begin, by a clock that all calls share.
     pub called_ns: u64,
-    /// When its answer was there, or [`UNANSWERED`].
+    /// Its end, or [`UNANSWERED`].
     pub answered_ns: u64,
 }
 
 impl Call {
-    /// Returns the value that was there when it was carried out, if its answer says so.
+    /// Returns the value that the key had when the call took effect, if its answer says so.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
         match self.action {
@@ -60,7 +60,7 @@ impl Call {
         }
     }
 
-    /// Returns the value that was there right after it.
+    /// Returns the value that the key had right after it.
     #[must_use]
     pub fn value_after(&self) -> u64 {
         let (Action::Read(value) | Action::Write(value) | Action::Swap { value, .. }) = self.action;
@@ -94,7 +94,7 @@ impl Call {
         out.extend_from_slice(&kind.to_le_bytes());
     }
 
-    /// Reads a call from bytes; `None` where they are none.
+    /// Reads a call from bytes; `None` if they are not one.
     #[must_use]
     pub fn decode(bytes: &[u8; CALL_BYTES]) -> Option<Self> {
         let number = |at: usize| {
@@ -119,7 +119,7 @@ impl Call {
     }
 }
 
-/// Takes out the calls of which this says so, by their places.
+/// Removes the calls whose flag is set.
 pub(crate) fn take_out(calls: &mut Vec<Call>, is_out: &[bool]) {
     let mut is_out = is_out.iter();
     calls.retain(|_| is_out.next() == Some(&false));

@@ -1,27 +1,27 @@
-//! Says which calls of a history cannot be, and proves each by two or three calls.
+//! Finds the calls that contradict others, and proves each contradiction by two or three calls.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::call::{ABSENT, Action, Call, take_out};
 
-/// What is wrong with a call.
+/// How a call contradicts others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A write was acknowledged, and nothing was ever seen of it.
+    /// A write was acknowledged, and no read ever returned its value.
     Lost,
-    /// A read saw less than another call before it.
+    /// A read returned an older value than an earlier call had shown.
     Stale,
-    /// A delete was acknowledged, and a later read saw what had been deleted.
+    /// A delete was acknowledged, and a later read returned a deleted value.
     Resurrected,
-    /// A read saw what was never written, or not yet.
+    /// A read returned a value that was never written, or not yet.
     Phantom,
-    /// Two writes at once on the same condition were both carried out.
+    /// Two concurrent writes on the same condition both succeeded.
     TwoWinners,
-    /// A write came over another one of which its condition says that it was not there.
+    /// A conditional write overwrote an acknowledged write that its condition excludes.
     LostUpdate,
-    /// A write was carried out although its condition did not hold.
+    /// A conditional write succeeded although its condition did not hold.
     ConditionIgnored,
-    /// No order of the calls explains the answers, though no three of them contradict each other.
+    /// The calls have no linearization, though no three of them contradict each other.
     Unordered,
 }
 
@@ -42,14 +42,14 @@ impl Kind {
     }
 }
 
-/// Something that the model does not allow.
+/// A contradiction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The calls that prove it, in the order in which they were made.
     pub calls: Vec<Call>,
-    /// How many calls show the same.
+    /// The number of calls that show the same contradiction.
     pub times: u64,
 }
 
@@ -59,16 +59,16 @@ impl Anomaly {
     }
 }
 
-/// By how much a read was behind.
+/// How stale a read was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staleness {
-    /// For so long at least, something newer had been there when it began, in nanoseconds.
+    /// How long at least a newer value had been there when the read began, in nanoseconds.
     pub behind_ns: u64,
-    /// So many newer writes at least had ended by then.
+    /// How many newer writes at least had been acknowledged by then.
     pub versions: u64,
 }
 
-/// The calls of a key that are known to have ended, while one goes through the others as they begin.
+/// The calls of a key that have ended before the begin of the current call.
 #[derive(Debug)]
 struct Known<'a> {
     calls: &'a [Call],

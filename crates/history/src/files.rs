@@ -1,6 +1,6 @@
-//! Histories in files: the calls of all keys, in any order, judged key by key in bounded memory.
+//! Judges the calls of all keys in files, in bounded memory.
 //!
-//! The files are read as often as it takes to hold the calls of a part of the keys each time.
+//! Keys are hashed into partitions that fit into memory, and the files are read once for each partition.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,12 +14,12 @@ use crate::key::{Initial, Model, Standing, judge_key};
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = CALL_BYTES << 14;
 
-/// What was there of each key before.
+/// The value of each key before the first call.
 #[derive(Debug, Clone)]
 pub struct Initials {
-    /// Of all keys but those below.
+    /// The first value of all other keys.
     pub usual: Initial,
-    /// Keys of which nobody knows, as ranges: the first, and what is behind the last. They are in order.
+    /// Keys whose first value is unknown, as sorted half-open ranges.
     pub unknown: Vec<(u64, u64)>,
 }
 
@@ -31,14 +31,14 @@ impl Initials {
     }
 }
 
-/// How a sample is distributed.
+/// Quantiles of a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Half are up to this.
+    /// The median.
     pub p50: u64,
-    /// 99 of 100 are up to this.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The largest.
+    /// The maximum.
     pub max: u64,
 }
 
@@ -53,26 +53,26 @@ impl Quantiles {
     }
 }
 
-/// What came of a history.
+/// The result of judging a history.
 #[derive(Debug, Clone, Default)]
 pub struct Judgement {
     /// How many calls it has.
     pub calls: u64,
     /// On how many keys.
     pub keys: u64,
-    /// Keys that were not decided, the first of them by number.
+    /// The first undecided keys.
     pub undecided: Vec<u64>,
-    /// How many those are.
+    /// The number of all undecided keys.
     pub undecided_keys: u64,
-    /// What the model does not allow, by its kind: all of it.
+    /// All anomalies, counted by kind.
     pub counts: BTreeMap<&'static str, u64>,
-    /// The same, explained, as far as it is kept.
+    /// The first anomalies, with the calls that prove them.
     pub anomalies: Vec<Anomaly>,
-    /// Reads that were behind.
+    /// Stale reads.
     pub stale_reads: u64,
-    /// For how long something newer had been there, in nanoseconds.
+    /// Their age: how long a newer value had been there, in nanoseconds.
     pub behind_ns: Quantiles,
-    /// How many newer writes had ended.
+    /// How many newer writes had been acknowledged.
     pub versions: Quantiles,
 }
 
@@ -137,7 +137,7 @@ impl Judgement {
         for mut anomaly in judged.anomalies {
             *self.counts.entry(anomaly.kind.name()).or_default() += 1;
             if self.anomalies.len() < anomalies_max {
-                // What was there at first has no call of its own.
+                // The first value was written by no call of the history.
                 anomaly.calls.retain(|call| call.called_ns > 0);
                 self.anomalies.push(anomaly);
             }
@@ -149,7 +149,7 @@ fn part_of(key: u64, parts: u64) -> u64 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % parts
 }
 
-/// Reads a file of calls. What is cut off at its end, or is no call, is passed over.
+/// Reads a file of calls. Skips a record that is cut off at the end, and records that do not decode.
 fn read(path: &Path, mut take: impl FnMut(Call)) -> io::Result<()> {
     let mut file = File::open(path)?;
     let mut piece = vec![0; PIECE_BYTES];

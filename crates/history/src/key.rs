@@ -32,34 +32,34 @@ impl Model {
     }
 }
 
-/// What was there before the first call.
+/// The value before the first call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initial {
     /// This value, perhaps [`ABSENT`].
     Value(u64),
-    /// Nobody knows.
+    /// Any value.
     Unknown,
 }
 
-/// What a history of a key is.
+/// Whether the model allows the history of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The model allows it.
+    /// It does.
     Right,
     /// It does not.
     Wrong,
-    /// That could not be decided, though no call by itself is wrong.
+    /// The search came to its bound, and no call contradicts another.
     Undecided,
 }
 
-/// What came of one key.
+/// The result for one key.
 #[derive(Debug, Clone)]
 pub struct KeyJudgement {
     /// Whether the model allows its history.
     pub standing: Standing,
-    /// What it does not allow, explained.
+    /// Calls that the model does not allow, with proof.
     pub anomalies: Vec<Anomaly>,
-    /// By how much reads were behind, each that was.
+    /// How stale each stale read was.
     pub staleness: Vec<Staleness>,
 }
 
@@ -118,7 +118,7 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
 
 enum Decision {
     Right,
-    /// With the calls that show it, as far as they are known.
+    /// With some of the calls that show it.
     Wrong(Vec<Call>),
     Undecided,
 }
@@ -169,7 +169,7 @@ fn chosen(calls: &[Call], places: impl IntoIterator<Item = usize>) -> Vec<Call> 
     places.into_iter().map(|place| calls[place]).collect()
 }
 
-/// Returns what may have been there first where nobody knows: nothing, or what was seen and never written.
+/// Returns the candidates for an unknown first value: absent, and each value that was read and never written.
 fn unwritten(calls: &[Call]) -> Vec<u64> {
     let written = writes_by_value(calls);
     let is_written = |value: u64| written.binary_search_by_key(&value, |(value, _)| *value).is_ok();

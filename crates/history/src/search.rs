@@ -1,18 +1,17 @@
-//! Looks for an order of the calls on a key in which a register would have given these answers.
+//! Searches for a linearization of the calls on a key, depth first with memoized states.
 //!
-//! Depth first: of the calls that may come next, those that change nothing are taken at once, and the others are
-//! tried in turn. What was tried is remembered. A value is not written over as long as some call still has to
-//! see it, for it is written once.
+//! Calls that change nothing are linearized as soon as they may be; the others are tried in turn. Each value is
+//! written once, so it is not overwritten while a call that reads it is left.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::call::{ABSENT, Call};
 
-/// Steps that a search may take: so many, and so many more for each call.
+/// The bound of a search in steps: a fixed number, and more for each call.
 const STEPS_MIN: usize = 100_000;
 const STEPS_PER_CALL: usize = 64;
-/// How far ahead of the first call that is not carried out others may be: the bits of a state.
+/// How far behind the first call that is left others may be linearized: the bits of a state.
 const AHEAD_MAX: usize = 128;
 
 /// How a search ended.
@@ -20,16 +19,16 @@ const AHEAD_MAX: usize = 128;
 pub(crate) enum Found {
     /// There is an order.
     Order,
-    /// There is none: the call at this place is the one before whose answer the best try got stuck.
+    /// There is none; the try that came farthest ended before the answer of the call at this index.
     NoOrder(usize),
-    /// The search came to its bound.
+    /// The search reached its bound.
     Nothing,
 }
 
-/// A value that nobody has to see, whichever it is.
+/// Stands for every value that no answered call reads: they need not be told apart.
 const UNSEEN: u64 = u64::MAX;
 
-/// Which calls have been carried out, and what is there. The first `first` have; of those behind, bits say it.
+/// The calls that are linearized, and the register's value: the first `first` calls, and those behind whose bit is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     first: u32,
@@ -78,10 +77,10 @@ impl Hasher for Mix {
     }
 }
 
-/// The calls of a key in the order in which they were made, and who has to see what.
+/// The calls of a key in the order of their begins, and the readers of each value.
 struct Search<'a> {
     calls: &'a [Call],
-    /// Values and the answered calls that see them, sorted.
+    /// Each value with the answered calls that read it, sorted.
     seers: Vec<(u64, u32)>,
 }
 
@@ -128,8 +127,8 @@ impl Search<'_> {
         if is_bounded { Found::Nothing } else { Found::NoOrder(stuck_at) }
     }
 
-    /// Carries out what changes nothing that matters, and finds which calls may change something next. `None`:
-    /// all that was answered has been carried out.
+    /// Linearizes calls that change nothing, and finds those that may change the value next. `None`: all answered
+    /// calls are linearized.
     fn ready(&self, state: &mut State, next: &mut Vec<usize>) -> Option<Step> {
         loop {
             next.clear();
@@ -183,7 +182,7 @@ impl Search<'_> {
         let mut after = *state;
         after.mark(place);
         if call.expected().is_none() {
-            // Just before it, others may write what nobody sees.
+            // Concurrent writes of values that are never read may come right before it.
             for other in next.iter().filter(|other| **other != place) {
                 if self.is_unseen(&self.calls[*other]) {
                     after.mark(*other);
@@ -194,7 +193,7 @@ impl Search<'_> {
         Some(after)
     }
 
-    /// Tells whether some other call has yet to see what is there.
+    /// Tells whether another call that reads the current value is left.
     fn is_awaited(&self, state: &State, by: usize) -> bool {
         if state.value == ABSENT || state.value == UNSEEN {
             return false;
@@ -211,7 +210,7 @@ impl Search<'_> {
         &self.seers[begin..begin + count]
     }
 
-    /// Tells whether a call writes, on no condition, what nobody sees.
+    /// Tells whether a call is an unconditional write of a value that is never read.
     fn is_unseen(&self, call: &Call) -> bool {
         call.expected().is_none()
             && call.written().is_some_and(|value| self.canonical(value) == UNSEEN)
@@ -222,11 +221,11 @@ impl Search<'_> {
     }
 }
 
-/// The answered call that ends first of those that are left, and when.
+/// Of the answered calls that are left, the one that ends first.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     due: usize,
     due_ns: u64,
-    /// Whether calls that may come next are too far ahead to be looked at.
+    /// Whether candidates were left out because they lie beyond `AHEAD_MAX`.
     is_cut: bool,
 }

@@ -11,7 +11,8 @@ use crate::error::Error;
 
 /// Versions that an object may have at once; with more, all that is known is that any may be there.
 const VERSIONS_MAX: usize = 4;
-/// Pages beyond hold objects that have no number. A checksum keeps nobody from writing them.
+/// Pages beyond this bound hold objects that have no number. Whoever writes a ledger can also give it a valid
+/// checksum, so the bound is checked.
 const PAGES_MAX: u64 = u64::MAX / OBJECTS_PER_PAGE;
 
 /// What may be there of an object, by all that was acknowledged.

@@ -73,8 +73,8 @@ fn resident(file: BorrowedFd<'_>, start: u64, bytes: u64) -> Option<(u64, u64)> 
     if mapped == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: it was mapped with this length, and there is a byte for each of its pages. Nobody else
-    // knows the mapping that is taken away.
+    // SAFETY: `mapped` has this length, `states` has a byte for each of its pages, and no other reference to the
+    // mapping exists.
     let answer = unsafe {
         let answer = libc::mincore(mapped, length, states.as_mut_ptr());
         libc::munmap(mapped, length);

@@ -46,8 +46,12 @@ def without_spoiled(parts: Sequence[AnyPart], reasons: Reasons) -> list[AnyPart]
     left_out = _left_out(parts, reasons)
     if not left_out:
         return list(parts)
-    kept = ((part, left_out.get(_result_of(part), ())) for part in parts)
-    return [replace(part, left_out=tuple(out)) for part, out in kept if part.record.id not in out]
+    excluded = ((part, left_out.get(_result_of(part), ())) for part in parts)
+    return [
+        replace(part, left_out=tuple(trials))
+        for part, trials in excluded
+        if part.record.id not in trials
+    ]
 
 
 def find_left_out(seen: Seen) -> Iterator[Finding]:
