@@ -1,4 +1,4 @@
-"""The schema of the JSON report, made from its types: `documents/report.py` and what it imports.
+"""The schema of the JSON report, made from its types: `documents/report/`.
 
 Run it (`python -m tests.docs.report_schema`) to write `docs/reference/report.schema.json` anew.
 """
@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from loadstone.documents import report, result, workloads
+from loadstone.documents import report
+from loadstone.documents.report import result, workloads
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "reference" / "report.schema.json"
 

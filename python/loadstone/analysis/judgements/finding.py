@@ -7,7 +7,7 @@ from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_ru
 from loadstone.documents.report import (
     ReportFinding,
 )
-from loadstone.documents.result import (
+from loadstone.documents.report.result import (
     ReportEvidence,
 )
 

@@ -38,15 +38,14 @@ from loadstone.documents.report import (
     ReportSearch,
     ReportTrial,
 )
-from loadstone.documents.result import (
+from loadstone.documents.report.result import (
     ReportInstrument,
     ReportLatency,
     ReportResult,
     ReportSpread,
     ReportVerdict,
 )
-from loadstone.documents.summary import AuditCall, AuditFinding
-from loadstone.documents.workloads import (
+from loadstone.documents.report.workloads import (
     ReportAction,
     ReportArm,
     ReportOrigin,
@@ -55,6 +54,7 @@ from loadstone.documents.workloads import (
     ReportQueryStreams,
     ReportReplay,
 )
+from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.report.formats.tabular import SPREAD_IS
 from loadstone.report.next_step import deciding_step
 from loadstone.report.options import Options

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from loadstone.documents.card import Card
-from loadstone.documents.result import (
+from loadstone.documents.report.result import (
     Amount,
     Count,
     ReportEvidence,
@@ -17,7 +17,7 @@ from loadstone.documents.result import (
     ReportSpread,
     Share,
 )
-from loadstone.documents.workloads import (
+from loadstone.documents.report.workloads import (
     ReportAction,
     ReportQueries,
     ReportReplay,

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from loadstone.documents.result import (
+from loadstone.documents.report.result import (
     Amount,
     Count,
     Positive,
