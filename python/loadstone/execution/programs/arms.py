@@ -25,7 +25,6 @@ from loadstone.errors import LeftBehindError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Guard, Program, run_programs
-from loadstone.formats.node_probes import mounts_in
 from loadstone.results.leg_log import LegEntry, append_leg
 
 POLL_S = 0.05
@@ -256,6 +255,9 @@ def _remove(directory: Path, identity: tuple[int, int]) -> None:
 
     What a server has mounted in it, a disk or the folder of others, is not its own.
     """
+    # Runs without arms do without it.
+    from loadstone.formats.node_probes import mounts_in
+
     mounts = mounts_in(Path("/proc/self/mountinfo").read_text(), str(directory))
     if mounts:
         raise OSError(errno.EBUSY, f'"{mounts[0]}" is mounted')
