@@ -189,6 +189,11 @@ pub(crate) trait Client: 'static {
         &[]
     }
 
+    /// Returns the version that the last request read, or that its condition was on, where a driver keeps histories.
+    fn version(&self) -> u64 {
+        0
+    }
+
     /// Returns connections opened, bytes sent, bytes received and requests repeated so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()

@@ -24,14 +24,14 @@ fn spread_of(Quantiles { p50, p99, max }: Quantiles) -> Spread {
     Spread { p50, p99, max }
 }
 
-/// Returns what a request did to an object, as its history has it, and whether an answer says so.
-fn action_of(request: &Request, completion: &Completion) -> Option<(Action, bool)> {
+/// Returns what a request did to an object, as its history has it, and whether an answer says so. `version` is
+/// the one that it read, or that its condition was on.
+fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Action, bool)> {
     let Subject::Object(object) = request.subject else { return None };
-    let outcome = completion.outcome;
     let (is_ok, is_absent) = (outcome.is_ok(), outcome == Outcome::ABSENT);
     let swap = |expected, value| Some((Action::Swap { expected, value }, true));
     match request.operation {
-        Operation::Get if is_ok => Some((Action::Read(completion.version), true)),
+        Operation::Get if is_ok => Some((Action::Read(version), true)),
         // Of a delete, it says that nothing was there to delete.
         Operation::Get | Operation::Delete if is_absent => Some((Action::Read(ABSENT), true)),
         // The condition did not hold, and nothing was changed.
@@ -46,10 +46,8 @@ fn action_of(request: &Request, completion: &Completion) -> Option<(Action, bool
         Operation::Put | Operation::MultipartPut => Some((Action::Write(object.version), is_ok)),
         Operation::Delete => Some((Action::Write(ABSENT), is_ok)),
         Operation::PutIfAbsent if is_ok => swap(ABSENT, object.version),
-        Operation::PutIfMatch | Operation::CompareAndSwap if is_ok => {
-            swap(completion.version, object.version)
-        }
-        Operation::DeleteIfMatch if is_ok => swap(completion.version, ABSENT),
+        Operation::PutIfMatch | Operation::CompareAndSwap if is_ok => swap(version, object.version),
+        Operation::DeleteIfMatch if is_ok => swap(version, ABSENT),
         Operation::PutIfAbsent => {
             Some((Action::Swap { expected: ABSENT, value: object.version }, false))
         }
@@ -61,16 +59,19 @@ fn action_of(request: &Request, completion: &Completion) -> Option<(Action, bool
     }
 }
 
-/// Appends what a request did to a history. Times there are nanoseconds since 1970, which come of the monotonic
-/// ones by adding an offset.
+/// Appends a request to a history, with the version that it read or that its condition was on. Times there are
+/// nanoseconds since 1970: the monotonic ones plus an offset.
 pub(crate) fn note(
     request: &Request,
     completion: &Completion,
+    version: u64,
     client: u32,
     since_1970_ns: i64,
     out: &mut Vec<u8>,
 ) {
-    let Some((action, is_answered)) = action_of(request, completion) else { return };
+    let Some((action, is_answered)) = action_of(request, completion.outcome, version) else {
+        return;
+    };
     let since_1970 = |time_ns: u64| time_ns.saturating_add_signed(since_1970_ns);
     let answered_ns = if is_answered { since_1970(completion.ended_ns) } else { UNANSWERED };
     let key = request.subject.number();
@@ -176,9 +177,9 @@ mod tests {
     fn noted(operation: Operation, outcome: Outcome) -> Option<loadstone_history::Call> {
         let subject = Subject::Object(Object { index: 5, version: 9 });
         let request = Request { operation, subject, chance: 0, is_verified: true };
-        let completion = Completion { version: 4, ..Completion::plain(outcome, 10, 15, 20) };
+        let completion = Completion::plain(outcome, 10, 15, 20);
         let mut bytes = Vec::new();
-        note(&request, &completion, 3, 100, &mut bytes);
+        note(&request, &completion, 4, 3, 100, &mut bytes);
         bytes.as_chunks().0.first().and_then(loadstone_history::Call::decode)
     }
 

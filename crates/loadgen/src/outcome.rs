@@ -222,24 +222,13 @@ pub(crate) struct Completion {
     pub objects: u32,
     /// Payload bytes whose content was checked.
     pub verified_bytes: u64,
-    /// The version that was read, or that a condition was on; zero where that is not known.
-    pub version: u64,
 }
 
 impl Completion {
     /// Returns the completion of a request on one object that moved no payload.
     #[must_use]
     pub(crate) fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
-        Self {
-            outcome,
-            sent_ns,
-            first_byte_ns,
-            ended_ns,
-            bytes: 0,
-            objects: 1,
-            verified_bytes: 0,
-            version: 0,
-        }
+        Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
 
     /// Returns the completion of what began with an earlier request, and goes on with this one.

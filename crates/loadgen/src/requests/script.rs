@@ -262,7 +262,6 @@ impl Sessions {
                 bytes: whole.bytes + completion.bytes,
                 objects: whole.objects + 1,
                 verified_bytes: whole.verified_bytes + completion.verified_bytes,
-                version: 0,
             },
         };
         action.row += 1;

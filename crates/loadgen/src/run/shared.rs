@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) is_open: bool,
     /// Whether the source of requests says which answers are right: a script, or an audit.
     pub(crate) is_judged: bool,
+    /// Whether each request is judged, or noted in a ledger or a history: one look for each request.
+    pub(crate) is_followed: bool,
     /// What the target has acknowledged, where that is kept.
     pub(crate) ledger: Option<Ledger>,
     pub(crate) buckets: u64,
@@ -130,6 +132,8 @@ impl Shared {
             if requests_max == u64::MAX { u64::MAX } else { portion.share(requests_max) };
         let fresh = trial.ticket_base;
         let begun = Arc::<AtomicU64>::default();
+        let is_judged = trial.follows_script() || trial.open_audit.is_some();
+        let ledger = ledger_of(trial, unix_ns());
         Self {
             gate: Gate::new(threads, Arc::clone(&stop)),
             stop,
@@ -141,8 +145,9 @@ impl Shared {
             first_done_ns: AtomicU64::new(u64::MAX),
             is_clean_up: trial.is_clean_up(),
             is_open: matches!(trial.load, Load::Open { .. }),
-            is_judged: trial.follows_script() || trial.open_audit.is_some(),
-            ledger: ledger_of(trial, unix_ns()),
+            is_judged,
+            is_followed: is_judged || ledger.is_some() || trial.keeps_history,
+            ledger,
             buckets: dataset.buckets,
             history: trial.keeps_history.then(|| HistoryClock::of_host(trial, threads)),
             first_operation: trial.mix[0].operation,

@@ -215,15 +215,8 @@ impl<C: Client> Worker<C> {
         if completion.outcome.is_absent() {
             completion.outcome = self.of_absent(taken, completion.outcome);
         }
-        if self.shared.is_judged {
-            self.judge(slot, taken, completion);
-        }
-        // Before the recorder: no second may be handed over without what it acknowledged.
-        if let Some(ledger) = &self.shared.ledger {
-            taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
-        }
-        if let Some(clock) = self.shared.history {
-            self.note_history(slot, taken, completion, clock);
+        if self.shared.is_followed {
+            self.follow(slot, taken, completion, client);
         }
         let is_open = self.shared.is_open;
         let window = self.window.get();
@@ -255,8 +248,10 @@ impl<C: Client> Worker<C> {
             tally.verified_bytes += completion.verified_bytes;
         }
         self.source.borrow_mut().note(&taken.request, completion.outcome);
-        if operation.puts_object() && completion.outcome.is_ok() {
-            self.shared.unwritten.fill(taken.request.subject.number());
+        if completion.outcome.is_ok() {
+            if operation.puts_object() {
+                self.shared.unwritten.fill(taken.request.subject.number());
+            }
         } else if completion.outcome.is_failure() {
             self.shared.note_failure(completion.outcome, || client.last_error());
             if operation.puts_object() {
@@ -285,19 +280,34 @@ impl<C: Client> Worker<C> {
         self.recorder.borrow_mut().record_action(key, intended, &ended.whole, ended.spent);
     }
 
-    /// Adds a call to the history.
+    /// Judges a request, and notes it in the ledger and in the history, as far as the trial asks for that.
     #[inline(never)]
+    fn follow(&self, slot: usize, taken: &Taken, completion: &mut Completion, client: &C) {
+        if self.shared.is_judged {
+            self.judge(slot, taken, completion);
+        }
+        // Before the recorder: no second may be handed over without what it acknowledged.
+        if let Some(ledger) = &self.shared.ledger {
+            taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
+        }
+        if let Some(clock) = &self.shared.history {
+            self.note_history(slot, taken, completion, client.version(), clock);
+        }
+    }
+
+    /// Adds a call to the history.
     fn note_history(
         &self,
         slot: usize,
         taken: &Taken,
         completion: &Completion,
-        clock: HistoryClock,
+        version: u64,
+        clock: &HistoryClock,
     ) {
         let mut recorder = self.recorder.borrow_mut();
         let client = clock.first_client + slot as u32 * clock.threads + recorder.thread();
         recorder.note_history(|calls| {
-            history::note(&taken.request, completion, client, clock.since_1970_ns, calls);
+            history::note(&taken.request, completion, version, client, clock.since_1970_ns, calls);
         });
     }
 

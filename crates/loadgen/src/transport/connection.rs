@@ -46,6 +46,8 @@ pub(crate) struct Connection {
     traffic: Traffic,
     /// The retries of the last request.
     attempts: Attempts,
+    /// The version that the last checked read returned, or that the last condition named: a history has it.
+    pub(crate) version: u64,
     /// What the last handshake agreed on.
     tls: Option<(ProtocolVersion, CipherSuite)>,
 }
@@ -107,6 +109,7 @@ impl Connection {
             buffers: Rc::clone(buffers),
             is_per_request,
             repeats_writes: true,
+            version: 0,
             judge,
             stream: None,
             parser: ResponseParser::default(),

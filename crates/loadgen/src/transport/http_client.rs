@@ -88,6 +88,10 @@ impl<S: HttpStore> Client for S {
         &self.http().helpers.ends
     }
 
+    fn version(&self) -> u64 {
+        self.http().connection.version
+    }
+
     fn traffic(&self) -> Traffic {
         let http = self.http();
         let mut traffic = http.connection.traffic();

@@ -176,7 +176,6 @@ fn joined(whole: &Completion, part: &Completion) -> Completion {
         bytes: whole.bytes + part.bytes,
         objects: whole.objects,
         verified_bytes: whole.verified_bytes + part.verified_bytes,
-        version: 0,
     }
 }
 

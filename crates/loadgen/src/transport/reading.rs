@@ -68,7 +68,7 @@ fn judged(connection: &mut Connection, reply: &Reply, verifier: &mut Verifier) -
     if completion.outcome.is_ok() {
         let outcome = Outcome::of_verdict(verifier.finish());
         completion.verified_bytes = verifier.checked_bytes();
-        completion.version = verifier.version().unwrap_or_default();
+        connection.version = verifier.version().unwrap_or_default();
         if !outcome.is_ok() {
             let failure = Failure::Mismatch(outcome, verifier.evidence());
             completion.outcome = connection.object_to(failure);

@@ -87,8 +87,8 @@ impl S3Client {
             self.thread.etags.borrow_mut().forget(index, &etag);
         }
         let bytes = self.http.thread.dataset.length(request.object());
-        let written = Completion { bytes, version, ..reply.completion() };
-        self.unless_lost(written).behind(asked)
+        self.http.connection.version = version;
+        self.unless_lost(Completion { bytes, ..reply.completion() }).behind(asked)
     }
 
     /// Deletes an object that has the ETag that this thread last saw it with.
@@ -104,7 +104,8 @@ impl S3Client {
         self.at_object(index, b"");
         let reply = self.ask(&spec, &Nothing).await;
         self.thread.etags.borrow_mut().forget(index, &etag);
-        self.unless_lost(Completion { version, ..reply.completion() }).behind(asked)
+        self.http.connection.version = version;
+        self.unless_lost(reply.completion()).behind(asked)
     }
 
     /// Asks for the ETag of an object and writes it on that condition, until no other write comes
@@ -123,7 +124,8 @@ impl S3Client {
             // What a try before has written in vain was never there.
             let writer = (request.chance as u32).max(1);
             let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
-            let written = self.unless_lost(Completion { bytes, version, ..reply.completion() });
+            self.http.connection.version = version;
+            let written = self.unless_lost(Completion { bytes, ..reply.completion() });
             if written.outcome != Outcome::LOST_RACE {
                 break written;
             }
@@ -174,7 +176,7 @@ impl S3Client {
         etag: Option<Box<str>>,
     ) -> Result<(Seen, Completion), Completion> {
         match etag.filter(|_| asked.outcome.is_ok()) {
-            Some(etag) => Ok((Seen { etag, version: asked.version }, asked)),
+            Some(etag) => Ok((Seen { etag, version: self.http.connection.version }, asked)),
             None if asked.outcome.is_ok() => {
                 asked.outcome = self.misread(&XmlError::Missing("ETag"));
                 Err(asked)
