@@ -206,7 +206,7 @@ golden: $(STAMPS)/packages ## write the golden reports anew; read the difference
 REAL_ALONE := tests/calibration tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
 test-real: $(STAMPS)/packages servers ## install and start real servers, and test against them
-	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),100) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
 	run $(PARALLEL) logical $(REAL_ALONE:%=--ignore=%); \
 	run $(REAL_ALONE); \
 	exit $$status
