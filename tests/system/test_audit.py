@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -96,8 +97,13 @@ def test_an_overwrite_that_is_lost_is_stale_and_names_the_calls(tmp_path: Path) 
         assert {first["operation"], second["operation"]} == {"put"}
         assert (read["outcome"], again["operation"]) == ("stale", "get")
         assert first["from_unix_ns"] < second["to_unix_ns"] < read["to_unix_ns"]
-    found = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
-    assert found <= lies_in(log)["stale_read"]
+    wrong = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
+    assert wrong <= lies_in(log)["stale_read"]
+    page = tmp_path / "page.html"
+    assert not loadstone("report", tmp_path / "run", "-f", "html", "-o", page).code
+    line = re.search(r'<p class="caution void"><b>Audit</b> (.*)</p>', page.read_text())
+    assert line is not None
+    assert f"{audit['wrong']:,} wrong" in line[1]
 
 
 SOUND = {

@@ -84,7 +84,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
         *_cautions(answer, width),
         *_unwritten(answer),
         *_contentions(findings),
-        *_audits(run, findings, width),
+        *_read_back(run, findings, width),
     ]
     foot += _bottlenecks(findings, width)
     foot += [*_next_step(run, findings, answer), *_paths(run, findings, answer)]
@@ -441,14 +441,30 @@ def _contentions(findings: Findings) -> Iterable[Text]:
         yield Text(f" · contend  {rest} more: loadstone report -f html")
 
 
-def _audits(run: Run, findings: Findings, width: int) -> Iterable[Text]:
-    """Return what was read back of what was acknowledged, or that nothing was."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """How much of what was acknowledged was read back, and whether any of it was wrong."""
+
+    name: str
+    text: str
+    is_wrong: bool = False
+
+
+def read_back_lines(run: Run, findings: Findings) -> Iterable[ReadBack]:
+    """Return the result of each audit, or that what was written was never read."""
     for audit in findings.audits:
-        mark, style = (" !", "bold red") if audit.wrong else (" ·", "")
-        line = f"{mark} audit    {audit.short()}"
-        yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style=style)
+        yield ReadBack(name="audit", text=audit.short(), is_wrong=bool(audit.wrong))
     if not findings.audits and is_never_read(run):
-        yield Text(" · data     nothing was read back; to do so: --audit", style="dim")
+        yield ReadBack(name="data", text="nothing was read back; to do so: --audit")
+
+
+def _read_back(run: Run, findings: Findings, width: int) -> Iterable[Text]:
+    for line in read_back_lines(run, findings):
+        mark, style = (" !", "bold red") if line.is_wrong else (" ·", "")
+        style = "dim" if line.name == "data" else style
+        text = Text(f"{mark} {line.name:<8} {line.text}", style=style)
+        text.truncate(width, overflow="ellipsis")
+        yield text
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:

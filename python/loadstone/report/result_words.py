@@ -94,7 +94,7 @@ def notes_below(results: Sequence[Result]) -> Iterable[str]:
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:
     """Name the results that are void or bounds, for a layout without room for a mark."""
-    for standing, words in (("void", "Must not be used"), ("bound", "Lower limits")):
+    for standing, words in (("void", "Must not be used"), ("bound", "Lower bounds")):
         of_standing = [result for result in results if result.standing == standing]
         if of_standing:
             reasons = dict.fromkeys(

@@ -12,7 +12,7 @@ from loadstone.analysis.answers.answer import Answer, ScriptAnswer, answer_of, a
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.standards.standard import plan_hash
-from loadstone.report.answer import summary_words
+from loadstone.report.answer import read_back_lines, summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.formats.queries_page import query_data, render_queries
 from loadstone.report.next_step import next_step
@@ -67,6 +67,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         notes=tuple(notes_below(answer.results)),
         table=result_table(answer, rounds),
         cautions=answer.cautions,
+        read_back=tuple(read_back_lines(run, findings)),
         results=len(answer.results),
         findings=findings.findings,
         step=next_step(run, findings, answer, is_on_page=True),
