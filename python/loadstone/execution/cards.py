@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from loadstone.campaign.planning.plan import Plan
-from loadstone.card.making import make_card
 from loadstone.errors import LeftBehindError, LoadstoneError, TargetError
 from loadstone.execution.events import CardFailed, CardMade, CardStarted, Event
 from loadstone.execution.interrupt import Interrupt
@@ -17,6 +16,10 @@ def make_cards(
 
     A target that could not be asked is noted with the reason: the trials go on without its card.
     """
+    if not plan.cards:
+        return []
+    from loadstone.card.making import make_card  # 20 modules that few runs need
+
     problems: list[LoadstoneError] = []
     for target in plan.cards:
         name = target["name"]
