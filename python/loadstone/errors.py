@@ -55,7 +55,7 @@ class Mistake:
     """
 
     key: str
-    found: str
+    actual: str
     allowed: str
     origin: str = ""
     line: int | None = None
@@ -66,7 +66,7 @@ class Mistake:
         if self.line is not None:
             place.append(str(self.line))
         where = ":".join(place)
-        what = f"found {self.found}, allowed {self.allowed}"
+        what = f"found {self.actual}, allowed {self.allowed}"
         text = ": ".join(part for part in (where, self.key, what) if part)
         return text if self.hint is None else f"{text}\nhint: {self.hint}"
 
@@ -119,11 +119,11 @@ class InputError(LoadstoneError, ValueError):
         """Return the error for one value, worded like a campaign's mistake."""
         words = shown(value)
         error = cls(f"found {words}, allowed {allowed}", hint)
-        error.found = words
+        error.actual = words
         error.allowed = allowed
         return error
 
-    found: str | None = None
+    actual: str | None = None
     allowed: str | None = None
 
 

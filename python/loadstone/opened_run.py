@@ -209,7 +209,7 @@ def _row(result: Result) -> dict[str, object]:
         "workload": result.workload,
         "phase": result.phase,
         "operation": result.operation,
-        **{name: value for name, value in result.parameters.items() if name not in _OWN},
+        **{name: value for name, value in result.parameters.items() if name not in _SHOWN_BY_NAME},
         "standing": result.standing,
         "limited_by": result.limit,
         "trials": result.rate.n,
@@ -228,7 +228,9 @@ def _row(result: Result) -> dict[str, object]:
     return {**row, "labels": list(result.labels)}
 
 
-_OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels", "standing"})
+_SHOWN_BY_NAME = frozenset(
+    {"target", "workload", "phase", "operation", "round", "labels", "standing"}
+)
 
 
 def _arrow() -> Any:

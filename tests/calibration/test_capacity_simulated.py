@@ -128,7 +128,7 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     findings = analyse(run)
     (again,) = findings.searches
     assert [step.trial for step in again.steps if step.is_left_out] == [bad.trial]
-    (seen,) = [step.seen for step in again.steps if step.is_left_out]
+    (seen,) = [step.observation for step in again.steps if step.is_left_out]
     assert 0.15 <= seen.stalled <= 0.2
     assert ", 1 of " in describe_answer(again)
     table = steps_table(findings)

@@ -70,7 +70,7 @@ def frames_of_dask(value: object) -> list[bytes]:
 def names_to_try() -> list[str]:
     """Return all that could be a handler here or in dask."""
     distributed = pytest.importorskip("distributed")
-    names = {messages.word(kind) for kind in get_args(messages.Said | messages.Asked)}
+    names = {messages.word(kind) for kind in get_args(messages.FromAgent | messages.FromController)}
     for kind in (distributed.Scheduler, distributed.Worker, distributed.Nanny, distributed.Client):
         names |= set(dir(kind))
     for kind in (Carrier, agent.Agent, MessageStream, messages, agent):
@@ -103,7 +103,7 @@ def hostile_messages(canary: Path, kinds: Any) -> Iterator[bytes]:
 def hostile_messages_that_are_messages(canary: Path) -> list[bytes]:
     """Return those that do not end the connection before the next is read."""
     whole = []
-    for packed in hostile_messages(canary, messages.Said | messages.Asked):
+    for packed in hostile_messages(canary, messages.FromAgent | messages.FromController):
         with contextlib.suppress(ValueError):
             unpack(packed)
             whole.append(packed)

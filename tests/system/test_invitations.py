@@ -86,7 +86,8 @@ def plain(value: object) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "read"), [(messages.Said, messages.read), (messages.Asked, messages.read_asked)]
+    ("kinds", "read"),
+    [(messages.FromAgent, messages.read), (messages.FromController, messages.read_asked)],
 )
 def test_no_message_is_more_than_plain_values(
     tmp_path: Path, kinds: Any, read: Callable[[str, object], Any]
@@ -123,7 +124,7 @@ def framed(packed: bytes) -> bytes:
     return len(packed).to_bytes(4, "big") + packed
 
 
-async def say(stream: MessageStream, said: messages.Said) -> None:
+async def say(stream: MessageStream, said: messages.FromAgent) -> None:
     stream.send(messages.word(type(said)), messages.body(said))
     await asyncio.sleep(0)
 
@@ -431,7 +432,7 @@ phases: [{op: get, duration: 2s}]
         rows = record.read_intervals(["agent", "requests"]).to_pylist()
         assert {row["agent"] for row in rows} == {"good"}
         assert sum(row["requests"] for row in rows) == record.summary["requests"] < 10**6
-    assert impostor.names <= {messages.word(kind) for kind in get_args(messages.Asked)}
+    assert impostor.names <= {messages.word(kind) for kind in get_args(messages.FromController)}
     assert b'"agent": "good"' not in impostor.bytes
     assert CANARY.encode() not in impostor.bytes
     assert not (tmp_path / "canary").exists()

@@ -15,7 +15,7 @@ def places(mistakes: Iterable[Mistake]) -> list[Place]:
 
 def findings(mistakes: Iterable[Mistake]) -> list[tuple[int | None, str, str]]:
     """Return the line, the key and what was found there, of each."""
-    return [(one.line, one.key, one.found) for one in mistakes]
+    return [(one.line, one.key, one.actual) for one in mistakes]
 
 
 def names(text: str | None, *facts: str) -> bool:
@@ -30,4 +30,4 @@ def is_told(mistakes: Iterable[Mistake | KeyMistake], key: str, *facts: str) -> 
     """
     (one,) = mistakes
     place = one.key if isinstance(one, Mistake) else ".".join(map(str, one.path))
-    return place == key and names(f"{one.found} -> {one.allowed}\n{one.hint}", *facts)
+    return place == key and names(f"{one.actual} -> {one.allowed}\n{one.hint}", *facts)

@@ -51,14 +51,14 @@ def test_a_dataset_is_not_encrypted_unless_it_says_so() -> None:
 
 def test_a_cipher_that_there_is_not_is_refused_with_those_there_are() -> None:
     (mistake,) = told(dataset={"objects": 1, "size": 1, "encryption": "rot13"})
-    assert (mistake.key, mistake.found) == ("dataset.encryption", '"rot13"')
+    assert (mistake.key, mistake.actual) == ("dataset.encryption", '"rot13"')
     assert names(mistake.allowed, '"none"', '"aes-256-gcm"', '"aes-256-cbc"')
 
 
 def test_a_driver_that_cannot_encrypt_is_refused_with_those_that_can() -> None:
     dataset = {"objects": 1, "size": 1, "encryption": "aes-256-gcm"}
     (mistake,) = told(targets={"t": {"driver": "file", "path": "/x"}}, dataset=dataset)
-    assert (mistake.key, mistake.found) == ("dataset.encryption", "aes-256-gcm")
+    assert (mistake.key, mistake.actual) == ("dataset.encryption", "aes-256-gcm")
     assert names(mistake.allowed, "none", "driver file", ": s3, swift")
 
 
@@ -74,7 +74,7 @@ def test_ranges_of_encrypted_objects_are_refused(phase: dict[str, Any], key: str
     dataset = {"objects": 10, "size": "64KiB", "encryption": "aes-256-cbc"}
     (mistake,) = told(dataset=dataset, phases=["put", phase])
     assert mistake.key == key
-    assert names(mistake.found, "range_get", "aes-256-cbc")
+    assert names(mistake.actual, "range_get", "aes-256-cbc")
     assert mistake.allowed.startswith("get")
 
 

@@ -108,10 +108,10 @@ def _top_keys() -> list[str]:
 
 
 def test_a_mistake_is_one_line_of_its_fields_and_its_hint_another() -> None:
-    mistake = Mistake(origin="c.yaml", line=3, key="a.b", found="F", allowed="A", hint="H")
+    mistake = Mistake(origin="c.yaml", line=3, key="a.b", actual="F", allowed="A", hint="H")
     assert str(mistake) == "c.yaml:3: a.b: found F, allowed A\nhint: H"
     what = str(mistake).splitlines()[0].removeprefix("c.yaml:3: a.b: ")
-    assert str(Mistake(key="", found="F", allowed="A", origin="set")) == f"set: {what}"
+    assert str(Mistake(key="", actual="F", allowed="A", origin="set")) == f"set: {what}"
     told = CampaignError([mistake, mistake], "both")
     assert str(told) == f"{mistake}\n{mistake}\nhint: both"
 
@@ -119,7 +119,7 @@ def test_a_mistake_is_one_line_of_its_fields_and_its_hint_another() -> None:
 def test_a_key_written_twice_is_told_with_both_lines() -> None:
     told = mistakes(f"name: a\n{STORE}name: b\n{REST}")
     assert ("c.yaml", 3, "name") in places(told)
-    assert any("line 1" in mistake.found for mistake in told)
+    assert any("line 1" in mistake.actual for mistake in told)
 
 
 def test_a_mistake_is_told_at_the_spelling_that_was_written() -> None:
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_campaign_at_all_is_told_where_it_goes_wrong(
         parse_campaign(text, origin="c.yaml", drivers=DRIVERS, environ={})
     (mistake,) = caught.value.mistakes
     assert (mistake.origin, mistake.line, mistake.key) == ("c.yaml", line, "")
-    assert found in mistake.found
+    assert found in mistake.actual
 
 
 def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
         read_campaign(tmp_path / "none.yaml", drivers=DRIVERS, environ={})
     (mistake,) = caught.value.mistakes
     assert mistake.origin.endswith("none.yaml")
-    assert os.strerror(errno.ENOENT) in mistake.found
+    assert os.strerror(errno.ENOENT) in mistake.actual
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_anchors_and_merges_are_read_as_yaml_means_them() -> None:
 def test_a_tag_is_refused_instead_of_obeyed() -> None:
     told = mistakes(f"name: !!python/name:os.system a\n{STORE}{REST}")
     assert places(told)[0] == ("c.yaml", 1, "name")
-    assert "tag:yaml.org,2002:python/name:os.system" in told[0].found
+    assert "tag:yaml.org,2002:python/name:os.system" in told[0].actual
 
 
 def test_set_replaces_a_value_and_makes_what_is_missing_around_it() -> None:
@@ -217,7 +217,7 @@ def test_what_is_wrong_in_a_set_is_told_as_such_and_not_with_a_line_of_the_file(
         ("set", None, "load.threads"),
     ]
     name, entry, pair, yaml, threads = told
-    assert (name.found, pair.found, threads.found) == ('"gett"', '"nonsense"', '"none"')
+    assert (name.actual, pair.actual, threads.actual) == ('"gett"', '"nonsense"', '"none"')
     assert (pair.allowed, yaml.allowed) == ("KEY=VALUE", "YAML")
     assert names(name.allowed, "put, get, delete")
     assert names(name.hint, '"get"')
@@ -227,7 +227,7 @@ def test_what_is_wrong_in_a_set_is_told_as_such_and_not_with_a_line_of_the_file(
 def test_a_set_that_reaches_into_a_plain_value_is_refused() -> None:
     (mistake,) = mistakes(GOOD, "name.first=x")
     assert places([mistake]) == [("set", None, "name.first")]
-    assert names(mistake.found, '"good"')
+    assert names(mistake.actual, '"good"')
 
 
 @pytest.mark.parametrize("key", ["password", "secret_key", "session_token"])
@@ -255,7 +255,7 @@ def test_a_password_inside_an_address_or_a_header_is_refused() -> None:
         + REST
     )
     assert [mistake.key for mistake in told] == ["targets.t.headers", "targets.t.endpoint"]
-    assert names(told[0].found, '"X-Auth-Token"')
+    assert names(told[0].actual, '"X-Auth-Token"')
     assert not any("hunter2" in str(mistake) for mistake in told)
 
 
@@ -346,7 +346,7 @@ def test_a_wrong_value_in_a_sweep_is_told_at_its_own_place() -> None:
         (8, "sweep.threads.1", '"x"'),
         (9, "sweep.phases.get.iterations.1", "0"),
         (10, "sweep.size.0", '"4kb"'),
-        (11, "sweep.rounds", told[3].found),
+        (11, "sweep.rounds", told[3].actual),
         (12, "sweep.phases.gett.range.0", '"gett"'),
     ]
 
@@ -381,7 +381,7 @@ def test_a_load_may_come_from_the_sweep_alone() -> None:
 def test_a_sweep_over_the_same_thing_twice_is_refused() -> None:
     told = mistakes(GOOD + "sweep: {threads: [1, 2], load.threads: [3]}\n")
     assert places(told) == [("c.yaml", 6, "sweep.load.threads")]
-    assert names(told[0].found, "load.threads", " threads")
+    assert names(told[0].actual, "load.threads", " threads")
 
 
 def test_rounds_that_write_need_names_of_their_own() -> None:
@@ -399,7 +399,7 @@ def test_datasets_that_would_share_a_bucket_are_refused() -> None:
         "load: {threads: 1}\nrounds: 11\nphases: [put]\n"
     )
     assert places(told) == [("c.yaml", 3, "dataset.prefix")]
-    assert names(told[0].found, '"b110"', '"b1"', '"b11"')
+    assert names(told[0].actual, '"b110"', '"b1"', '"b11"')
     assert names(told[0].hint, '"bench-{round}-"')
 
 
@@ -444,9 +444,9 @@ def test_objects_too_large_for_one_request_are_refused_with_the_way_out() -> Non
         "dataset.size=60GiB",
     )
     assert names(told[0].hint, "op: multipart_put", "part_size")
-    assert names(told[1].found, "1 MiB")
+    assert names(told[1].actual, "1 MiB")
     assert names(told[1].allowed, "5 MiB", "s3")
-    assert names(told[2].found, "12288 parts")
+    assert names(told[2].actual, "12288 parts")
     assert names(told[2].allowed, "10000", "s3")
 
 
@@ -473,7 +473,7 @@ def test_mistakes_in_one_of_several_workloads_are_told_where_their_keys_stand() 
         ("c.yaml", 6, "workloads.0.phases.0.range"),
         ("c.yaml", 9, "workloads.1.sweep.sise"),
     ]
-    assert told[0].found == "8 KiB"
+    assert told[0].actual == "8 KiB"
     assert names(told[1].hint, '"size"')
 
 

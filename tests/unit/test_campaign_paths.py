@@ -66,21 +66,21 @@ def test_paths_are_not_encrypted_unless_the_dataset_says_so() -> None:
 
 def test_a_cipher_that_there_is_not_is_refused_with_the_one_there_is() -> None:
     (mistake,) = told(dataset={"objects": 1, "size": 1, "path_encryption": "aes-256-gcm"})
-    assert (mistake.key, mistake.found) == ("dataset.path_encryption", '"aes-256-gcm"')
+    assert (mistake.key, mistake.actual) == ("dataset.path_encryption", '"aes-256-gcm"')
     assert names(mistake.allowed, '"none"', f'"{SIV}"')
 
 
 def test_a_driver_without_keys_is_refused_with_those_that_have_some() -> None:
     target = {"t": {"driver": "block", "path": "/x"}}
     (mistake,) = told(targets=target, phases=[{"op": "write", "range": 4096}])
-    assert (mistake.key, mistake.found) == ("dataset.path_encryption", SIV)
+    assert (mistake.key, mistake.actual) == ("dataset.path_encryption", SIV)
     assert names(mistake.allowed, "none", "driver block", ": rados, s3, swift, file")
 
 
 def test_a_prefix_within_what_is_sealed_is_refused() -> None:
     (mistake,) = told(phases=["put", {"op": "list", "prefix": "bench-1"}])
     assert mistake.key == "phases.1.prefix"
-    assert names(mistake.found, '"bench-1"')
+    assert names(mistake.actual, '"bench-1"')
     assert planned(phases=["put", {"op": "list", "prefix": "ben"}])
 
 
@@ -94,7 +94,7 @@ def test_names_that_become_too_long_are_refused() -> None:
             planned(dataset=sealed)
         else:
             (mistake,) = told(dataset=sealed)
-            assert names(mistake.found, "1,025 bytes")
+            assert names(mistake.actual, "1,025 bytes")
             assert names(mistake.allowed, "1,024 bytes")
 
 
@@ -111,7 +111,7 @@ def test_a_scripts_key_that_becomes_too_long_is_named(
     rows = f"1,CREATE_USER,ann,,,,\n2,WRITE,ann,private,{name},10,\n2,WRITE,ann,private,y,10,\n"
     (mistake,) = told(tmp_path, targets={"t": target}, **of_script(tmp_path, rows))
     assert mistake.key == "dataset.path_encryption"
-    assert names(mistake.found, f'"ann/private/{name}"', found)
+    assert names(mistake.actual, f'"ann/private/{name}"', found)
     shorter = of_script(tmp_path, rows.replace(name, name[:-5]))
     assert planned(tmp_path, targets={"t": target}, **shorter)
     # Where paths are not encrypted, the key is none too long.
@@ -132,7 +132,7 @@ def test_a_listing_that_ends_within_a_name_is_refused(
     else:
         (mistake,) = told(tmp_path, **script)
         assert mistake.key == "dataset.path_encryption"
-        assert names(mistake.found, 'listing of "a"')
+        assert names(mistake.actual, 'listing of "a"')
 
 
 def test_a_flag_of_bench_encrypts_paths() -> None:

@@ -52,7 +52,7 @@ def test_a_target_is_one_word(word: str, driver: str, settings: dict[str, Any]) 
 
 def test_a_bucket_is_not_taken_for_a_store() -> None:
     mistake = wrong("get", "s3://bucket")
-    assert (mistake.key, mistake.found) == ("TARGET", '"s3://bucket"')
+    assert (mistake.key, mistake.actual) == ("TARGET", '"s3://bucket"')
     assert names(mistake.hint, "s3://NAME")
 
 
@@ -139,7 +139,7 @@ def test_a_rate_makes_the_load_open() -> None:
     assert measured("get", rate="100/s", duration=1)[0]["load"]["kind"] == "open"
     mistake = wrong("get", rate=100, threads=3)
     assert mistake.key == "load"
-    assert names(mistake.found, "threads", "rate")
+    assert names(mistake.actual, "threads", "rate")
 
 
 def test_a_put_by_the_clock_does_not_run_out_of_new_objects() -> None:
@@ -191,10 +191,10 @@ def test_a_mistake_is_told_with_the_flag(flags: dict[str, Any], expected: str) -
 
 def test_an_unknown_operation_is_told_with_the_known_ones() -> None:
     mistake = wrong("putt")
-    assert (mistake.key, mistake.found) == ("OPERATION", '"putt"')
+    assert (mistake.key, mistake.actual) == ("OPERATION", '"putt"')
     assert names(mistake.allowed, '"put"', '"get"')
     assert names(mistake.hint, '"put"')
-    assert (wrong("").key, wrong("").found) == ("OPERATION", "nothing")
+    assert (wrong("").key, wrong("").actual) == ("OPERATION", "nothing")
 
 
 def test_an_unknown_setting_of_the_target_is_told() -> None:
@@ -209,7 +209,7 @@ def test_the_environment_fills_a_target_without_an_address() -> None:
     )
     assert campaign.targets["s3"].settings["endpoints"] == "http://store"
     mistake = wrong("get", "s3")
-    assert (mistake.key, mistake.found) == ("TARGET endpoints", "nothing")
+    assert (mistake.key, mistake.actual) == ("TARGET endpoints", "nothing")
 
 
 def test_keeping_and_trusting_are_passed_on() -> None:
@@ -297,5 +297,5 @@ def test_a_target_that_is_none_is_told_with_what_was_probably_meant(
     operation: str, target: str, facts: str | None
 ) -> None:
     mistake = wrong(operation, target)
-    assert (mistake.key, mistake.found) == ("TARGET", f'"{target}"')
+    assert (mistake.key, mistake.actual) == ("TARGET", f'"{target}"')
     assert mistake.hint is None if facts is None else names(mistake.hint, facts)

@@ -60,7 +60,7 @@ def refused(model: type[Any], value: object) -> list[KeyMistake]:
 
 def allowed(model: type[Any], value: object) -> str:
     return "; ".join(
-        f"{'.'.join(map(str, mistake.path))}: {mistake.found} -> {mistake.allowed}"
+        f"{'.'.join(map(str, mistake.path))}: {mistake.actual} -> {mistake.allowed}"
         for mistake in refused(model, value)
     )
 
@@ -134,13 +134,13 @@ def test_a_law_of_sizes_that_makes_no_sense_is_refused(law: Any) -> None:
 def test_buckets_and_containers_are_one_key() -> None:
     assert Dataset.model_validate({"containers": 5}).buckets == 5
     (mistake,) = refused(Dataset, {"containers": 5, "buckets": 5})
-    assert names(mistake.found, "containers", "buckets")
+    assert names(mistake.actual, "containers", "buckets")
 
 
 def test_objects_may_be_counted_per_bucket() -> None:
     assert Dataset.model_validate({"buckets": 5, "objects_per_bucket": 50}).objects_total == 250
     (mistake,) = refused(Dataset, {"objects": 5, "objects_per_bucket": 5})
-    assert names(mistake.found, "objects", "objects_per_bucket")
+    assert names(mistake.actual, "objects", "objects_per_bucket")
 
 
 def test_a_load_is_closed_or_open_and_nothing_between() -> None:
@@ -155,10 +155,10 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
     assert neither.path == ()
     assert names(neither.allowed, "threads", "rate")
     (both,) = refused(Load, {"threads": 1, "rate": 1})
-    assert names(both.found, "threads", "rate")
+    assert names(both.actual, "threads", "rate")
     (beside,) = refused(Load, {"threads": 1, "clients_max": 5})
     assert beside.path == ("clients_max",)
-    assert names(beside.found, "threads")
+    assert names(beside.actual, "threads")
     assert names(beside.allowed, "rate")
 
 
@@ -200,7 +200,7 @@ def test_a_phase_whose_keys_do_not_fit_together_is_refused(
 def test_two_phases_with_one_name_are_refused() -> None:
     (mistake,) = refused(Campaign, {**WHOLE, "phases": ["get", {"op": "get"}]})
     assert mistake.path == ("phases", 1)
-    assert names(mistake.found, '"get"')
+    assert names(mistake.actual, '"get"')
 
 
 @pytest.mark.parametrize(

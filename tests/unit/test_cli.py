@@ -166,8 +166,8 @@ def test_expected_errors_are_told_without_a_traceback(
 def test_every_mistake_of_a_campaign_is_told(
     failing: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = Mistake(origin="x.yaml", line=3, key="rounds", found='"two"', allowed="a number")
-    two = Mistake(origin="x.yaml", line=9, key="seed", found="-1", allowed="a number")
+    one = Mistake(origin="x.yaml", line=3, key="rounds", actual='"two"', allowed="a number")
+    two = Mistake(origin="x.yaml", line=9, key="seed", actual="-1", allowed="a number")
     failing.append(CampaignError([one, two]))
     assert cli.main(["run", "x.yaml"]) == 1
     told = capsys.readouterr().err

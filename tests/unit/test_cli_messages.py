@@ -69,7 +69,7 @@ def test_an_error_is_told_in_words_or_as_a_line_of_json(
     errors = [
         ResultError("first\nsecond", "do", kind="run-exists"),
         ResultError("first"),
-        CampaignError([Mistake(origin="c.yaml", line=2, key="a", found="F", allowed="A")]),
+        CampaignError([Mistake(origin="c.yaml", line=2, key="a", actual="F", allowed="A")]),
     ]
     for error in errors:
         tell(error)
@@ -83,7 +83,7 @@ def test_an_error_is_told_in_words_or_as_a_line_of_json(
     assert [one["kind"] for one in told] == ["run-exists", "run", "campaign"]
     assert [one["hint"] for one in told] == ["do", None, None]
     assert told[2]["mistakes"] == [
-        {"origin": "c.yaml", "line": 2, "key": "a", "found": "F", "allowed": "A", "hint": None}
+        {"origin": "c.yaml", "line": 2, "key": "a", "actual": "F", "allowed": "A", "hint": None}
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_command_tells_the_kind_of_its_error(
 def test_a_form_of_errors_that_there_is_not_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         cli.application.app(args=["--errors", "xml", "list"], standalone_mode=False)
-    assert caught.value.found == '"xml"'
+    assert caught.value.actual == '"xml"'
 
 
 def test_the_page_for_jobs_tells_each_kind() -> None:

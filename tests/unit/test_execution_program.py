@@ -35,7 +35,7 @@ def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(
     ended = wait(["sh", "-c", f"{script} while :; do sleep 1000; done"], timeout_s=1000)
     assert ended.state == "timeout"
     assert not ended.is_good
-    assert ended.said == "begun"
+    assert ended.tail == "begun"
     assert ends(int(child.read_text()))
 
 
@@ -54,14 +54,14 @@ def test_only_the_last_of_what_a_program_says_is_told_and_all_of_its_output_kept
     assert (ended.state, ended.exit_code) == ("ended", 3)
     assert ended.output.split()[0] == b"1"
     assert ended.output.split()[-1] == b"20000"
-    assert len(ended.said) <= 4096
-    assert "fault" in ended.said
+    assert len(ended.tail) <= 4096
+    assert "fault" in ended.tail
 
 
 def test_a_program_that_is_not_there_is_told_by_its_name() -> None:
     ended = wait(["no-such-program"])
     assert ended.state == "not started"
-    assert f"no-such-program: {os.strerror(errno.ENOENT)}" in ended.said
+    assert f"no-such-program: {os.strerror(errno.ENOENT)}" in ended.tail
 
 
 def test_when_somebody_wants_to_stop_all_programs_side_by_side_are_ended() -> None:

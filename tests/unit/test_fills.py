@@ -172,7 +172,7 @@ CEPH_DF = {"pools": [{"name": "p", "stats": {"stored": 10, "max_avail": 90}}]}
 def pool_size(monkeypatch: pytest.MonkeyPatch, output: bytes, code: int = 0) -> Any:
     ended = Ended(
         command=("ceph",), state="ended", exit_code=code, output=output,
-        said="Error EACCES: access denied" if code else "", started_unix_ns=0, ended_unix_ns=0,
+        tail="Error EACCES: access denied" if code else "", started_unix_ns=0, ended_unix_ns=0,
     )  # fmt: skip
     monkeypatch.setattr(store_sizes, "run_programs", lambda *one, **keys: [ended])
     target: Any = {"name": "a", "driver": "rados", "settings": {"pool": "p"}}

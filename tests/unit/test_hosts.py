@@ -383,7 +383,7 @@ def end(told: Any, left: str | None = None) -> messages.End:
     return messages.End(attempt=1, summary=told, left=left, clock_step_ns=0, absent_probes={})
 
 
-def say(trial: Any, host: str, said: messages.Said) -> None:
+def say(trial: Any, host: str, said: messages.FromAgent) -> None:
     body = messages.body(said)
     trial._carrier.heard.put(Heard(host=host, say=messages.word(type(said)), body=body))
 

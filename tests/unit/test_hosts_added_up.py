@@ -174,7 +174,7 @@ class Said:
         self._attempt = 0
         self._begun: set[str] = set()
 
-    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
         """Say at once that a host is ready, and when all have begun, what they did."""
         for host in hosts:
             if isinstance(asked, messages.Trial):
@@ -198,7 +198,7 @@ class Said:
     def drop(self, host: str) -> None:
         """Drop no host: none is lost here."""
 
-    def _say(self, host: str, said: messages.Said) -> None:
+    def _say(self, host: str, said: messages.FromAgent) -> None:
         self.heard.put(Heard(host=host, say=messages.word(type(said)), body=messages.body(said)))
 
     def _say_all(self) -> None:

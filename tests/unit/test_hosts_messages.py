@@ -97,7 +97,7 @@ def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
 
 def test_a_message_comes_as_it_was_sent() -> None:
     told: Any = SUMMARY
-    sent: messages.Said | messages.Asked
+    sent: messages.FromAgent | messages.FromController
     for sent in (
         messages.Figures(attempt=1, rows=None, live=LIVE),
         messages.End(attempt=1, summary=told, left=None, clock_step_ns=0, absent_probes={}),

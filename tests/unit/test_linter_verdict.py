@@ -597,7 +597,7 @@ def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
         for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))
     ]
     account = judged_account.read_account(run)
-    seen = trial_findings.Seen(account=account, parts=decaying, flags={}, rounds=())
+    seen = trial_findings.RunView(account=account, parts=decaying, flags={}, rounds=())
     found = list(trial_findings.find_unsteady(seen))
     assert [one.rule for one in found] == ["not-steady"]
     assert "1 of 2 stretches" in found[0].statement

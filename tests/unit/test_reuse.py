@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.reuse import Kept, Reused
+from loadstone.campaign.planning.reuse import Reused, StoredDataset
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.resume import left_as
@@ -24,8 +24,8 @@ prepare: never
 WANTED = planned(TEXT).trials[0].document
 
 
-def kept(**changes: Any) -> Kept:
-    one = Kept(
+def kept(**changes: Any) -> StoredDataset:
+    one = StoredDataset(
         target="store",
         driver="s3",
         workloads=frozenset({WANTED["case"]["workload"]}),
@@ -37,9 +37,9 @@ def kept(**changes: Any) -> Kept:
     return replace(one, **changes, dataset=dataset)
 
 
-def reused(*found: Kept) -> Reused:
+def reused(*found: StoredDataset) -> Reused:
     targets = frozenset(one.target for one in found)
-    return Reused(name="kept", run="f" * 32, seed=1, kept=found, targets=targets)
+    return Reused(name="kept", run="f" * 32, seed=1, datasets=found, targets=targets)
 
 
 def test_the_dataset_of_the_same_target_and_workload_is_taken() -> None:

@@ -11,7 +11,7 @@ from loadstone.analysis import analyse, numbers, rules
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.judgements.labels import LABELS, RESULT_LABELS, TRIAL_LABELS, VOIDING
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.rules import RULES, Rule, find_rule, of_runs
 from loadstone.analysis.standards import linter, standard
 from loadstone.published import rules as published_rules
@@ -27,9 +27,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return read_run(synthetic_run.write_rounds(tmp_path_factory.mktemp("rounds"), seconds=4))
 
 
-def find_odd_trials(seen: Seen) -> Iterator[Finding]:
+def find_odd_trials(view: RunView) -> Iterator[Finding]:
     """The function of a toy rule: trials with an odd number."""
-    odd = tuple(trial.trial for trial in seen.trials if int(trial.trial) % 2)
+    odd = tuple(trial.trial for trial in view.trials if int(trial.trial) % 2)
     yield Finding(rule="toy", statement=f"{len(odd)} trials are odd", cases=odd)
 
 

@@ -213,7 +213,7 @@ def test_numbers_out_of_bounds_are_mistakes_in_both_kinds_of_file(
         check(table.read_actions(path, mistakes), name, mistakes)
     told = caught.value.mistakes
     assert places(told) == [(1, "size"), (2, "size")]
-    assert [one.found for one in told] == ['"-5"', f'"{2**40}"']
+    assert [one.actual for one in told] == ['"-5"', f'"{2**40}"']
     assert all(one.allowed.endswith(f" 0 to {2**40 - 1}") for one in told)
 
 
@@ -224,7 +224,7 @@ def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) ->
     with pytest.raises(ScriptError) as caught:
         check(table.read_actions(script, mistakes), script.name, mistakes)
     assert places(caught.value.mistakes) == [(2, "object"), (3, "size")]
-    assert "b'\\xff\\xfe'" in caught.value.mistakes[0].found
+    assert "b'\\xff\\xfe'" in caught.value.mistakes[0].actual
     script.write_bytes(b"\xff" + HEAD.encode() + lines)
     with pytest.raises(InputError, match="UTF-8"):
         list(table.read_actions(script, mistakes))
@@ -246,12 +246,12 @@ def test_what_contradicts_the_script_is_refused(script: Path) -> None:
         (1, "object"), (3, "size"), (4, "expect"), (5, "entries"), (7, "object"), (8, "size"),
     ]  # fmt: skip
     early, size, _, entries, deleted, old = told
-    assert '"early"' in early.found
-    assert (size.found, size.allowed.partition(",")[0]) == ("6", "5")
+    assert '"early"' in early.actual
+    assert (size.actual, size.allowed.partition(",")[0]) == ("6", "5")
     assert "row 2" in size.allowed
-    assert (entries.found, entries.allowed.partition(",")[0]) == ("7", "2")
-    assert "row 6" in deleted.found
-    assert old.found == "nothing"
+    assert (entries.actual, entries.allowed.partition(",")[0]) == ("7", "2")
+    assert "row 6" in deleted.actual
+    assert old.actual == "nothing"
 
 
 def test_sessions_that_wait_for_each_other_are_a_cycle(script: Path) -> None:
@@ -350,7 +350,7 @@ def test_mistakes_are_values_where_json_is_asked_for(
     told = json.loads(shown.out)
     assert (told["script"], told["count"]) == (str(script), 1)
     (mistake,) = told["mistakes"]
-    assert (mistake["row"], mistake["column"], mistake["found"]) == (1, "size", '"five"')
+    assert (mistake["row"], mistake["column"], mistake["actual"]) == (1, "size", '"five"')
     assert mistake["allowed"] in shown.err
 
 

@@ -77,7 +77,7 @@ def test_the_end_of_a_long_output_holds_no_part_of_a_secret_that_was_cut() -> No
             is_stopped=lambda: False,
             tick=lambda passed_s: None,
         )
-        assert set(secrets.hide(ended.said, [SECRET])) == {"."}
+        assert set(secrets.hide(ended.tail, [SECRET])) == {"."}
 
 
 def test_what_an_exporter_sends_back_is_blotted_and_steers_nothing() -> None:

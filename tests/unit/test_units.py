@@ -42,7 +42,7 @@ def test_a_size_means_powers_of_two_unless_the_b_says_ten(
 def test_a_size_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
     with pytest.raises(InputError) as caught:
         units.parse_size(written)
-    assert caught.value.found == shown(written)
+    assert caught.value.actual == shown(written)
     assert '"4KiB"' in str(caught.value.allowed)
 
 
@@ -84,7 +84,7 @@ def test_a_duration_may_be_composed_and_plain_numbers_are_seconds(
 def test_a_duration_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
     with pytest.raises(InputError) as caught:
         units.parse_duration_ns(written)
-    assert caught.value.found == shown(written)
+    assert caught.value.actual == shown(written)
     assert "duration" in str(caught.value.allowed)
 
 
@@ -99,7 +99,7 @@ def test_a_rate_is_per_second_unless_it_names_another_period() -> None:
 def test_a_rate_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
     with pytest.raises(InputError) as caught:
         units.parse_rate(written)
-    assert caught.value.found == shown(written)
+    assert caught.value.actual == shown(written)
     assert "rate" in str(caught.value.allowed)
 
 
@@ -113,7 +113,7 @@ def test_a_fraction_may_be_a_percentage() -> None:
 def test_a_fraction_stays_between_nothing_and_everything(written: str) -> None:
     with pytest.raises(InputError) as caught:
         units.parse_fraction(written)
-    assert caught.value.found == shown(written)
+    assert caught.value.actual == shown(written)
     assert "fraction" in str(caught.value.allowed)
 
 

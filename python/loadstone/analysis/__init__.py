@@ -187,7 +187,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     advice = advise(judged.rounds, judged.iterations, _overhead_s(run, facts))
     trials = _with_missing(run, facts)
     view = replace(
-        judged.seen,
+        judged.view,
         run=run,
         trials=trials,
         searches=searches,
@@ -215,7 +215,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         hooks=tuple(run.hooks),
         changes=judged.changes,
         client=_client(run),
-        exporters=watch.kept(probe_points),
+        exporters=watch.chosen(probe_points),
         mistakes=linter.lint(account),
         queries=view.queries,
         actions=judged.actions.rounds,

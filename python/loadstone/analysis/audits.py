@@ -175,12 +175,12 @@ def percent(share: float) -> str:
 
 def read_audits(run: Run) -> tuple[Audited, ...]:
     """Return the audits of a run, those after its end last."""
-    own = [
+    audits = [
         Audited.of(record.trial, record.summary)
         for record in run.records
         if record.trial["phase"] == AUDIT and record.summary.get("audit")
     ]
-    return (*own, *(Audited.of(*audit) for audit in kept_audits(run.path)))
+    return (*audits, *(Audited.of(*audit) for audit in kept_audits(run.path)))
 
 
 def is_never_read(run: Run) -> bool:

@@ -10,7 +10,7 @@ from loadstone.analysis.accounts.account import RATE, Account, Measurement, desc
 from loadstone.analysis.accounts.comparison import ALPHA, TRIALS_MIN
 from loadstone.analysis.accounts.in_turns import ratio_of
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
 from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.rules.rule import Rule, listed
@@ -30,7 +30,7 @@ DECLINES = 0.95
 """A ratio of rates from which a store is not called slower, however sure it is."""
 
 
-def find_missed(view: Seen) -> Iterator[Finding]:
+def find_missed(view: RunView) -> Iterator[Finding]:
     """Report trials whose store was not as full as their level; level 0 adds nothing."""
     missed = []
     for record in view.measured.values():
@@ -46,8 +46,8 @@ def find_missed(view: Seen) -> Iterator[Finding]:
             statement=f"the store was not as full as it was to be before {len(missed)} trials,"
             f" most before trial {name}: {fill:.1%} where {level:.0%} was asked for",
             evidence=tuple(
-                Evidence(metric="fill", value=found, threshold=level, place=f"trial {name}")
-                for name, level, found in missed
+                Evidence(metric="fill", value=fill, threshold=level, place=f"trial {name}")
+                for name, level, fill in missed
             ),
             cases=tuple(f"trial {name}" for name, _, _ in missed),
         )

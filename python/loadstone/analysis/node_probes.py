@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.documents.node import NodeDocument, StorageProbe, is_cached
 
 SLOW = 0.7
@@ -15,7 +15,7 @@ not steadier than this."""
 Rates = dict[tuple[str, str], dict[str, float]]
 
 
-def find_of_probes(view: Seen) -> Iterator[Finding]:
+def find_of_probes(view: RunView) -> Iterator[Finding]:
     """Report failed, cached and slow probes of nodes."""
     nodes: Mapping[str, NodeDocument] = (view.run.manifest.get("nodes") or {}) if view.run else {}
     for name, node in nodes.items():
@@ -106,7 +106,7 @@ SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")
 """How packages begin whose versions should agree."""
 
 
-def find_unlike(view: Seen) -> Iterator[Finding]:
+def find_unlike(view: RunView) -> Iterator[Finding]:
     """Report roles whose nodes differ in hardware or versions, and nodes that failed."""
     nodes: Mapping[str, NodeDocument] = (view.run.manifest.get("nodes") or {}) if view.run else {}
     described = {name: node for name, node in nodes.items() if "failed" not in node}

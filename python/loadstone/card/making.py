@@ -167,12 +167,12 @@ class _Asking:
                 reply = store.ask(Request(method="HEAD"), may_be_denied=True)
                 settings = (reply.headers.get(name, "false").lower() for name in SWIFT_VERSIONS)
                 if any(word != "false" for word in settings):
-                    raise _kept(place, "keeps versions of")
+                    raise _keeps_objects(place, "keeps versions of")
                 return
             request = Request(method="GET", query={"object-lock": None})
             reply = store.ask(request, may_be_denied=True)
             if reply.is_ok and b"<Rule>" in reply.body:
-                raise _kept(place, "locks")
+                raise _keeps_objects(place, "locks")
             reply = store.ask(Request(method="GET", query={"versioning": None}), may_be_denied=True)
             if reply.is_ok and b"<Status>" in reply.body:
                 self._versioned.add(place.name)
@@ -204,7 +204,7 @@ class _Asking:
             if "x-amz-version-id" in headers:
                 self._versioned.add(place.name)
             if "x-amz-object-lock-mode" in headers:
-                raise _kept(place, "locks")
+                raise _keeps_objects(place, "locks")
         return _Ground(place)
 
     def keeps_versions(self, place: CardPlace) -> bool:
@@ -392,7 +392,7 @@ def _locking(target: TargetDocument) -> TargetDocument:
     return {**target, "settings": settings}
 
 
-def _kept(place: CardPlace, does: str) -> TargetError:
+def _keeps_objects(place: CardPlace, does: str) -> TargetError:
     return TargetError(
         f'bucket "{place.name}" {does} what is written into it: nothing there could be removed',
         "name another bucket, or none: then the card makes one",

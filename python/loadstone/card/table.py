@@ -60,7 +60,7 @@ HANDSHAKE = "every request pays a handshake"
 OPEN_DOOR = "rates here do not include the check of signatures"
 PARTS = "uploads in parts behave in another way than clients expect"
 UNLOCKED = "backups on this store can be deleted before their time"
-KEPT = "a locked object stays longer than its retention"
+KEPT_LOCK = "a locked object stays longer than its retention"
 HISTORY = "work on versions cannot be compared with other stores"
 
 # fmt: off
@@ -155,7 +155,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
             UNLOCKED, where="locked"),
         Question("legal-hold-kept", "a version on hold cannot be deleted", retention.keeps_held,
             UNLOCKED, where="locked"),
-        Question("retention-ends", "a lock ends with its retention", retention.lets_go, KEPT,
+        Question("retention-ends", "a lock ends with its retention", retention.lets_go, KEPT_LOCK,
             where="locked"),
     ),
     "parts": (

@@ -13,7 +13,7 @@ from loadstone.execution.object_lists import ListMaker
 from loadstone.results.layout import read_manifest
 from loadstone.results.writer import RunWriter
 
-SAID_EVERY_S = 5.0
+PRINTED_EVERY_S = 5.0
 """How often the progress of a listing is printed that takes long."""
 
 
@@ -21,11 +21,11 @@ class _Progress:
     """Says how far a listing is that takes long."""
 
     def __init__(self) -> None:
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __call__(self, where: str, count: int) -> None:
-        if time.monotonic() - self._said >= SAID_EVERY_S:
-            self._said = time.monotonic()
+        if time.monotonic() - self._printed_at >= PRINTED_EVERY_S:
+            self._printed_at = time.monotonic()
             say(f'listing "{where}": {count:,} objects so far (Ctrl-C ends it)')
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from loadstone.campaign.planning.lifecycle import Need, dataset_of, place_of
 from loadstone.campaign.planning.plan import Plan
-from loadstone.campaign.planning.reuse import Kept, Reused
+from loadstone.campaign.planning.reuse import Reused, StoredDataset
 from loadstone.campaign.remains import began
 from loadstone.campaign.resume import left_as
 from loadstone.campaign.schema.campaign import Campaign
@@ -84,7 +84,7 @@ def find(name: str, run: str | None = None) -> Reused:
             if place_of(document) == place
         }
         datasets.append(
-            Kept(
+            StoredDataset(
                 target=remains.target,
                 driver=remains.driver,
                 workloads=frozenset(workloads),
@@ -97,7 +97,7 @@ def find(name: str, run: str | None = None) -> Reused:
         name=name,
         run=manifest["run"],
         seed=manifest["seed"],
-        kept=tuple(datasets),
+        datasets=tuple(datasets),
         targets=frozenset(document["target"]["name"] for document in manifest["plan"]),
     )
 
@@ -117,7 +117,7 @@ class DatasetFlags:
 def flags_of(name: str) -> DatasetFlags:
     """Return the flags that all datasets of the run have in common."""
     reused = find(name)
-    datasets = [dataset.dataset for dataset in reused.kept]
+    datasets = [dataset.dataset for dataset in reused.datasets]
     end = f"{reused.run[:8]}-"
     return DatasetFlags(
         count=_alike(dataset["objects"] for dataset in datasets),

@@ -61,12 +61,12 @@ def connect(access: ServerAccess) -> Any:
         )
     except Exception as error:
         raise InputError(
-            f"{access.url}: no ClickHouse answers there: {_said(error)}",
+            f"{access.url}: no ClickHouse answers there: {_first_line(error)}",
             "check the address, the user and the password of the engine's settings",
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
@@ -165,13 +165,13 @@ class DatabasePlace(TablePlace):
         try:
             self._client.command(command)
         except Exception as error:
-            raise TargetError(f"{self.name}: {what}: {_said(error)}") from error
+            raise TargetError(f"{self.name}: {what}: {_first_line(error)}") from error
 
     def _rows(self, what: str, query: str) -> Sequence[Sequence[Any]]:
         try:
             rows: Sequence[Sequence[Any]] = self._client.query(query).result_rows
         except Exception as error:
-            raise TargetError(f"{self.name}: {what}: {_said(error)}") from error
+            raise TargetError(f"{self.name}: {what}: {_first_line(error)}") from error
         return rows
 
     def _tables(self) -> list[str]:
@@ -250,7 +250,7 @@ class DatabasePlace(TablePlace):
             with source.open("rb") as file:
                 self._client.raw_insert(self._table(table), insert_block=file, fmt="Parquet")
         except Exception as error:
-            raise TargetError(f"{self.name}: write {name}: {_said(error)}") from error
+            raise TargetError(f"{self.name}: write {name}: {_first_line(error)}") from error
 
     def complete(self, mark: Mark) -> None:
         """Insert the mark again, after the ones before."""

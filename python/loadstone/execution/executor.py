@@ -192,8 +192,8 @@ def run_trial(
     folder cannot be written, and HookError when a hook stopped it, with what there is left as an
     interrupted trial.
     """
-    document = writer.unwritten.told(writer.intents.adopted(document))
-    document = writer.ledgers.told(document)
+    document = writer.unwritten.with_unwritten(writer.intents.adopted(document))
+    document = writer.ledgers.with_ledgers(document)
     around.look_before()
     output = Output(document, writer, listen, interrupt, around)
     try:

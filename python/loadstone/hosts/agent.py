@@ -103,7 +103,7 @@ class Agent:
         self._lease_s = invitation.lease_s
         self._stream = stream
         self._loop = loop
-        self._heard = self._said = time.monotonic()
+        self._heard = self._sent_at = time.monotonic()
         self._is_over = asyncio.Event()
         self._work: _Work | None = None
 
@@ -113,7 +113,7 @@ class Agent:
         over = self._loop.create_task(self._is_over.wait())
         while not (listening.done() or over.done()):
             await asyncio.wait({listening, over}, timeout=SAY_ALIVE_S)
-            if time.monotonic() - self._said >= SAY_ALIVE_S * 0.9:
+            if time.monotonic() - self._sent_at >= SAY_ALIVE_S * 0.9:
                 self.say(messages.Alive())
         over.cancel()
         listening.cancel()
@@ -132,17 +132,17 @@ class Agent:
                     return
                 self.on_ask(asked)
 
-    def say(self, message: messages.Said) -> None:
+    def say(self, message: messages.FromAgent) -> None:
         """Send the controller a message; only from the loop's thread."""
-        self._said = time.monotonic()
+        self._sent_at = time.monotonic()
         self._stream.send(messages.word(type(message)), messages.body(message))
 
-    def say_from_thread(self, message: messages.Said) -> None:
+    def say_from_thread(self, message: messages.FromAgent) -> None:
         """Send the controller a message, from any thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.say, message)
 
-    def on_ask(self, asked: messages.Asked) -> None:
+    def on_ask(self, asked: messages.FromController) -> None:
         """Do what the controller asks for."""
         now_ns = self.clock.unix_ns()
         self._heard = time.monotonic()
@@ -325,7 +325,7 @@ class _Work:
                     return sent.size, sent.piece
         raise InterruptedError("the trial was stopped before its script was there")
 
-    def _say(self, message: messages.Said) -> None:
+    def _say(self, message: messages.FromAgent) -> None:
         self._agent.say_from_thread(message)
 
     def _say_probes(self) -> None:

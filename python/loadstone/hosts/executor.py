@@ -195,7 +195,7 @@ class _TrialOnHosts:
         self._is_stopped_on_loss = False
         self._stopped_at: float | None = None
         self._is_asked = False
-        self._told = 0.0
+        self._reported_at = 0.0
         self._turned = time.monotonic()
         self._started_ns: int | None = None
 
@@ -304,8 +304,8 @@ class _TrialOnHosts:
         if self._is_asked and self._stopped_at is None:
             self._stop(None)
         self._begin_turn()
-        if now - self._told >= TELL_S:
-            self._told = now
+        if now - self._reported_at >= TELL_S:
+            self._reported_at = now
             live = self._live.all()
             if live is not None:
                 self._output.progress(live)

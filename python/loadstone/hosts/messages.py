@@ -1,8 +1,8 @@
 """Messages of controller and agents, with a class for each.
 
 The name of a message is its class's name in small letters. Tables are sent as bytes, documents as
-JSON text. Received messages are checked here, once: the controller accepts those in `Said`, an
-agent those in `Asked`.
+JSON text. Received messages are checked here, once: the controller accepts those in `FromAgent`, an
+agent those in `FromController`.
 """
 
 import functools
@@ -372,7 +372,7 @@ class Leave:
     reason: str
 
 
-Said = (
+FromAgent = (
     Hello
     | Alive
     | Ready
@@ -393,15 +393,17 @@ Said = (
     | Failed
     | ClockReading
 )
-Asked = Welcome | ReadClock | Trial | Go | FilePiece | Begin | Noted | StopLoad | Renew | Leave
+FromController = (
+    Welcome | ReadClock | Trial | Go | FilePiece | Begin | Noted | StopLoad | Renew | Leave
+)
 
 
-def word(kind: type[Said | Asked]) -> str:
+def word(kind: type[FromAgent | FromController]) -> str:
     """Return what a message of a class is called on its way."""
     return kind.__name__.lower()
 
 
-def body(message: Said | Asked) -> dict[str, object]:
+def body(message: FromAgent | FromController) -> dict[str, object]:
     """Return a message as it is sent."""
     return {field.name: _sent(getattr(message, field.name)) for field in fields(message)}
 
@@ -412,14 +414,14 @@ def _sent(value: Any) -> object:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-_SAID = {word(kind): kind for kind in get_args(Said)}
-_ASKED = {word(kind): kind for kind in get_args(Asked)}
+_FROM_AGENT = {word(kind): kind for kind in get_args(FromAgent)}
+_FROM_CONTROLLER = {word(kind): kind for kind in get_args(FromController)}
 
 
-def of_load(event: LoadEvent, attempt: int) -> Said:
+def of_load(event: LoadEvent, attempt: int) -> FromAgent:
     """Return the message that sends an event of the load generator on."""
     values = {name: value for name, value in event.items() if name != "kind"}
-    message: Said = _SAID[event["kind"]](attempt=attempt, **values)
+    message: FromAgent = _FROM_AGENT[event["kind"]](attempt=attempt, **values)
     return message
 
 
@@ -435,7 +437,7 @@ def build_of(body: Mapping[str, object]) -> str | None:
     return build if isinstance(build, str) else None
 
 
-def hosts_in(message: Said) -> set[str | None]:
+def hosts_in(message: FromAgent) -> set[str | None]:
     """Return the hosts named in the rows of a message."""
     match message:
         case Figures(rows=Table() as rows) | Actions(rows=rows):
@@ -448,15 +450,15 @@ def hosts_in(message: Said) -> set[str | None]:
     return set()
 
 
-def read(word: str, body: object) -> Said:
+def read(word: str, body: object) -> FromAgent:
     """Return what a host has said; raise ValueError with what is wrong with it."""
-    message: Said = _read(_SAID, word, body)
+    message: FromAgent = _read(_FROM_AGENT, word, body)
     return message
 
 
-def read_asked(word: str, body: object) -> Asked:
+def read_asked(word: str, body: object) -> FromController:
     """Return what the controller asks for; raise ValueError with what is wrong with it."""
-    asked: Asked = _read(_ASKED, word, body)
+    asked: FromController = _read(_FROM_CONTROLLER, word, body)
     return asked
 
 

@@ -168,7 +168,7 @@ class NodeOutputs:
     def __init__(self) -> None:
         """Begin with none."""
         self._probes = 0
-        self._kept: dict[str, bytes] = {}
+        self._outputs: dict[str, bytes] = {}
 
     def take(self, printed: Mapping[str, str]) -> list[str]:
         """Take what one probe's programs printed, by step; return the files it will stand in."""
@@ -178,16 +178,16 @@ class NodeOutputs:
         names = []
         for step, text in printed.items():
             name = f"{NODES}/N{self._probes:03}-{step}.txt"
-            self._kept[name] = _bounded(text.encode())
+            self._outputs[name] = _bounded(text.encode())
             names.append(name)
         return names
 
     def write(self, run: Path) -> None:
         """Write them into a run's folder; nothing where no program was started."""
-        if not self._kept:
+        if not self._outputs:
             return
         durable.make_folder_in(run, NODES)
-        for name, content in self._kept.items():
+        for name, content in self._outputs.items():
             durable.write_file(run, name, content)
 
 

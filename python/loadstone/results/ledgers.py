@@ -111,7 +111,7 @@ class Ledgers:
         self._records: Callable[[], Iterable[RecordDocument]] | None = records
         self._trials: dict[tuple[str, str], dict[str, TrialDocument]] = {}
 
-    def told(self, document: TrialDocument) -> TrialDocument:
+    def with_ledgers(self, document: TrialDocument) -> TrialDocument:
         """Return an audit's document with the ledgers that it reads; another trial's as it is."""
         if self._records is not None:
             records, self._records = self._records, None

@@ -474,7 +474,7 @@ class Unwritten:
         self._records: Callable[[], Iterable[RecordDocument]] | None = records
         self._ranges: dict[tuple[str, str], list[list[int]]] = {}
 
-    def told(self, document: TrialDocument) -> TrialDocument:
+    def with_unwritten(self, document: TrialDocument) -> TrialDocument:
         """Return a trial's document with the objects that are not there to its knowledge."""
         if self._records is not None:
             records, self._records = self._records, None

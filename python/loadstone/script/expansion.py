@@ -31,7 +31,7 @@ PUT, GET, HEAD, DELETE, LIST = range(len(OPERATIONS))
 ANY, EXISTS, ABSENT, DERIVED = range(4)
 """What is expected of a subject; derived is what follows from the script."""
 
-NO_WRAP, OWN, INBOX = range(3)
+NO_WRAP, OWNER_WRAP, INBOX = range(3)
 """Whom the key of an encrypted object is wrapped for: any client, or the user of its place."""
 
 PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 1024))
@@ -319,7 +319,9 @@ class _Expansion:
         user = self.users.setdefault(action.user, len(self.users))
         self._append(action, session, HEAD, user, f"{action.user}/{PROFILE[-1][0]}", expect=ABSENT)
         for name, size in PROFILE:
-            self._append(action, session, PUT, user, f"{action.user}/{name}", size=size, wrap=OWN)
+            self._append(
+                action, session, PUT, user, f"{action.user}/{name}", size=size, wrap=OWNER_WRAP
+            )
 
     def _share(self, action: Action, session: int) -> None:
         for recipient in action.recipients or ():
@@ -336,7 +338,7 @@ class _Expansion:
         if action.space is None:
             self.has_plain_keys = True
         place = user if action.space is not None else action.place or 0
-        wrap = {None: NO_WRAP, "private": OWN, "inbox": INBOX}[action.space]
+        wrap = {None: NO_WRAP, "private": OWNER_WRAP, "inbox": INBOX}[action.space]
         self._append(
             action, session, operation, place, action.key,
             size=NONE if action.size is None else action.size,

@@ -18,7 +18,7 @@ class ScriptMistake:
 
     row: int | None
     column: str | None
-    found: str
+    actual: str
     allowed: str
     hint: str | None = None
 
@@ -27,7 +27,7 @@ class ScriptMistake:
         place = [f'"{name}"']
         place += [f"row {self.row}"] if self.row is not None else []
         place += [f'column "{self.column}"'] if self.column else []
-        text = f"{', '.join(place)}: found {self.found}, allowed {self.allowed}"
+        text = f"{', '.join(place)}: found {self.actual}, allowed {self.allowed}"
         return text if self.hint is None else f"{text}\nhint: {self.hint}"
 
 
@@ -82,7 +82,7 @@ class Mistakes:
             self.rows.add(row)
         if len(self.noted) < SHOWN_MAX:
             self.noted.append(
-                ScriptMistake(row=row, column=column, found=actual, allowed=allowed, hint=hint)
+                ScriptMistake(row=row, column=column, actual=actual, allowed=allowed, hint=hint)
             )
 
     def stop_if_any(self) -> None:

@@ -40,7 +40,7 @@ class PageRenderer:
     def __init__(self, runs: RunList) -> None:
         self._runs = runs
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[object, ...], RenderedPage] = OrderedDict()
+        self._pages: OrderedDict[tuple[object, ...], RenderedPage] = OrderedDict()
         self._answers: dict[str, tuple[tuple[object, ...], Mapping[str, object]]] = {}
 
     def index(self) -> RenderedPage:
@@ -120,9 +120,9 @@ class PageRenderer:
     def _made(self, key: tuple[object, ...], template: str, render: object) -> RenderedPage:
         assert callable(render)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._pages:
+                self._pages.move_to_end(key)
+                return self._pages[key]
             try:
                 page = RenderedPage(body=render(), template=template)
             except LoadstoneError as error:
@@ -131,9 +131,9 @@ class PageRenderer:
                 what = f"What was read does not fit together: {type(error).__name__}: {error}"
                 hint = "A run that goes on is shown live; one that was edited cannot be shown."
                 return self.message(what, hint, status=422)
-            self._kept[key] = page
-            while len(self._kept) > PAGES_KEPT:
-                self._kept.popitem(last=False)
+            self._pages[key] = page
+            while len(self._pages) > PAGES_KEPT:
+                self._pages.popitem(last=False)
             return page
 
 

@@ -21,14 +21,14 @@ def contradictions(record: Record, intervals: Rows) -> list[str]:
     return [*_of_windows(record), *_of_counts(record, intervals)]
 
 
-def find_contradictions(found: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def find_contradictions(sentences: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     """Report trials that contradict themselves; each is given with one of its sentences."""
-    if found:
-        listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in found[:3])
+    if sentences:
+        listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in sentences[:3])
         yield Finding(
             rule="CONTRADICTORY",
             statement=f"records contradict themselves, so a file was edited or damaged ({listed})",
-            cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in found)),
+            cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in sentences)),
         )
 
 
@@ -38,9 +38,9 @@ def _of_windows(record: Record) -> Iterator[str]:
     for entry in entries:
         times = [(name, ns) for name, ns in entry.items() if name in TIMES]
         times.sort(key=lambda time: TIMES.index(time[0]))
-        for (one, earlier_ns), (other, later_ns) in pairwise(times):
+        for (earlier, earlier_ns), (later, later_ns) in pairwise(times):
             if cast(int, later_ns) < cast(int, earlier_ns):
-                yield f"{other} of iteration {entry.get('iteration')} lies before its {one}"
+                yield f"{later} of iteration {entry.get('iteration')} lies before its {earlier}"
     for before, after in pairwise(entries):
         if after.get("start_ns", 0) < before.get("end_ns", 0):
             yield f"iteration {after.get('iteration')} began before the one before it had ended"
@@ -50,10 +50,10 @@ def _of_windows(record: Record) -> Iterator[str]:
 
 
 def _of_counts(record: Record, intervals: Rows) -> Iterator[str]:
-    told = record.summary.get("requests")
+    summarised = record.summary.get("requests")
     counted = intervals.sum("requests")
-    if told is not None and told != counted:
-        yield f"its summary counts {told} requests, its intervals {counted}"
+    if summarised is not None and summarised != counted:
+        yield f"its summary counts {summarised} requests, its intervals {counted}"
     seconds = intervals["second"].tolist()
     last_ns = max(entry.get("end_ns", 0) for entry in record.summary.get("iterations") or ())
     # A request that had to be given up is counted in the second in which that was seen.

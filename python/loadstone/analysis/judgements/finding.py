@@ -96,24 +96,24 @@ class Finding:
             "inferred": self.is_inferred,
             "chance": self.chance,
             "cases": list(self.cases),
-            "evidence": [evidence_json(one) for one in self.evidence],
+            "evidence": [evidence_json(evidence) for evidence in self.evidence],
         }
 
 
-def evidence_json(one: Evidence) -> ReportEvidence:
+def evidence_json(evidence: Evidence) -> ReportEvidence:
     """Return one number of evidence as plain values."""
     return {
-        "metric": one.metric,
-        "value": one.value,
-        "threshold": one.threshold,
-        "unit": one.unit,
-        "place": one.place,
+        "metric": evidence.metric,
+        "value": evidence.value,
+        "threshold": evidence.threshold,
+        "unit": evidence.unit,
+        "place": evidence.place,
     }
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings, the gravest first; what a rule says in full, no label says again."""
-    found = list(findings)
-    covered = {label for one in found for label in one.covers}
-    kept = [one for one in found if one.rule not in covered]
-    return tuple(sorted(kept, key=lambda one: SEVERITIES.index(one.severity)))
+    """Return findings, most severe first, without labels that another finding covers in full."""
+    findings = list(findings)
+    covered = {label for finding in findings for label in finding.covers}
+    uncovered = [finding for finding in findings if finding.rule not in covered]
+    return tuple(sorted(uncovered, key=lambda finding: SEVERITIES.index(finding.severity)))

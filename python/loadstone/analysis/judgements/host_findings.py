@@ -11,14 +11,14 @@ from loadstone.analysis.instrument.headroom import (
     start_error_ns,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 
 CLOCK_BOUND_NS_MAX = 5_000_000
 
 
-def find_lost_hosts(seen: Seen) -> Iterator[Finding]:
+def find_lost_hosts(view: RunView) -> Iterator[Finding]:
     """Report the hosts that were lost, each with the reason."""
-    trials = {name: lost(record) for name, record in seen.measured.items() if lost(record)}
+    trials = {name: lost(record) for name, record in view.measured.items() if lost(record)}
     if trials:
         words = [
             f"{host['name']} in trial {name} ({host['reason']})"
@@ -33,11 +33,11 @@ def find_lost_hosts(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def find_started_apart(seen: Seen) -> Iterator[Finding]:
+def find_started_apart(view: RunView) -> Iterator[Finding]:
     """Report the trials whose hosts did not begin together."""
     late = [
         (start_error_ns(host), host["name"], name)
-        for name, record in seen.measured.items()
+        for name, record in view.measured.items()
         for host in hosts_of(record)
         if start_error_ns(host) > START_ERROR_NS_MAX
     ]
@@ -57,14 +57,14 @@ def find_started_apart(seen: Seen) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def find_uncertain_clocks(seen: Seen) -> Iterator[Finding]:
+def find_uncertain_clocks(view: RunView) -> Iterator[Finding]:
     """Report the host whose clock is known worst, where that is not well enough."""
-    found = [
+    bounds = [
         (int(host.get("clock_bound_ns") or 0), str(host["name"]), name)
-        for name, record in seen.measured.items()
+        for name, record in view.measured.items()
         for host in hosts_of(record)
     ]
-    bound_ns, host, trial = max(found, default=(0, "", ""))
+    bound_ns, host, trial = max(bounds, default=(0, "", ""))
     if bound_ns > CLOCK_BOUND_NS_MAX:
         yield Finding(
             rule="clocks",
@@ -80,11 +80,11 @@ def find_uncertain_clocks(seen: Seen) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def find_set_clocks(seen: Seen) -> Iterator[Finding]:
+def find_set_clocks(view: RunView) -> Iterator[Finding]:
     """Report the clocks that were set, each with by how much at most."""
     steps = [
         (host.get("clock_step_ns") or 0, str(host["name"]), name)
-        for name, record in seen.measured.items()
+        for name, record in view.measured.items()
         for host in hosts_of(record)
         if host.get("clock_step_ns")
     ]
@@ -99,20 +99,20 @@ def find_set_clocks(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def find_unequal(seen: Seen) -> Iterator[Finding]:
+def find_unequal(view: RunView) -> Iterator[Finding]:
     """Report the host that did least of its share, and in how many trials."""
-    found = [
+    shares = [
         (share, str(host["name"]), name)
-        for name, record in seen.measured.items()
+        for name, record in view.measured.items()
         for host, share in behind(record)
     ]
-    if found:
-        share, host, name = min(found)
-        trials = dict.fromkeys(f"trial {trial}" for _, _, trial in found)
+    if shares:
+        share, host, name = min(shares)
+        trials = dict.fromkeys(f"trial {trial}" for _, _, trial in shares)
         yield Finding(
             rule="HOSTS_UNEQUAL",
             statement=f"host {host} made {share:.0%} of an equal share of trial {name};"
-            f" hosts were unequal in {len(trials)} of {len(seen.measured)} trials",
+            f" hosts were unequal in {len(trials)} of {len(view.measured)} trials",
             evidence=(Evidence(metric="share", value=share, threshold=SHARE_MIN, unit=""),),
             cases=tuple(trials),
         )

@@ -21,7 +21,7 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import LEFT_OUT, VOIDING
 from loadstone.analysis.judgements.left_out import Reasons, spoiled_trials, without_spoiled
 from loadstone.analysis.judgements.result import Result, chosen_verdict, judged
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells, tried_by_sweep
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
@@ -59,12 +59,12 @@ class Judgement:
     actions: ScriptResults
     changes: tuple[InterventionEffect, ...]
     account: Account
-    seen: Seen
+    view: RunView
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What the rules find in the measurements alone."""
-        return judge(self.seen)
+        return judge(self.view)
 
 
 def judge_measured(
@@ -82,11 +82,11 @@ def judge_measured(
     spoiled = spoiled_trials(measured.parts)
     parts = without_spoiled(measured.parts, spoiled)
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
-    iterations, rounds = (in_order(found, targets) for found in summarise(parts, measured.peaks))
+    iterations, rounds = (in_order(cells, targets) for cells in summarise(parts, measured.peaks))
     changes = compare_changes(rounds, measured.changed, measured.peaks)
     tried = tried_by_sweep(rounds)
-    for key, found in tried_of(changes).items():
-        tried.setdefault(key, []).extend(found)
+    for key, tried_of_cell in tried_of(changes).items():
+        tried.setdefault(key, []).extend(tried_of_cell)
     known = (*ceilings_of_run(run), *ceilings)
     verdicts = decide_cells(
         known,
@@ -119,7 +119,7 @@ def judge_measured(
         actions=actions,
         changes=changes,
         account=account,
-        seen=Seen(
+        view=RunView(
             account=account,
             parts=measured.parts,
             flags=measured.flags,
@@ -135,30 +135,30 @@ ByTrial = Mapping[str, Sequence[Result]]
 
 
 def _by_trial(rounds: Sequence[Result]) -> ByTrial:
-    found: dict[str, list[Result]] = {}
-    for one in rounds:
-        for trial in one.trials:
-            found.setdefault(trial, []).append(one)
-    return found
+    by_trial: dict[str, list[Result]] = {}
+    for result in rounds:
+        for trial in result.trials:
+            by_trial.setdefault(trial, []).append(result)
+    return by_trial
 
 
 def _verdict_of(
     cell: Cell, by_trial: ByTrial, is_of: Callable[[Cell, Result], bool] | None = None
 ) -> Verdict | None:
     """Return what limited a cell: what limited the rounds of its operation that it is made of."""
-    own = {id(one): one for trial in cell.trials for one in by_trial.get(trial, ())}
+    results = {id(result): result for trial in cell.trials for result in by_trial.get(trial, ())}
     is_of = is_of or _is_of
     return chosen_verdict(
         [
-            (one.requests, one.verdict)
-            for one in own.values()
-            if one.verdict is not None and is_of(cell, one)
+            (result.requests, result.verdict)
+            for result in results.values()
+            if result.verdict is not None and is_of(cell, result)
         ]
     )
 
 
-def _is_of(cell: Cell, one: Result) -> bool:
-    return cell.operation in (ALL_OPERATIONS, one.operation)
+def _is_of(cell: Cell, result: Result) -> bool:
+    return cell.operation in (ALL_OPERATIONS, result.operation)
 
 
 def _actions(
@@ -167,18 +167,20 @@ def _actions(
     """Return what scripts did; what their requests met in the same trials is true of them, too."""
 
     def result_of(cell: Cell) -> Result:
-        own = {id(one): one for trial in cell.trials for one in by_trial.get(trial, ())}
-        labels = (label for one in (cell, *own.values()) for label in one.labels)
+        results = {
+            id(result): result for trial in cell.trials for result in by_trial.get(trial, ())
+        }
+        labels = (label for result in (cell, *results.values()) for label in result.labels)
         named = replace(cell, labels=tuple(dict.fromkeys(labels)))
         verdict = _verdict_of(cell, by_trial, lambda *_: True)
         return judged(named, verdict, {})
 
     def of(parts: Sequence[ActionPart], *, by_round: bool) -> tuple[ActionCell, ...]:
-        kept = without_spoiled(parts, spoiled)
-        return summarise_actions(kept, targets, by_round=by_round, judge=result_of)
+        usable = without_spoiled(parts, spoiled)
+        return summarise_actions(usable, targets, by_round=by_round, judge=result_of)
 
     rounds = of(measured.actions, by_round=True)
-    has_rounds = len({one.cell.round for one in rounds}) > 1
+    has_rounds = len({result.cell.round for result in rounds}) > 1
     return ScriptResults(
         rounds=rounds,
         groups=of(measured.action_groups, by_round=True),
@@ -193,27 +195,32 @@ def usable_parts(parts: Sequence[Part], rounds: Sequence[Result]) -> list[Part]:
     A round in which the client stalled does not spoil what the other rounds found. One in which the
     target failed is a part of what the target does, and stays.
     """
-    void = {(trial, one.operation) for one in rounds if _is_spoiled(one) for trial in one.trials}
+    void = {
+        (trial, result.operation)
+        for result in rounds
+        if _is_spoiled(result)
+        for trial in result.trials
+    }
     if not void:
         return list(parts)
     left_out: dict[tuple[str, ...], dict[str, None]] = {}
-    kept = set()
+    cases = set()
     for part in parts:
         if (part.record.id, part.operation) in void:
             left_out.setdefault(part.case, {})[part.record.id] = None
         else:
-            kept.add(part.case)
+            cases.add(part.case)
     return [
         replace(part, left_out=(*part.left_out, *left_out.get(part.case, ())))
-        if part.case in kept
+        if part.case in cases
         else part
         for part in parts
-        if (part.record.id, part.operation) not in void or part.case not in kept
+        if (part.record.id, part.operation) not in void or part.case not in cases
     ]
 
 
-def _is_spoiled(one: Result) -> bool:
+def _is_spoiled(result: Result) -> bool:
     """Tell whether a round is void for reasons of the client or the record alone."""
-    reasons = VOIDING & set(one.labels)
-    is_failing = one.verdict is not None and one.verdict.limit == "INVALID(errors)"
+    reasons = VOIDING & set(result.labels)
+    is_failing = result.verdict is not None and result.verdict.limit == "INVALID(errors)"
     return bool(reasons) and reasons <= LEFT_OUT and not is_failing

@@ -198,7 +198,7 @@ def has_nothing(cell: "Cell", _: Sequence[Part]) -> bool:
 
 def has_empty_trial(cell: "Cell", _: Sequence[Part]) -> bool:
     """EMPTY: a trial without one good request has no rate, and its result no mean of all trials."""
-    return bool(cell.good) and any(not one.requests_per_s for one in cell.trial_rates)
+    return bool(cell.good) and any(not trial.requests_per_s for trial in cell.trial_rates)
 
 
 def has_few_requests(cell: "Cell", parts: Sequence[Part]) -> bool:
@@ -244,7 +244,7 @@ def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
     trials: dict[str, list[Part]] = {}
     for part in parts:
         trials.setdefault(part.record.id, []).append(part)
-    return any(has_too_many_in_flight(own) for own in (parts, *trials.values()))
+    return any(has_too_many_in_flight(of_trial) for of_trial in (parts, *trials.values()))
 
 
 def is_idle(cell: "Cell", parts: Sequence[Part]) -> bool:

@@ -13,7 +13,7 @@ from loadstone.analysis.judgements.labels import (
     label_trial,
     outage_share,
 )
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.judgements.validity import error_gate
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.rules import label_words
@@ -54,10 +54,10 @@ def without_spoiled(parts: Sequence[AnyPart], reasons: Reasons) -> list[AnyPart]
     ]
 
 
-def find_left_out(seen: Seen) -> Iterator[Finding]:
+def find_left_out(view: RunView) -> Iterator[Finding]:
     """Report which trials are left out of their results, and why."""
-    reasons = spoiled_trials(seen.parts)
-    left_out = _left_out(seen.parts, reasons)
+    reasons = spoiled_trials(view.parts)
+    left_out = _left_out(view.parts, reasons)
     trials = sorted({trial for excluded in left_out.values() for trial in excluded})
     if not trials:
         return

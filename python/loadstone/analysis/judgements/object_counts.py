@@ -65,7 +65,7 @@ class RequestCounts:
 class Place:
     """The objects of one dataset: its own, their copies, and what mixes put beyond them."""
 
-    own: Bounds = field(default_factory=Bounds)
+    originals: Bounds = field(default_factory=Bounds)
     copies: Bounds = field(default_factory=Bounds)
     beyond: Bounds = field(default_factory=Bounds)
     objects: int | None = None
@@ -74,7 +74,7 @@ class Place:
     @property
     def expected(self) -> Bounds:
         """How many objects there are in all."""
-        return self.own + self.copies + self.beyond
+        return self.originals + self.copies + self.beyond
 
     def note(self, document: TrialDocument, requests: Mapping[str, RequestCounts]) -> None:
         """Take note of a trial that ran to its end."""
@@ -112,19 +112,21 @@ class Place:
                 pass
             case "put" | "put_if_absent" | "copy":
                 surely = min(objects, requests.all) - requests.failed if goes_over else 0
-                bounds = self.copies if operation == "copy" else self.own
+                bounds = self.copies if operation == "copy" else self.originals
                 bounds = bounds.put(surely=surely, perhaps=requests.all, universe=objects)
                 if operation == "copy":
                     self.copies = bounds
                 else:
-                    self.own = bounds
+                    self.originals = bounds
             case "delete" | "delete_if_match":
                 surely = requests.good if goes_over and requests.all <= objects else 0
-                self.own = self.own.remove(surely=surely, perhaps=requests.all, universe=objects)
+                self.originals = self.originals.remove(
+                    surely=surely, perhaps=requests.all, universe=objects
+                )
             case "bulk_delete":
                 keys = document["options"]["bulk_keys"]
                 surely = requests.good_objects if goes_over else 0
-                self.own = self.own.remove(
+                self.originals = self.originals.remove(
                     surely=min(objects, surely), perhaps=keys * requests.all, universe=objects
                 )
             case _:
@@ -213,7 +215,11 @@ class ObjectCounts:
 def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
     """Report clean-ups that met fewer or more objects than there must have been."""
     for is_fewer in (True, False):
-        chosen = [one for one in wrong if (one.met.most < one.expected.least) is is_fewer]
+        chosen = [
+            clean_up
+            for clean_up in wrong
+            if (clean_up.met.most < clean_up.expected.least) is is_fewer
+        ]
         if not chosen:
             continue
         first = chosen[0]
@@ -229,14 +235,16 @@ def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
             evidence=tuple(
                 Evidence(
                     metric="objects met by clean-up",
-                    value=float(one.met.most),
-                    threshold=float(one.expected.least if is_fewer else one.expected.most),
+                    value=float(clean_up.met.most),
+                    threshold=float(
+                        clean_up.expected.least if is_fewer else clean_up.expected.most
+                    ),
                     unit="objects",
-                    place=f"trial {one.trial}",
+                    place=f"trial {clean_up.trial}",
                 )
-                for one in chosen
+                for clean_up in chosen
             ),
-            cases=tuple(f"trial {one.trial}" for one in chosen),
+            cases=tuple(f"trial {clean_up.trial}" for clean_up in chosen),
         )
 
 
@@ -248,18 +256,18 @@ def _span(bounds: Bounds) -> str:
 
 def _requests(intervals: Rows) -> dict[str, RequestCounts]:
     """Return what became of a trial's requests, by their operation."""
-    found: dict[str, RequestCounts] = {}
+    counts: dict[str, RequestCounts] = {}
     names = dict.fromkeys(intervals["operation"].tolist())
     for name in names:
         rows = intervals.where("operation", name)
         good = rows.where("outcome", _OK)
         every = rows.sum("requests")
-        found[str(name)] = RequestCounts(
+        counts[str(name)] = RequestCounts(
             good=good.sum("requests"),
             failed=every - good.sum("requests"),
             good_objects=good.sum("objects"),
         )
-    return found
+    return counts
 
 
 def _runs_once(document: TrialDocument) -> bool:
@@ -271,4 +279,4 @@ def _runs_once(document: TrialDocument) -> bool:
 def _trials_without_record(run: Run) -> set[tuple[str, str]]:
     """Return the places in which a planned trial left no record of what it did."""
     recorded = {record.id for record in run.records}
-    return {place_of(one) for one in run.plan if one["id"] not in recorded}
+    return {place_of(document) for document in run.plan if document["id"] not in recorded}

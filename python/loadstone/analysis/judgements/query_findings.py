@@ -4,22 +4,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 
 if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import Arm
     from loadstone.analysis.cells.query_streams import StreamRuns
 
 
-def find_not_cold(seen: Seen) -> Iterator[Finding]:
+def find_not_cold(view: RunView) -> Iterator[Finding]:
     """Report queries that claim a cold cache and read nothing from the storage."""
-    for arm in seen.queries.arms if seen.queries else ():
+    for arm in view.queries.arms if view.queries else ():
         if dict(arm.arm).get("cache") != "cold":
             continue
         answered = [query for query in arm.queries if query.by_block]
-        unknown = [one.query for one in answered if one.read_bytes is None]
+        unknown = [query.query for query in answered if query.read_bytes is None]
         for warm, what in (
-            ([one.query for one in answered if one.read_bytes == 0], "read nothing from"),
+            ([query.query for query in answered if query.read_bytes == 0], "read nothing from"),
             (unknown, "nothing tells what they read from"),
         ):
             if not warm:
@@ -32,7 +32,7 @@ def find_not_cold(seen: Seen) -> Iterator[Finding]:
                 cases=tuple(warm),
             )
 
-    for runs in seen.queries.streams if seen.queries else ():
+    for runs in view.queries.streams if view.queries else ():
         if dict(runs.arm).get("cache") == "cold" and runs.right and not runs.read_bytes:
             what = "nothing tells what they read from" if runs.read_bytes is None else ""
             yield Finding(
@@ -43,22 +43,23 @@ def find_not_cold(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
+def find_wrong_answers(view: RunView) -> Iterator[Finding]:
     """Report queries whose answers are wrong, that failed, or that nothing was compared with."""
-    for arm in seen.queries.arms if seen.queries else ():
-        for one in arm.queries:
-            for outcome, count in one.failures.items():
+    for arm in view.queries.arms if view.queries else ():
+        for times in arm.queries:
+            for outcome, count in times.failures.items():
                 rule = "wrong-answer" if outcome == "wrong_answer" else "query-failed"
-                said = next(iter(one.messages), "")
+                message = next(iter(times.messages), "")
                 yield Finding(
                     rule=rule,
-                    statement=f"{one.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
-                    f"{count} of {count + len(one.by_block)} runs{f': {said}' if said else ''}",
-                    evidence=(Evidence(metric="runs", value=count, place=one.query),),
-                    cases=(one.query,),
+                    statement=f"{times.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
+                    f"{count} of {count + len(times.by_block)} runs"
+                    f"{f': {message}' if message else ''}",
+                    evidence=(Evidence(metric="runs", value=count, place=times.query),),
+                    cases=(times.query,),
                 )
         unchecked = [
-            query.query for query in arm.queries if query.by_block and not query.is_compared
+            times.query for times in arm.queries if times.by_block and not times.is_compared
         ]
         if unchecked:
             yield Finding(
@@ -68,13 +69,13 @@ def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
                 cases=tuple(unchecked),
             )
 
-    for runs in seen.queries.streams if seen.queries else ():
+    for runs in view.queries.streams if view.queries else ():
         for (query, outcome), count in runs.failures.items():
-            said = runs.messages[query, outcome]
+            message = runs.messages[query, outcome]
             yield Finding(
                 rule="wrong-answer" if outcome == "wrong_answer" else "query-failed",
                 statement=f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
-                f"{runs.asked} queries{f': {said}' if said else ''}",
+                f"{runs.asked} queries{f': {message}' if message else ''}",
                 evidence=(Evidence(metric="queries", value=count, place=query),),
                 cases=(query,),
             )

@@ -97,8 +97,8 @@ def chosen_verdict(verdicts: Sequence[tuple[int, Verdict]]) -> Verdict | None:
     if not weights:
         return None
     most = max(weights, key=lambda rule: weights[rule])
-    own = [verdict for _, verdict in verdicts if verdict.rule == most]
-    return min(own, key=lambda verdict: verdict.grade or "Z")
+    of_limit = [verdict for _, verdict in verdicts if verdict.rule == most]
+    return min(of_limit, key=lambda verdict: verdict.grade or "Z")
 
 
 def _example(cell: Cell, examples: Mapping[str, Record]) -> str:
@@ -111,11 +111,11 @@ def _example(cell: Cell, examples: Mapping[str, Record]) -> str:
         messages: Mapping[str, object] = (record.summary if record else {}).get(
             "error_examples"
         ) or {}
-        found = messages.get(kind)
+        message = messages.get(kind)
         # The executor of queries keeps the messages of each operation apart.
         inner = messages.get(cell.operation)
         if isinstance(inner, Mapping):
-            found = inner.get(kind, found)
-        if found:
-            return str(found)
+            message = inner.get(kind, message)
+        if message:
+            return str(message)
     return ""

@@ -19,12 +19,12 @@ def standing_of(names: Iterable[str]) -> tuple[Standing, tuple[str, ...]]:
 
     A void number is void for one reason or several; that it would be a bound, too, says nothing.
     """
-    found: dict[Standing, dict[str, None]] = {"void": {}, "bound": {}}
+    by_standing: dict[Standing, dict[str, None]] = {"void": {}, "bound": {}}
     for name in names:
         standing = EFFECTS.get(find_rule(name.partition("(")[0]).effect)
         if standing is not None:
-            found[standing][name] = None
-    for standing, reasons in found.items():
+            by_standing[standing][name] = None
+    for standing, reasons in by_standing.items():
         if reasons:
             return standing, tuple(reasons)
     return "valid", ()
@@ -35,22 +35,22 @@ def worst_of(standings: Iterable[Standing]) -> Standing:
     return max(standings, key=("valid", "bound", "void").index, default="valid")
 
 
-def may_be_compared(one: Standing, other: Standing, reasons: Iterable[str]) -> bool:
+def may_be_compared(standing: Standing, other_standing: Standing, reasons: Iterable[str]) -> bool:
     """Tell whether a ratio of two numbers with these standings says something of the targets.
 
     A void number stands in no ratio, and a number is not held against a bound. Nor are two bounds
     of the client's own: their ratio is the client's. What both sides share leaves the ratio be.
     """
-    if one != other or one == "void":
+    if standing != other_standing or standing == "void":
         return False
-    return one == "valid" or all(find_rule(name).is_on_both_sides for name in reasons)
+    return standing == "valid" or all(find_rule(name).is_on_both_sides for name in reasons)
 
 
 def reason_words(name: str) -> str:
     """Return a reason of a standing, or a limit, in a few words; a check by what it checks."""
     rule, _, check = name.partition("(")
-    found = find_rule(rule)
+    definition = find_rule(rule)
     if check:
         named = check.rstrip(")")
-        return CHECKS.get(named) or find_rule(named).short or found.short
-    return found.short or found.says
+        return CHECKS.get(named) or find_rule(named).short or definition.short
+    return definition.short or definition.says

@@ -100,14 +100,14 @@ def _limit(metric: str, text: str) -> tuple[float, str]:
 def judge(threshold: Threshold, findings: Findings) -> tuple[Outcome, ...]:
     """Hold every case of a run against a threshold."""
     results = [
-        one
-        for one in findings.results
-        if one.requests and threshold.of in (None, one.operation, one.phase)
+        result
+        for result in findings.results
+        if result.requests and threshold.of in (None, result.operation, result.phase)
     ]
     if not results:
         what = f'no result of "{threshold.of}"' if threshold.of else "no result"
         return (Outcome(threshold=threshold, case="the run", what=what, is_crossed=None),)
-    return tuple(_judge(threshold, one) for one in results)
+    return tuple(_judge(threshold, result) for result in results)
 
 
 def _judge(threshold: Threshold, result: Result) -> Outcome:

@@ -25,7 +25,7 @@ from loadstone.analysis.judgements.left_out import find_left_out
 from loadstone.analysis.judgements.object_counts import find_miscounted
 from loadstone.analysis.judgements.query_findings import find_not_cold, find_wrong_answers
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.limits.measured_ceilings import find_left_behind
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
@@ -44,83 +44,83 @@ ROUND_S = 60
 FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS", "CLIENT_NIC")
 
 
-def judge(seen: Seen) -> tuple[Finding, ...]:
+def judge(view: RunView) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
-    findings = [*_findings(seen), *numbers.found_by(numbers.RULES, seen.account)]
+    findings = [*_findings(view), *numbers.found_by(numbers.RULES, view.account)]
     rules = {finding.rule for finding in findings}
-    labels = (finding for finding in find_labels(seen.rounds) if finding.rule not in rules)
+    labels = (finding for finding in find_labels(view.rounds) if finding.rule not in rules)
     return by_severity([*labels, *findings])
 
 
-def _findings(seen: Seen) -> Iterator[Finding]:
+def _findings(view: RunView) -> Iterator[Finding]:
     """Yield the findings of trials, results and the run, in the order in which reports say them."""
-    records = seen.run.records if seen.run is not None else ()
-    yield from find_audited(seen.audits)
-    yield from find_contradictions(seen.contradictory)
-    yield from find_stalls(seen.measured.values())
-    yield from find_lost_hosts(seen)
-    yield from find_started_apart(seen)
-    yield from find_uncertain_clocks(seen)
-    yield from find_set_clocks(seen)
-    yield from find_unequal(seen)
+    records = view.run.records if view.run is not None else ()
+    yield from find_audited(view.audits)
+    yield from find_contradictions(view.contradictory)
+    yield from find_stalls(view.measured.values())
+    yield from find_lost_hosts(view)
+    yield from find_started_apart(view)
+    yield from find_uncertain_clocks(view)
+    yield from find_set_clocks(view)
+    yield from find_unequal(view)
     yield from find_states(records)
-    yield from find_left_out(seen)
-    yield from find_limited(seen)
-    yield from find_missing(seen)
-    yield from find_empty(seen)
-    yield from find_left_behind(seen.run.ceilings if seen.run is not None else ())
-    yield from find_miscounted(seen.miscounted)
-    yield from find_closed_connections(seen.measured.values())
+    yield from find_left_out(view)
+    yield from find_limited(view)
+    yield from find_missing(view)
+    yield from find_empty(view)
+    yield from find_left_behind(view.run.ceilings if view.run is not None else ())
+    yield from find_miscounted(view.miscounted)
+    yield from find_closed_connections(view.measured.values())
     yield from find_retries(records)
-    yield from find_unlike(seen)
-    yield from find_missed(seen)
-    yield from find_of_probes(seen)
-    yield from find_wrong_answers(seen)
-    yield from find_not_cold(seen)
-    yield from find_unsteady(seen)
-    yield from find_uncalibrated(seen.parts)
-    yield from find_refusals(seen.parts)
-    yield from find_verdicts(seen)
-    yield from search_findings(seen.searches)
-    yield from advice_findings(seen.advice)
+    yield from find_unlike(view)
+    yield from find_missed(view)
+    yield from find_of_probes(view)
+    yield from find_wrong_answers(view)
+    yield from find_not_cold(view)
+    yield from find_unsteady(view)
+    yield from find_uncalibrated(view.parts)
+    yield from find_refusals(view.parts)
+    yield from find_verdicts(view)
+    yield from search_findings(view.searches)
+    yield from advice_findings(view.advice)
 
 
-def find_missing(seen: Seen) -> Iterator[Finding]:
+def find_missing(view: RunView) -> Iterator[Finding]:
     """Report what was planned and did not run."""
-    missing = tuple(trial.trial for trial in seen.trials if trial.state == "not run")
+    missing = tuple(trial.trial for trial in view.trials if trial.state == "not run")
     if missing:
-        text = f"{len(missing)} of {len(seen.trials)} planned trials did not run"
+        text = f"{len(missing)} of {len(view.trials)} planned trials did not run"
         yield Finding(rule="NOT RUN", statement=text, cases=missing)
 
 
-def find_empty(seen: Seen) -> Iterator[Finding]:
+def find_empty(view: RunView) -> Iterator[Finding]:
     """Report trials in whose measured time no request ended."""
-    for one in seen.empty[:1]:
+    for empty in view.empty[:1]:
         window, shortest, enough = (
             units.format_duration(round(seconds * 1e9))
-            for seconds in (one.window_s, one.shortest_s, 10 * math.ceil(one.shortest_s))
+            for seconds in (empty.window_s, empty.shortest_s, 10 * math.ceil(empty.shortest_s))
         )
-        more = f" (nor in {len(seen.empty) - 1} more trials)" if len(seen.empty) > 1 else ""
+        more = f" (nor in {len(view.empty) - 1} more trials)" if len(view.empty) > 1 else ""
         yield Finding(
             rule="NOTHING ENDED",
-            statement=f"trial {one.trial}: no request ended within {window}{more}; the shortest"
+            statement=f"trial {empty.trial}: no request ended within {window}{more}; the shortest"
             f" took {shortest}: measure for {enough} or more",
-            todo=f"Measure longer: -d {10 * math.ceil(one.shortest_s)}s.",
+            todo=f"Measure longer: -d {10 * math.ceil(empty.shortest_s)}s.",
             evidence=(
                 Evidence(
                     metric="shortest request",
-                    value=one.shortest_s,
-                    threshold=one.window_s,
+                    value=empty.shortest_s,
+                    threshold=empty.window_s,
                     unit="s",
                 ),
             ),
-            cases=tuple(one.trial for one in seen.empty),
+            cases=tuple(empty.trial for empty in view.empty),
         )
 
 
-def find_unsteady(seen: Seen) -> Iterator[Finding]:
+def find_unsteady(view: RunView) -> Iterator[Finding]:
     """Report trials that never settled, and those too short to say."""
-    parts = seen.parts
+    parts = view.parts
     unsteady: list[tuple[str, str]] = []
     short = []
     for part in parts:
@@ -131,9 +131,9 @@ def find_unsteady(seen: Seen) -> Iterator[Finding]:
                 kind = change_points.classify(part.rates).kind
                 unsteady.append((name, f"{kind} within {part.rates.size} s"))
             continue
-        found = steadiness.ls1(part.rates, round_s=ROUND_S, seed=1)
-        if not found.is_steady:
-            unsteady.append((name, str(found)))
+        verdict = steadiness.ls1(part.rates, round_s=ROUND_S, seed=1)
+        if not verdict.is_steady:
+            unsteady.append((name, str(verdict)))
     if unsteady:
         listed = "; ".join(f"{name}: {why}" for name, why in unsteady[:3])
         yield Finding(
@@ -179,19 +179,19 @@ def _is_plausibly_steady(part: Part) -> bool:
     )
 
 
-def find_limited(seen: Seen) -> Iterator[Finding]:
+def find_limited(view: RunView) -> Iterator[Finding]:
     """Report the client's resources that reached a limit."""
-    flags = seen.flags
+    flags = view.flags
     for flag in FLAGS:
-        trials = [name for name, found in flags.items() if flag in found]
+        trials = [name for name, trial_flags in flags.items() if flag in trial_flags]
         if not trials:
             continue
-        evidence = tuple(one for name in trials for one in flags[name][flag])
+        evidence = tuple(item for name in trials for item in flags[name][flag])
         worst = evidence[0]
         yield Finding(
             rule=flag,
             statement=(
-                f"{find_rule(flag).says}: in {len(trials)} of {len(seen.measured)} trials"
+                f"{find_rule(flag).says}: in {len(trials)} of {len(view.measured)} trials"
                 f" ({worst.metric}: {_shown(worst.value)}, limit {_shown(worst.threshold)})"
             ),
             evidence=evidence,
@@ -199,12 +199,12 @@ def find_limited(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def find_verdicts(seen: Seen) -> Iterator[Finding]:
+def find_verdicts(view: RunView) -> Iterator[Finding]:
     """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
-    decided = [(one, one.verdict) for one in seen.rounds if one.verdict is not None]
+    decided = [(result, result.verdict) for result in view.rounds if result.verdict is not None]
     groups: dict[tuple[str, str | None], list[tuple[Result, Verdict]]] = {}
-    for one, found in decided:
-        groups.setdefault((found.limit, found.grade), []).append((one, found))
+    for result, verdict in decided:
+        groups.setdefault((verdict.limit, verdict.grade), []).append((result, verdict))
     for (limit, grade), members in groups.items():
         example, first = members[0]
         graded = f" (grade {grade})" if grade else ""
@@ -215,8 +215,8 @@ def find_verdicts(seen: Seen) -> Iterator[Finding]:
                 f"{limit_in_words(limit)}{graded} in {len(members)} of {len(decided)} results,"
                 f" such as {example.name}: {first.reason}"
             ),
-            evidence=tuple(one for _, found in members for one in found.evidence),
-            cases=tuple(one.name for one, _ in members),
+            evidence=tuple(item for _, verdict in members for item in verdict.evidence),
+            cases=tuple(result.name for result, _ in members),
         )
 
 
@@ -264,15 +264,15 @@ def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
 
 def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
     """Report features of the kernel that this host refused, and what was done without them."""
-    found: dict[tuple[str, str], list[str]] = {}
+    cases_of: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         for refusal in refused(part.record.summary).items():
-            found.setdefault(refusal, []).append(_name(part))
-    for (name, said), cases in found.items():
+            cases_of.setdefault(refusal, []).append(_name(part))
+    for (name, reason), cases in cases_of.items():
         yield Finding(
             rule="kernel-feature",
-            statement=describe_refusal(name, said),
-            evidence=(Evidence(metric=name, value=said),),
+            statement=describe_refusal(name, reason),
+            evidence=(Evidence(metric=name, value=reason),),
             cases=tuple(dict.fromkeys(cases)),
         )
 
@@ -290,7 +290,9 @@ def calibration_command(parts: Sequence[Part]) -> str:
     sizes = sorted({round(part.bytes / part.good) for part in parts if part.good and part.bytes})
     if sizes:
         words += ["--sizes", ",".join(units.format_size(size) for size in sizes)]
-    threads = sorted({one for trial in trials if (one := (trial.get("load") or {}).get("clients"))})
+    threads = sorted(
+        {clients for trial in trials if (clients := (trial.get("load") or {}).get("clients"))}
+    )
     if threads:
         # One alone shows how long a request takes when no other is served.
         words += ["--threads", ",".join(map(str, sorted({1, *threads})))]
@@ -306,8 +308,8 @@ def _settings(trials: Iterable[TrialDocument]) -> Iterator[str]:
     for trial in trials:
         driver = trial["target"]["driver"]
         usual = usual_costs(driver)
-        found = costs_of(driver, trial["target"].get("settings") or {})
-        for name, value in found.items():
+        costs = costs_of(driver, trial["target"].get("settings") or {})
+        for name, value in costs.items():
             if name in usual and value != usual[name]:
                 shown = str(value).lower() if isinstance(value, bool) else str(value)
                 yield from ("--target-set", f"{name}={shown}")
@@ -328,7 +330,7 @@ CLOSED_SHARE = 0.5
 
 def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
     """Report trials in which connections that should have been kept were closed by the store."""
-    found = []
+    closing = []
     for record in records:
         if record.trial.get("connections") == "per_request":
             continue
@@ -340,16 +342,16 @@ def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
         needed = (summary.get("clients") or 0) * max(1, options.get("part_concurrency") or 1)
         closed = opened - needed - failed
         if closed > 0 and closed >= CLOSED_SHARE * (requests - failed):
-            found.append((record, opened, requests))
-    if not found:
+            closing.append((record, opened, requests))
+    if not closing:
         return
-    opened = sum(count for _, count, _ in found)
-    requests = sum(count for _, _, count in found)
+    opened = sum(count for _, count, _ in closing)
+    requests = sum(count for _, _, count in closing)
     yield Finding(
         rule="connections-closed",
         statement=(
             f"the store closes each connection: {opened:,} opened for {requests:,} requests"
-            f" in {units.counted(len(found), 'trial')}"
+            f" in {units.counted(len(closing), 'trial')}"
         ),
         evidence=tuple(
             Evidence(
@@ -358,9 +360,9 @@ def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
                 threshold=CLOSED_SHARE,
                 place=f"trial {record.id}",
             )
-            for record, count, of in found
+            for record, count, of in closing
         ),
-        cases=tuple(f"trial {record.id}" for record, _, _ in found),
+        cases=tuple(f"trial {record.id}" for record, _, _ in closing),
     )
 
 

@@ -135,7 +135,7 @@ def observe(
     return Observed(
         point=_point(cell, is_first=cell.trials == first_trial),
         gates=tuple(_gates(cell)),
-        flags={flag: found for flag, found in of_cell.items() if flag not in LOSSES},
+        flags={flag: evidence for flag, evidence in of_cell.items() if flag not in LOSSES},
         losses={limit: of_cell[limit] for limit in LOSSES if limit in of_cell},
         lag=_lag(cell),
         occupied=None
@@ -285,9 +285,9 @@ def _ceilings(
         if other.target == cell.target and bounds_of(other.operation) == bounds
     ]
 
-    def carried(one: Cell, resource: str) -> float:
-        factor = wire[one.trials].get(str(bounds), 1.0) if resource == "network" else 1.0
-        return one.bytes_per_s * factor
+    def carried(loaded: Cell, resource: str) -> float:
+        factor = wire[loaded.trials].get(str(bounds), 1.0) if resource == "network" else 1.0
+        return loaded.bytes_per_s * factor
 
     lowest: dict[str, CeilingUse] = {}
     for known in ceilings:
@@ -349,7 +349,7 @@ def _error(cell: Cell) -> float:
     """
     if not cell.requests_per_s:
         return 0.0
-    rates = [one.requests_per_s for one in cell.trial_rates]
+    rates = [trial.requests_per_s for trial in cell.trial_rates]
     of_trials = stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else 0.0
     seconds = cell.spread_of_seconds
     of_seconds = seconds.requests_per_s / math.sqrt(seconds.n) if seconds is not None else 0.0
@@ -362,27 +362,30 @@ def _error(cell: Cell) -> float:
 # clients.
 def tried_by_sweep(totals: Sequence[Cell]) -> dict[CellKey, list[Tried]]:
     """Return for each cell what the next larger numbers of hosts brought."""
-    found: dict[CellKey, list[Tried]] = {}
+    tried_of: dict[CellKey, list[Tried]] = {}
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in totals:
         if cell.hosts is not None and cell.good:
             groups.setdefault(_case(cell), []).append(cell)
     for group in groups.values():
         for cell in group:
-            found[cell.trials, cell.operation] = list(_brought(cell, group))
-    return found
+            tried_of[cell.trials, cell.operation] = list(_brought(cell, group))
+    return tried_of
 
 
 def _brought(cell: Cell, group: Sequence[Cell]) -> Iterator[Tried]:
-    own = cell.hosts or 0
-    more = sorted((one for one in group if (one.hosts or 0) > own), key=lambda one: one.hosts or 0)
-    same_load = next((one for one in more if one.load == cell.load), None)
+    hosts_here = cell.hosts or 0
+    more = sorted(
+        (other for other in group if (other.hosts or 0) > hosts_here),
+        key=lambda other: other.hosts or 0,
+    )
+    same_load = next((other for other in more if other.load == cell.load), None)
     if same_load is not None:
-        hosts = own, same_load.hosts or 0
+        hosts = hosts_here, same_load.hosts or 0
         yield tried("more hosts", ratio_of(cell, same_load), hosts=hosts)
-    same_host = next((one for one in more if _host_load(one) == _host_load(cell)), None)
+    same_host = next((other for other in more if _host_load(other) == _host_load(cell)), None)
     if same_host is not None:
-        hosts = own, same_host.hosts or 0
+        hosts = hosts_here, same_host.hosts or 0
         yield tried("second client", ratio_of(cell, same_host), hosts=hosts)
 
 

@@ -113,16 +113,16 @@ class ExporterWatch:
 
     def look(self, record: Record, quantities: Quantities, offset_s: float) -> None:
         """Take note of one trial, which began at this time under load."""
-        found = _samples(quantities)
-        if not found:
+        series = _samples(quantities)
+        if not series:
             return
         self._trials.append((record, offset_s))
-        for key, samples in found.items():
+        for key, samples in series.items():
             spread = self._spreads.setdefault(key, _Spread())
             for _, value in samples:
                 spread.add(value)
 
-    def kept(self, points: int) -> ExporterSeries:
+    def chosen(self, points: int) -> ExporterSeries:
         """Return the metrics that moved most, with at most so many points a trial and series."""
         metrics: dict[tuple[str, str], list[Key]] = {}
         for key in self._spreads:
@@ -152,36 +152,36 @@ class ExporterWatch:
         self, keys: Sequence[Key], points: int
     ) -> dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]]:
         """Read the chosen series once more: all of them would not fit into memory."""
-        found: dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]] = {}
+        read: dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]] = {}
         wanted = set(keys)
         if not wanted:
-            return found
+            return read
         for record, offset_s in self._trials:
             origin = int(record.summary.get("started_unix_ns") or 0) - int(offset_s * SECOND_NS)
             for key, samples in _samples(read_samples(record.probes)).items():
                 if key not in wanted or not samples:
                     continue
                 scale = _unit(key[1])[1]
-                own = tuple(
+                resource_points = tuple(
                     ResourcePoint(elapsed_s=(time - origin) / SECOND_NS, value=value * scale)
                     for time, value in thinned(samples, points)
                 )
-                found.setdefault(key, []).append((record.id, own))
-        return found
+                read.setdefault(key, []).append((record.id, resource_points))
+        return read
 
 
 def _samples(quantities: Quantities) -> dict[Key, list[tuple[int, float]]]:
     """Return each series in the order of time; counters as their growth per second."""
     series: dict[Key, list[tuple[int, float]]] = {}
-    for (probe, metric), found in quantities.items():
+    for (probe, metric), quantity_series in quantities.items():
         if not probe.startswith(PREFIX):
             continue
         if metric in OWN_METRICS or metric.endswith(LEFT_OUT_ENDINGS):
             continue
-        for one in found:
-            samples = [pair for pair in one.pairs if math.isfinite(pair[1])]
+        for quantity in quantity_series:
+            samples = [pair for pair in quantity.pairs if math.isfinite(pair[1])]
             if samples:
-                key = (probe, metric, one.host, one.subject)
+                key = (probe, metric, quantity.host, quantity.subject)
                 series[key] = growth(samples) if _is_counter(metric) else samples
     return series
 
@@ -229,12 +229,15 @@ def _names(keys: Iterable[Key], *, has_hosts: bool) -> dict[Key, str]:
     labels = {key: dict(_LABEL.findall(key[3])) for key in keys}
     values: dict[str, set[str | None]] = {}
     for name in itertools.chain.from_iterable(labels.values()):
-        values[name] = {own.get(name) for own in labels.values()}
-    differing = [name for name, found in values.items() if len(found) > 1]
+        values[name] = {by_label.get(name) for by_label in labels.values()}
+    differing = [name for name, label_values in values.items() if len(label_values) > 1]
     return {
         key: " ".join(
-            [*([key[2]] if has_hosts else []), *(f"{n} {own[n]}" for n in differing if n in own)]
+            [
+                *([key[2]] if has_hosts else []),
+                *(f"{n} {by_label[n]}" for n in differing if n in by_label),
+            ]
         )
         or key[1]
-        for key, own in labels.items()
+        for key, by_label in labels.items()
     }

@@ -73,13 +73,13 @@ def compare_changes(
     bases = {_key(cell, cell.parameters): cell for cell in totals}
     changes = []
     for cell in cells:
-        told = trials[cell.trials[0]]["intervention"]
-        base = bases.get(_key(cell, told["of"]))
+        intervention = trials[cell.trials[0]]["intervention"]
+        base = bases.get(_key(cell, intervention["of"]))
         if base is not None and base.good and cell.good:
             rates = rates_of_blocks(base, cell)
             changes.append(
                 InterventionEffect(
-                    kind=KINDS[told["kind"]],
+                    kind=KINDS[intervention["kind"]],
                     base=base,
                     changed=cell,
                     base_rate=geometric_mean(rates[0]),
@@ -92,10 +92,10 @@ def compare_changes(
 
 def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]]:
     """Return what was tried on each cell."""
-    found: dict[CellKey, list[Tried]] = {}
-    for one in changes:
-        found.setdefault((one.base.trials, one.base.operation), []).append(one.tried)
-    return found
+    by_cell: dict[CellKey, list[Tried]] = {}
+    for change in changes:
+        by_cell.setdefault((change.base.trials, change.base.operation), []).append(change.tried)
+    return by_cell
 
 
 def tried(

@@ -74,8 +74,8 @@ def find_left_behind(ceilings: Iterable[CeilingRecord]) -> Iterable[Finding]:
     for record in ceilings:
         if not record.left_behind:
             continue
-        commands = "; ".join(shlex.join(one["command"]) for one in record.left_behind)
-        reasons = "; ".join(dict.fromkeys(str(one["why"]) for one in record.left_behind))
+        commands = "; ".join(shlex.join(step["command"]) for step in record.left_behind)
+        reasons = "; ".join(dict.fromkeys(str(step["why"]) for step in record.left_behind))
         yield Finding(
             rule="LEFT BEHIND",
             statement=(
@@ -95,15 +95,18 @@ def bounds_of(operation: str) -> Bounds | None:
 
 def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
     """Return every measurement of every ceiling of a run, in the order they were made."""
-    found = []
+    ceilings = []
     for record in run.ceilings:
         values = [
-            _value(record.ceiling["kind"], own) for own in _by_bounds(record.measurements).values()
+            _value(record.ceiling["kind"], group)
+            for group in _by_bounds(record.measurements).values()
         ]
-        for one in record.measurements:
-            own = _measured(record.ceiling, one, is_value=any(one is v for v in values))
-            found.append(replace(own, is_cleaned_up=not record.left_behind))
-    return tuple(found)
+        for measurement in record.measurements:
+            measured = _measured(
+                record.ceiling, measurement, is_value=any(measurement is value for value in values)
+            )
+            ceilings.append(replace(measured, is_cleaned_up=not record.left_behind))
+    return tuple(ceilings)
 
 
 def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]:
@@ -112,43 +115,43 @@ def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]
     Targets that keep different numbers of copies are apart: see `_copies`.
     """
     groups: dict[tuple[str, tuple[str, ...], str], list[MeasuredCeiling]] = {}
-    for one in measured:
-        if one.is_value:
-            groups.setdefault((one.name, one.targets, one.bounds), []).append(one)
-    found = []
+    for ceiling in measured:
+        if ceiling.is_value:
+            groups.setdefault((ceiling.name, ceiling.targets, ceiling.bounds), []).append(ceiling)
+    ceilings = []
     for members in groups.values():
         by_copies: dict[float, list[str]] = {}
         for target in members[0].targets:
             by_copies.setdefault(_copies(members[0], target), []).append(target)
-        found += [_ceiling(members, tuple(names), n) for n, names in by_copies.items()]
-    return tuple(found)
+        ceilings += [_ceiling(members, tuple(names), n) for n, names in by_copies.items()]
+    return tuple(ceilings)
 
 
-def _copies(one: MeasuredCeiling, target: str) -> float:
+def _copies(ceiling: MeasuredCeiling, target: str) -> float:
     """Return how many bytes a device writes for each one of the client's, where that is stated.
 
     The store's own client and the network path see the client's bytes; devices and OSDs by
     themselves see all that the target makes of them.
     """
-    is_behind = one.kind in ("device", "osd_bench") and one.bounds == "write"
-    return one.replication.get(target, 1.0) if is_behind else 1.0
+    is_behind = ceiling.kind in ("device", "osd_bench") and ceiling.bounds == "write"
+    return ceiling.replication.get(target, 1.0) if is_behind else 1.0
 
 
 def _ceiling(
     members: Sequence[MeasuredCeiling], targets: tuple[str, ...], copies: float
 ) -> KnownCeiling:
     first = members[0]
-    lows = [one.low for one in members if one.low is not None]
-    highs = [one.high for one in members if one.high is not None]
+    lows = [member.low for member in members if member.low is not None]
+    highs = [member.high for member in members if member.high is not None]
     usual = first.name == first.kind
-    sustained = [sustained_share(one.seconds) for one in members]
+    sustained = [sustained_share(member.seconds) for member in members]
     return KnownCeiling(
         resource=RESOURCES[first.kind],
         name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
         + (f" ÷ {copies:g} for its copies" if copies != 1 else ""),
         bytes_per_s=fmean(
-            one.bytes_per_s if share is None else share * one.bytes_per_s
-            for one, share in zip(members, sustained, strict=True)
+            member.bytes_per_s if share is None else share * member.bytes_per_s
+            for member, share in zip(members, sustained, strict=True)
         )
         / copies,
         is_steady=all(share is None for share in sustained),
@@ -156,7 +159,7 @@ def _ceiling(
         high=max(highs) / copies if highs else None,
         count=first.count,
         tool=first.tool,
-        place=", ".join(f"ceiling {one.ceiling}, {one.measurement}" for one in members),
+        place=", ".join(f"ceiling {member.ceiling}, {member.measurement}" for member in members),
         targets=targets,
         bounds="read" if first.bounds == "read" else "write",
     )
@@ -166,8 +169,8 @@ def _by_bounds(
     measurements: Iterable[CeilingMeasurement],
 ) -> Mapping[str, list[CeilingMeasurement]]:
     groups: dict[str, list[CeilingMeasurement]] = {}
-    for one in measurements:
-        groups.setdefault(one["bounds"], []).append(one)
+    for measurement in measurements:
+        groups.setdefault(measurement["bounds"], []).append(measurement)
     return groups
 
 
@@ -175,14 +178,14 @@ def _value(kind: str, measurements: Sequence[CeilingMeasurement]) -> CeilingMeas
     """Return the measurement that stands for a ceiling."""
     if kind == "osd_bench":
         # OSDs that share a device are together slower than each one alone would promise.
-        return max(measurements, key=lambda one: len(one["parameters"].get("osds") or ()))
-    return max(measurements, key=lambda one: float(one["bytes_per_s"]))
+        return max(measurements, key=lambda entry: len(entry["parameters"].get("osds") or ()))
+    return max(measurements, key=lambda entry: float(entry["bytes_per_s"]))
 
 
 def _measured(
-    ceiling: CeilingDocument, one: CeilingMeasurement, *, is_value: bool
+    ceiling: CeilingDocument, measurement: CeilingMeasurement, *, is_value: bool
 ) -> MeasuredCeiling:
-    encoded = one.get("service")
+    encoded = measurement.get("service")
     times = merge([base64.b64decode(encoded)]) if encoded else None
     return MeasuredCeiling(
         ceiling=str(ceiling["id"]),
@@ -190,19 +193,19 @@ def _measured(
         kind=str(ceiling["kind"]),
         targets=tuple(ceiling["targets"]),
         moment=str(ceiling["moment"]),
-        measurement=str(one["name"]),
-        bounds=str(one["bounds"]),
-        bytes_per_s=float(one["bytes_per_s"]),
-        low=one.get("bytes_per_s_min"),
-        high=one.get("bytes_per_s_max"),
-        requests_per_s=one.get("requests_per_s"),
-        seconds=tuple(one.get("bytes_per_second") or ()),
+        measurement=str(measurement["name"]),
+        bounds=str(measurement["bounds"]),
+        bytes_per_s=float(measurement["bytes_per_s"]),
+        low=measurement.get("bytes_per_s_min"),
+        high=measurement.get("bytes_per_s_max"),
+        requests_per_s=measurement.get("requests_per_s"),
+        seconds=tuple(measurement.get("bytes_per_second") or ()),
         service=latency(times) if times is not None else None,
         count=int(ceiling.get("count") or 1),
         replication=ceiling.get("replication") or {},
-        tool=str(one.get("tool") or ""),
-        tool_version=one.get("tool_version"),
-        commands=tuple(tuple(words) for words in one.get("commands") or ()),
-        outputs=tuple(one.get("outputs") or ()),
+        tool=str(measurement.get("tool") or ""),
+        tool_version=measurement.get("tool_version"),
+        commands=tuple(tuple(words) for words in measurement.get("commands") or ()),
+        outputs=tuple(measurement.get("outputs") or ()),
         is_value=is_value,
     )

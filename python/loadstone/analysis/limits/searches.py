@@ -55,7 +55,7 @@ class SearchStep:
     started_unix_ns: int | None
     duration_s: float
     rate: float
-    seen: Observation
+    observation: Observation
     is_good: bool
     is_left_out: bool
 
@@ -181,49 +181,54 @@ def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
 
 def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
     """Say what each search ended with."""
-    for one in searches:
-        is_answer = one.is_over and one.is_confirmed and one.lower is not None
-        is_answer = is_answer and not one.is_doubted
+    for search in searches:
+        is_answer = search.is_over and search.is_confirmed and search.lower is not None
+        is_answer = is_answer and not search.is_doubted
         yield Finding(
             rule="capacity",
             weight="note" if is_answer else "caution",
-            statement=f"{one.name}: {describe_answer(one)}",
+            statement=f"{search.name}: {describe_answer(search)}",
             evidence=tuple(
                 Evidence(
-                    metric=f"{one.quantile} at {one.describe_load(step.load)}",
-                    value=step.seen.latency_ns if step.seen.latency_ns is not None else "unread",
-                    threshold=one.goal.latency_ns_max,
+                    metric=f"{search.quantile} at {search.describe_load(step.load)}",
+                    value=step.observation.latency_ns
+                    if step.observation.latency_ns is not None
+                    else "unread",
+                    threshold=search.goal.latency_ns_max,
                     unit="ns",
                     place=f"trial {step.trial}",
                 )
-                for step in one.steps
+                for step in search.steps
                 if step.stage != "coarse"
             ),
-            cases=tuple(f"trial {step.trial}" for step in one.steps),
+            cases=tuple(f"trial {step.trial}" for step in search.steps),
         )
 
 
-def describe_answer(one: CapacitySearch) -> str:
+def describe_answer(search: CapacitySearch) -> str:
     """Return a search's answer as a sentence that leaves nothing out."""
-    if not one.is_over:
-        return f"the search is not over after {units.counted(len(one.steps), 'trial')}"
-    left_out = sum(step.is_left_out for step in one.steps)
+    if not search.is_over:
+        return f"the search is not over after {units.counted(len(search.steps), 'trial')}"
+    left_out = sum(step.is_left_out for step in search.steps)
     spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
-    how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
-    tail = f"; {how}, after {units.counted(len(one.steps), 'trial')}{spoiled}"
-    fails = f"fails at {one.describe_load(one.upper)}"
-    if one.lower is None:
-        it_fails = f"; it {fails}" if one.upper is not None else ""
-        return f"no load was seen to meet {one.objective}{it_fails}{tail}"
-    and_fails = f" and {fails}" if one.upper is not None else ""
-    head = f"holds {one.objective} at {one.describe_load(one.lower)}{and_fails}"
+    how = search.reason if search.is_confirmed else f"not confirmed: {search.reason}"
+    tail = f"; {how}, after {units.counted(len(search.steps), 'trial')}{spoiled}"
+    fails = f"fails at {search.describe_load(search.upper)}"
+    if search.lower is None:
+        it_fails = f"; it {fails}" if search.upper is not None else ""
+        return f"no load was seen to meet {search.objective}{it_fails}{tail}"
+    and_fails = f" and {fails}" if search.upper is not None else ""
+    head = f"holds {search.objective} at {search.describe_load(search.lower)}{and_fails}"
     rate = ""
-    if one.rate is not None:
-        rate = f"; {units.format_rate(one.rate.value)} were achieved there"
-        if one.rate.is_spread:
-            low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
-            of = "95 % CI" if one.rate.is_interval else "trials"
-            rate += f" ({of} {low} to {high}, n = {one.rate.n})"
+    if search.rate is not None:
+        rate = f"; {units.format_rate(search.rate.value)} were achieved there"
+        if search.rate.is_spread:
+            low, high = (
+                units.format_number(search.rate.low, 4),
+                units.format_number(search.rate.high, 4),
+            )
+            of = "95 % CI" if search.rate.is_interval else "trials"
+            rate += f" ({of} {low} to {high}, n = {search.rate.n})"
     return f"{head}{rate}{tail}"
 
 
@@ -232,21 +237,21 @@ def _read_search(
 ) -> CapacitySearch:
     goal, loads = search_step.goal_of(document), search_step.loads_of(document)
     in_order = sorted(records, key=lambda record: record.trial["search"]["step"])
-    seen = [observe(record, goal) for record in in_order]
+    observations = [observe(record, goal) for record in in_order]
     trials = [
-        search_step.read_step(document, record.trial, one)
-        for record, one in zip(in_order, seen, strict=True)
+        search_step.read_step(document, record.trial, observation)
+        for record, observation in zip(in_order, observations, strict=True)
     ]
-    steps = tuple(map(_step, in_order, seen, trials, are_counted(trials)))
-    found = _outcome(goal, trials, next_step(goal, trials, loads))
-    is_over = is_ended or found.end != "not over"
-    at = found.lower if found.is_confirmed else None
+    steps = tuple(map(_step, in_order, observations, trials, are_counted(trials)))
+    answer = _outcome(goal, trials, next_step(goal, trials, loads))
+    is_over = is_ended or answer.end != "not over"
+    at = answer.lower if answer.is_confirmed else None
     confirming = [
         step
         for step in steps
         if step.stage == "confirm" and step.load == at and not step.is_left_out
     ]
-    own = [record for record in in_order if record.id in {step.trial for step in confirming}]
+    confirmed = [record for record in in_order if record.id in {step.trial for step in confirming}]
     case = document["case"]
     return CapacitySearch(
         trial=document["id"],
@@ -261,19 +266,19 @@ def _read_search(
         quantile=document["search"]["quantile"],
         goal=goal,
         steps=steps,
-        lower=found.lower,
-        upper=found.upper,
-        is_confirmed=found.is_confirmed,
-        is_doubted=found.is_doubted,
+        lower=answer.lower,
+        upper=answer.upper,
+        is_confirmed=answer.is_confirmed,
+        is_doubted=answer.is_doubted,
         is_over=is_over,
-        end=found.end,
-        reason=found.reason,
+        end=answer.end,
+        reason=answer.reason,
         rate=mean_of(
             [step.rate for step in confirming], [step.started_unix_ns for step in confirming]
         )
         if confirming
         else None,
-        latency_ns=_quantile(own, goal.quantile),
+        latency_ns=_quantile(confirmed, goal.quantile),
         confirming=tuple(step.trial for step in confirming),
     )
 
@@ -292,7 +297,9 @@ def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> FoundCa
     )
 
 
-def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: bool) -> SearchStep:
+def _step(
+    record: Record, observation: Observation, trial: SearchTrial, is_counted: bool
+) -> SearchStep:
     parts = list(read_parts(record, Rows(record.intervals)))
     return SearchStep(
         trial=record.id,
@@ -301,7 +308,7 @@ def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: boo
         started_unix_ns=record.summary.get("started_unix_ns"),
         duration_s=parts[0].duration_s if parts else 0.0,
         rate=sum(part.requests_per_s for part in parts),
-        seen=seen,
+        observation=observation,
         is_good=trial.is_good,
         is_left_out=not is_counted,
     )

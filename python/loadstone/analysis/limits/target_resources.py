@@ -27,7 +27,7 @@ def find_utilisation(lines: Lines) -> Mapping[str, float]:
     in which the busiest device had work; network: of the card's speed. A device that serves many
     requests at once and always has some may be full or not: it is "device", not "disk".
     """
-    series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
+    series = _exporter_lines(lines)
     devices = [
         (min(1.0, line.rate), line.rate < BUSY_MAX or not _is_parallel(line))
         for line in series.get("node_disk_io_time_seconds_total", ())
@@ -47,6 +47,11 @@ def find_utilisation(lines: Lines) -> Mapping[str, float]:
         "network": max(_network(series), default=None),
     }
     return {name: value for name, value in used.items() if value is not None}
+
+
+def _exporter_lines(lines: Lines) -> Mapping[str, Sequence[Line]]:
+    """Return the lines that come from exporters, by metric."""
+    return {metric: chosen for (probe, metric), chosen in lines.items() if probe.startswith(PREFIX)}
 
 
 def _cpu(series: Mapping[str, Sequence[Line]], *, by_core: bool) -> Iterable[float]:
@@ -102,7 +107,7 @@ LOST = {"TARGET_NETWORK": 0.001, "NETWORK_PATH": 0.01, "TARGET_SOFTWARE": 0.001}
 
 def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
     """Return what the target's exporters say was lost, by the limit that it supports."""
-    series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
+    series = _exporter_lines(lines)
     losses: dict[str, list[Evidence]] = {}
     for limit, metric, whole in LOSSES:
         of = {(line.host, line.subject): line.growth for line in series.get(whole, ())}

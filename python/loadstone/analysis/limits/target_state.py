@@ -52,12 +52,12 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
         if state.get("health") != HEALTHY or is_moving(state)
     ]
     if unwell:
-        seen = dict.fromkeys(_condition(state) for _, _, state in unwell)
+        conditions = dict.fromkeys(_condition(state) for _, _, state in unwell)
         trials = tuple(dict.fromkeys(f"trial {name}" for name, _, _ in unwell))
         yield Finding(
             rule="cluster-state",
             statement=f"the cluster was not well in {len(trials)} of {len(records)} trials:"
-            f" {'; '.join(list(seen)[:3])}",
+            f" {'; '.join(list(conditions)[:3])}",
             cases=trials,
         )
     failed = [entry for record in records for entry in last_hooks(record) if not is_good(entry)]

@@ -91,7 +91,7 @@ class Verdict:
     @property
     def not_observed(self) -> tuple[str, ...]:
         """Name, in words, the resources that nothing looked at."""
-        return tuple(one.resource for one in self.observations if one.says == "not observed")
+        return tuple(state.resource for state in self.observations if state.says == "not observed")
 
     @property
     def rule(self) -> str:
@@ -137,8 +137,8 @@ def _standing(facts: Sequence[Fact]) -> list[str]:
     refuted = {fact.limit for fact in facts if fact.bearing == "refutes"}
     stand = [
         limit
-        for limit, own in supports.items()
-        if limit not in refuted or any(fact.is_intervention for fact in own)
+        for limit, supporting in supports.items()
+        if limit not in refuted or any(fact.is_intervention for fact in supporting)
     ]
     is_client = any(limit not in GENERAL and _is_client(limit) for limit in stand)
     return sorted(
@@ -158,20 +158,24 @@ def _is_client(limit: str) -> bool:
 def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[str]) -> Verdict:
     limit, *others = standing
     supports = [fact for fact in facts if fact.bearing == "supports"]
-    own = [fact for fact in supports if fact.limit == limit]
-    if min(fact.rank for fact in own) in (Rank.REFUSED, Rank.MET):
+    of_limit = [fact for fact in supports if fact.limit == limit]
+    if min(fact.rank for fact in of_limit) in (Rank.REFUSED, Rank.MET):
         # Refused clients are busy asking again, and a rate that was achieved was limited by none.
         others = []
     general = [
-        fact for fact in supports if fact.limit in GENERAL and _is_client(limit) and fact not in own
+        fact
+        for fact in supports
+        if fact.limit in GENERAL and _is_client(limit) and fact not in of_limit
     ]
-    counters = len(_counters([*own, *general]))
+    counters = len(_counters([*of_limit, *general]))
     if limit.startswith(("TARGET", "NETWORK_PATH")) and limit != "TARGET_THROTTLED":
         counters += _is_saturated(observed)
-    is_confirmed = any(fact.is_intervention for fact in own)
+    is_confirmed = any(fact.is_intervention for fact in of_limit)
     # What a change shows stands by itself for the load and the hosts, which it changed alone.
     is_proof = limit in ("INSTRUMENT_HOSTS", "NOT_SATURATED")
-    reason = next((fact.reason for fact in own if not fact.is_intervention), own[0].reason)
+    reason = next(
+        (fact.reason for fact in of_limit if not fact.is_intervention), of_limit[0].reason
+    )
     hints = {fact.limit for fact in supports if fact.rank == Rank.HINT}
     hints -= {fact.limit for fact in supports if fact.rank != Rank.HINT}
     unnamed = {"NOT_SATURATED", "LATENCY_BOUND", *hints}
@@ -185,7 +189,7 @@ def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[s
         reason="; ".join([reason, *words]),
         evidence=tuple(
             item
-            for fact in [*own, *general, *(fact for fact in supports if fact.limit in also)]
+            for fact in [*of_limit, *general, *(fact for fact in supports if fact.limit in also)]
             for item in fact.evidence
         ),
         also=tuple(also),

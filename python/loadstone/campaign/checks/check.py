@@ -90,7 +90,7 @@ def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
         return None
     return KeyMistake(
         path=("sweep",) if campaign.sweep else ("blocks",),
-        found=f"a plan of {trials:,} trials",
+        actual=f"a plan of {trials:,} trials",
         allowed=f"at most {TRIALS_MAX:,}",
         hint="fewer values in sweep, fewer blocks or rounds, or several campaigns",
     )
@@ -100,12 +100,12 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
     workload, path = case.workload, case.source.path
     if not workload.phases:
         yield KeyMistake(
-            path=path(("phases",)), found="nothing", allowed="phases, like [put, get, delete]"
+            path=path(("phases",)), actual="nothing", allowed="phases, like [put, get, delete]"
         )
     if workload.dataset is None:
         yield KeyMistake(
             path=path(("dataset",)),
-            found="nothing",
+            actual="nothing",
             allowed="a dataset, like {objects: 1000, size: 4KiB}",
         )
     else:
@@ -123,7 +123,7 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
             if value is None:
                 yield KeyMistake(
                     path=path(("dataset", key)),
-                    found="nothing",
+                    actual="nothing",
                     allowed=f"a value; {key} is required here or in the sweep",
                 )
     if workload.load is None and any(
@@ -131,7 +131,7 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
     ):
         yield KeyMistake(
             path=path(("load",)),
-            found="nothing",
+            actual="nothing",
             allowed="a load, like {threads: 16} or {rate: 1000/s}",
         )
 
@@ -146,21 +146,21 @@ def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
     if not (can_prepare(driver) and "put" in driver.operations):
         yield KeyMistake(
             path=path,
-            found=f"it with driver {driver.name} (target {case.target})",
+            actual=f"it with driver {driver.name} (target {case.target})",
             allowed="fill with a target that keeps objects in places of their own; on a device,"
             " a dataset as large as the part that is to be full",
         )
     if campaign.keep_data:
         yield KeyMistake(
             path=path,
-            found="it with keep_data",
+            actual="it with keep_data",
             allowed="fill without: what fills a store is deleted when the run ends",
         )
     limit = driver.facts.limits.put_bytes_max
     if limit is not None and case.workload.fill_size_bytes > limit:
         yield KeyMistake(
             path=case.source.path(("fill_size",)),
-            found=units.format_size(case.workload.fill_size_bytes),
+            actual=units.format_size(case.workload.fill_size_bytes),
             allowed=f"at most {units.format_size(limit)}, which driver {driver.name} puts at once",
         )
 
@@ -176,21 +176,21 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
     if dataset and workload.rounds > 1 and writes and "{round}" not in dataset.prefix:
         yield KeyMistake(
             path=path(("dataset", "prefix")),
-            found=shown(dataset.prefix),
+            actual=shown(dataset.prefix),
             allowed="a prefix with {round} in it, because each round writes new objects",
         )
     for index, phase in enumerate(workload.phases):
         if phase.capacity is not None and phase.capacity.vary in case.swept:
             yield KeyMistake(
                 path=path(("sweep", phase.capacity.vary)),
-                found=f"a sweep over {phase.capacity.vary}, which phase {phase.label} searches",
+                actual=f"a sweep over {phase.capacity.vary}, which phase {phase.label} searches",
                 allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
             )
         load = case.load(phase)
         if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
             yield KeyMistake(
                 path=path(("phases", index, "rate_limit")),
-                found="it with an open load",
+                actual="it with an open load",
                 allowed="it with threads",
             )
         yield from _too_few_objects(case, index, phase)
@@ -206,32 +206,32 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
         if len(workload.phases) > 1:
             yield KeyMistake(
                 path=path(("phases", index, "script")),
-                found="it beside other phases",
+                actual="it beside other phases",
                 allowed="a workload of its own, under workloads",
             )
         if case.load(phase).rate_per_s is not None:
             yield KeyMistake(
                 path=path(("load", "rate")),
-                found="it with a script",
+                actual="it with a script",
                 allowed="threads: actions are due at the script's times, divided by its speed",
             )
         dataset = case.dataset(phase)
         if dataset.key_prefix[1] is not None:
             yield KeyMistake(
                 path=path(("dataset", "object_prefix")),
-                found=f"{shown(dataset.object_prefix)} with a script",
+                actual=f"{shown(dataset.object_prefix)} with a script",
                 allowed="a prefix without {shard}: the script says its keys",
             )
         if dataset.objects_total is not None:
             yield KeyMistake(
                 path=path(("dataset", "objects")),
-                found=f"{dataset.objects_total} with a script",
+                actual=f"{dataset.objects_total} with a script",
                 allowed="none: the script contains its objects",
             )
         if dataset.size is not None and not isinstance(dataset.size, FixedSize):
             yield KeyMistake(
                 path=path(("dataset", "size")),
-                found=dataset.size.kind,
+                actual=dataset.size.kind,
                 allowed="one size with a script",
             )
 
@@ -247,7 +247,7 @@ def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
                 where = ("sweep", key) if key in case.swept else (*place, key)
                 yield KeyMistake(
                     path=path(where),
-                    found="it without hosts",
+                    actual="it without hosts",
                     allowed="it in a campaign that names its hosts, like"
                     " hosts: {launch: local, count: 2}",
                 )
@@ -255,7 +255,7 @@ def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
         where = ("sweep", "hosts") if "hosts" in case.swept else (*place, "hosts")
         yield KeyMistake(
             path=path(where),
-            found=f"{load.hosts} hosts",
+            actual=f"{load.hosts} hosts",
             allowed=f"up to {case.hosts_all}, which the campaign names",
         )
 
@@ -266,14 +266,14 @@ def _too_few_objects(case: Case, index: int, phase: Phase) -> Iterator[KeyMistak
     if phase.op == "append" and threads and objects is not None and threads > objects:
         yield KeyMistake(
             path=case.source.path(("phases", index, "op")),
-            found=f"append to {objects} objects by {threads} threads",
+            actual=f"append to {objects} objects by {threads} threads",
             allowed="at least as many objects as threads, because an object takes one append at "
             "a time",
         )
     if phase.contend is not None and objects is not None and phase.contend.keys > objects:
         yield KeyMistake(
             path=case.source.path(("phases", index, "contend", "keys")),
-            found=str(phase.contend.keys),
+            actual=str(phase.contend.keys),
             allowed=f"up to {objects}, the objects of the dataset",
         )
 
@@ -287,7 +287,7 @@ def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
             if operation not in driver.operations:
                 yield KeyMistake(
                     path=case.source.path(("phases", index, *phase.key_of(operation))),
-                    found=shown(operation),
+                    actual=shown(operation),
                     allowed=f'what driver {driver.name} of target "{case.target}" can do: '
                     f"{listed(driver.operations)}",
                 )
@@ -309,14 +309,14 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
     if not driver.facts.keeps or driver.facts.place not in ("bucket", "container"):
         yield KeyMistake(
             path=("audit",),
-            found=f'an audit of target "{case.target}" (driver {driver.name})',
+            actual=f'an audit of target "{case.target}" (driver {driver.name})',
             allowed="targets whose objects lie in buckets or containers",
         )
     for index, phase in enumerate(case.workload.phases):
         if phase.script is not None:
             yield KeyMistake(
                 path=case.source.path(("phases", index, "script")),
-                found="a script in a campaign with audit",
+                actual="a script in a campaign with audit",
                 allowed="phases of operations: a script checks its own answers",
             )
         is_judged = campaign.audit.history and is_historic(phase.operations)
@@ -324,7 +324,7 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
             key = ("op",) if phase.op is not None else ("mix", operation)
             yield KeyMistake(
                 path=case.source.path(("phases", index, *key)),
-                found=f"{operation} in a campaign with audit",
+                actual=f"{operation} in a campaign with audit",
                 allowed=f"operations whose objects can be read back: {listed(sorted(_AUDITED))}",
             )
 
@@ -340,7 +340,7 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         for operation in _READS_PARTS.intersection(phase.operations):
             yield KeyMistake(
                 path=case.source.path(("phases", index, *phase.key_of(operation))),
-                found=f"{operation} of objects encrypted with {dataset.encryption}",
+                actual=f"{operation} of objects encrypted with {dataset.encryption}",
                 allowed="get, which reads whole objects: a range cannot be decrypted by itself",
             )
 
@@ -348,7 +348,7 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
 def _beyond_driver(case: Case, driver: Driver, key: str, others: str) -> KeyMistake:
     return KeyMistake(
         path=case.source.path(("dataset", key)),
-        found=getattr(case.workload.dataset, key),
+        actual=getattr(case.workload.dataset, key),
         allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose clients '
         f"{others}",
     )
@@ -366,14 +366,14 @@ def _wrong_path_encryption(
     if dataset.key_prefix[1] is not None:
         yield KeyMistake(
             path=case.source.path(("dataset", "object_prefix")),
-            found=f"{shown(dataset.object_prefix)} beside encrypted paths",
+            actual=f"{shown(dataset.object_prefix)} beside encrypted paths",
             allowed="a prefix without {shard}: the rest of each key is encrypted",
         )
     for index, phase in enumerate(case.workload.phases):
         if phase.prefix is not None and not dataset.object_prefix.startswith(phase.prefix):
             yield KeyMistake(
                 path=case.source.path(("phases", index, "prefix")),
-                found=f'"{phase.prefix}" beside encrypted paths',
+                actual=f'"{phase.prefix}" beside encrypted paths',
                 allowed=f'what "{dataset.object_prefix}" begins with: the rest of each key is '
                 "encrypted",
             )
@@ -394,7 +394,7 @@ def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
     if longest_bytes > limit:
         yield KeyMistake(
             path=case.source.path(("dataset", "object_prefix")),
-            found=f"names of {longest_bytes:,} bytes",
+            actual=f"names of {longest_bytes:,} bytes",
             allowed=f"names of at most {limit:,} bytes for {driver.name}",
         )
 
@@ -414,7 +414,7 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         if limit and largest_bytes > limit and in_one:
             yield KeyMistake(
                 path=(*place, phase.key_of(in_one[0])[0]),
-                found=f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
+                actual=f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
                 allowed=f"objects up to {units.format_bytes(limit)} in one request to "
                 f"{driver.name}",
                 hint="use op: multipart_put with a part_size",
@@ -424,7 +424,7 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
             if phase.range_bytes > allowed_bytes:
                 yield KeyMistake(
                     path=(*place, "range"),
-                    found=units.format_bytes(phase.range_bytes),
+                    actual=units.format_bytes(phase.range_bytes),
                     allowed=f"ranges that fit into objects of {units.format_bytes(law.size_bytes)}",
                 )
         yield from _wrong_parts(phase, driver, largest_bytes, place)
@@ -441,13 +441,13 @@ def _wrong_parts(
     if phase.part_bytes < least and largest_bytes > phase.part_bytes:
         yield KeyMistake(
             path=(*place, "part_size"),
-            found=units.format_bytes(phase.part_bytes),
+            actual=units.format_bytes(phase.part_bytes),
             allowed=f"at least {units.format_bytes(least)} for {driver.name}",
         )
     elif most and -(-largest_bytes // phase.part_bytes) > most:
         yield KeyMistake(
             path=(*place, "part_size"),
-            found=f"{-(-largest_bytes // phase.part_bytes)} parts an object",
+            actual=f"{-(-largest_bytes // phase.part_bytes)} parts an object",
             allowed=f"at most {most} for {driver.name}: parts of "
             f"{units.format_bytes(-(-largest_bytes // most))} or more",
         )
@@ -470,7 +470,7 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
         if allowed is not None:
             yield KeyMistake(
                 path=sources[key].source.path(("dataset", "prefix")),
-                found=f'"{buckets.last()}" as the name of a bucket',
+                actual=f'"{buckets.last()}" as the name of a bucket',
                 allowed=allowed,
             )
     # Where nothing is made for the campaign, what is there has the names that it has.
@@ -491,7 +491,7 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
             hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
         yield KeyMistake(
             path=sources[other].source.path(("dataset", "prefix")),
-            found=f'bucket "{name}" in {where}: prefixes "{prefixes[first]}" and'
+            actual=f'bucket "{name}" in {where}: prefixes "{prefixes[first]}" and'
             f' "{prefixes[other]}"',
             allowed="prefixes that keep datasets apart",
             hint=hint,
@@ -513,19 +513,19 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
         if key in campaign.model_fields_set:
             yield KeyMistake(
                 path=(key,),
-                found="it beside queries",
+                actual="it beside queries",
                 allowed="one of them: a campaign of queries has no storage operations",
             )
     if "order" in campaign.model_fields_set:
         yield KeyMistake(
-            path=("order",), found="it beside queries", allowed="the order of queries itself"
+            path=("order",), actual="it beside queries", allowed="the order of queries itself"
         )
     for name, target in campaign.targets.items():
         if not can_hold_tables(drivers[target.driver]):
             holding = [driver.name for driver in drivers.values() if can_hold_tables(driver)]
             yield KeyMistake(
                 path=("targets", name, "driver"),
-                found=shown(target.driver),
+                actual=shown(target.driver),
                 allowed=f"one that can hold tables: {', '.join(holding)}",
             )
     for number, engine in enumerate(queries.engine):
@@ -533,7 +533,7 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
             if name not in campaign.targets:
                 yield KeyMistake(
                     path=("queries", "engine", number, "clickhouse", "policies", name),
-                    found=f"{shown(name)}, no target",
+                    actual=f"{shown(name)}, no target",
                     allowed=", ".join(campaign.targets),
                 )
     states = 2 if queries.cache == "both" else 1
@@ -543,7 +543,7 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
     if trials > QUERY_TRIALS_MAX:
         yield KeyMistake(
             path=("queries", "loops"),
-            found=f"a plan of {trials:,} trials",
+            actual=f"a plan of {trials:,} trials",
             allowed=f"at most {QUERY_TRIALS_MAX:,}",
         )
 

@@ -36,7 +36,7 @@ def _card(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
     if campaign.card and not targets_with_card(campaign, drivers):
         yield KeyMistake(
             path=("card",),
-            found="it without a target that has a card",
+            actual="it without a target that has a card",
             allowed="a target that speaks S3 or Swift, whose server is not an arm's",
         )
 
@@ -48,7 +48,7 @@ def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
         if ceiling.label in labels[:index]:
             yield KeyMistake(
                 path=(*place, "name"),
-                found=f"a second ceiling named {shown(ceiling.label)}",
+                actual=f"a second ceiling named {shown(ceiling.label)}",
                 allowed="names that differ",
                 hint='give one of them a "name"',
             )
@@ -62,7 +62,8 @@ def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
             pools = listed(name for name, driver in drivers.items() if driver.facts.is_ceph_pool)
             yield KeyMistake(
                 path=(*place, "targets"),
-                found=f"no target with driver {pools}{f', but {listed(others)}' if others else ''}",
+                actual=f"no target with driver {pools}"
+                f"{f', but {listed(others)}' if others else ''}",
                 allowed=f"targets with driver {pools}, whose pool {ceiling.kind} uses",
                 hint="for any target, name the OSDs: osds: [0, 1]"
                 if ceiling.kind == "osd_bench"
@@ -94,7 +95,7 @@ def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterato
         if name not in known:
             yield KeyMistake(
                 path=(*place, index),
-                found=shown(name),
+                actual=shown(name),
                 allowed=listed(known) or "a name of this campaign",
                 hint=nearest(name, known),
             )

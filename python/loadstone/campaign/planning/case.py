@@ -79,7 +79,7 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
                 actual, allowed = "a workload without verification", "it with a verify above 0"
             case _:
                 continue
-        yield KeyMistake(path=("interventions", index), found=f"it with {actual}", allowed=allowed)
+        yield KeyMistake(path=("interventions", index), actual=f"it with {actual}", allowed=allowed)
 
 
 def _changed_phase(phase: Phase, name: str, hosts_all: int | None) -> Phase:
@@ -295,7 +295,7 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
             mistakes.append(
                 KeyMistake(
                     path=place,
-                    found=f"a sweep over {key}",
+                    actual=f"a sweep over {key}",
                     allowed=f"another key: a target has a fact of the name {shown(_short(key))}",
                 )
             )
@@ -311,7 +311,7 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
             mistakes.append(
                 KeyMistake(
                     path=place,
-                    found=f"a sweep over {key}",
+                    actual=f"a sweep over {key}",
                     allowed=f"{listed(allowed)}, or another dotted key",
                     hint=nearest(key, override.SHORT_KEYS),
                 )
@@ -321,7 +321,7 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
             mistakes.append(
                 KeyMistake(
                     path=place,
-                    found=f"{key} beside {key_of[full]}",
+                    actual=f"{key} beside {key_of[full]}",
                     allowed="one of them: they are one",
                 )
             )
@@ -380,7 +380,7 @@ def _combinations(
             wrong += [
                 KeyMistake(
                     path=source.path(("sweep",)),
-                    found=f"{mistake.found} with {together}",
+                    actual=f"{mistake.actual} with {together}",
                     allowed=mistake.allowed,
                     hint=mistake.hint,
                 )

@@ -241,12 +241,12 @@ def _device(ceiling: Ceiling) -> CeilingStep:
         ceiling, kind, [words], "fio",
         # Of a mix each direction is counted by itself.
         bounds=READS if not writes else WRITES if kind in ("write", "randwrite") else None,
-        parameters={"rw": kind, **{key: options[key] for key in _TOLD if key in options}},
+        parameters={"rw": kind, **{key: options[key] for key in _SHOWN if key in options}},
         expected_ns=_runtime_ns(options),
     )  # fmt: skip
 
 
-_TOLD = ("bs", "iodepth", "numjobs", "ioengine", "direct")
+_SHOWN = ("bs", "iodepth", "numjobs", "ioengine", "direct")
 
 
 def _option(value: OptionValue) -> str:

@@ -53,13 +53,13 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         can = (name for name, other in drivers.items() if other.facts.reads_existing)
         yield KeyMistake(
             path=path(("dataset", "existing")),
-            found=f'it with driver {driver.name} (target "{case.target}")',
+            actual=f'it with driver {driver.name} (target "{case.target}")',
             allowed=f"drivers that can list what others wrote: {listed(can)}",
         )
     if driver is not None and not dataset.existing.bucket and driver.facts.place != "namespace":
         yield KeyMistake(
             path=path(("dataset", "existing", "bucket")),
-            found="nothing",
+            actual="nothing",
             allowed=f"the name of a {driver.facts.place}",
         )
     reading = [name for name, operation in OPERATIONS.items() if operation.reads_existing]
@@ -69,14 +69,14 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
                 key = ("op",) if phase.op is not None else ("mix", operation)
                 yield KeyMistake(
                     path=path(("phases", index, *key)),
-                    found=f"{operation} of objects that others wrote",
+                    actual=f"{operation} of objects that others wrote",
                     allowed=f"what only reads them: {listed(reading)}",
                 )
         for name in ("script", "size"):
             if getattr(phase, name) is not None:
                 yield KeyMistake(
                     path=path(("phases", index, name)),
-                    found="it with objects that others wrote",
+                    actual="it with objects that others wrote",
                     allowed="a dataset of the campaign's own",
                 )
     for name, is_there in (
@@ -87,12 +87,12 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         if is_there:
             yield KeyMistake(
                 path=path((name,)),
-                found="it with objects that others wrote",
+                actual="it with objects that others wrote",
                 allowed=f"none of {name}: nothing is written",
             )
     if campaign.targets[case.target].reuse is not None:
         yield KeyMistake(
             path=("targets", case.target, "reuse"),
-            found=f"{shown(campaign.targets[case.target].reuse)} beside dataset.existing",
+            actual=f"{shown(campaign.targets[case.target].reuse)} beside dataset.existing",
             allowed="one of them",
         )

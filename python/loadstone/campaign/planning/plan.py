@@ -153,7 +153,7 @@ class Later:
 def _too_many_trials(campaign: Campaign) -> Mistake:
     mistake = KeyMistake(
         path=("phases",),
-        found=f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
+        actual=f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
         allowed="fewer, so that what each puts has names of its own (see trials_max of capacity)",
     )
     return campaign.source.place(mistake)
@@ -174,7 +174,7 @@ class _Held:
     """Whether ledgers say of it what no audit has looked at."""
     is_ours: bool = True
     """Whether this campaign writes it, and deletes it in the end."""
-    kept: DatasetDocument | None = None
+    dataset: DatasetDocument | None = None
     """What another run's documents said of it, where that run wrote it."""
 
 
@@ -360,7 +360,7 @@ class _Planner:
             if stop.key.is_existing:
                 held.is_ours, held.state = False, State.FULL
             self._held[stop.key] = held
-        if held.kept is not None:
+        if held.dataset is not None:
             self._demand_reuse(document)
         # What is put in before a trial, or behind it, is named after that trial.
         held.document = document
@@ -370,7 +370,11 @@ class _Planner:
         dataset = reused.dataset_for(held.document)
         if isinstance(dataset, KeyMistake):
             raise CampaignError([self._campaign.source.place(dataset)])
-        held.kept, held.prefix, held.version = dataset, dataset["bucket_prefix"], dataset["version"]
+        held.dataset, held.prefix, held.version = (
+            dataset,
+            dataset["bucket_prefix"],
+            dataset["version"],
+        )
         held.state = State.FULL
 
     def _demand_reuse(self, document: TrialDocument) -> None:
@@ -379,11 +383,11 @@ class _Planner:
             raise CampaignError([self._campaign.source.place(dataset)])
 
     def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
-        if held.kept is not None:
+        if held.dataset is not None:
             # The campaign deleted them itself, in a phase or a block before this one.
             mistake = KeyMistake(
                 path=("targets", key.target, "reuse"),
-                found=f"{held.document['phase']} of objects that an earlier phase deletes",
+                actual=f"{held.document['phase']} of objects that an earlier phase deletes",
                 allowed="phases that find what the other run kept",
             )
             raise CampaignError([self._campaign.source.place(mistake)])
@@ -424,7 +428,7 @@ class _Planner:
         )
         mistake = KeyMistake(
             path=source.path(("dataset", "prefix")),
-            found=f"{name} as the name of a bucket, for objects that are written anew",
+            actual=f"{name} as the name of a bucket, for objects that are written anew",
             allowed=allowed,
             hint="or clean_up: early, which needs no new names",
         )
@@ -446,7 +450,7 @@ class _Planner:
 
     def _clean_up(self, held: _Held) -> None:
         self._audit(held)
-        is_ours = held.is_ours and held.kept is None
+        is_ours = held.is_ours and held.dataset is None
         if (
             is_ours
             and held.state is not State.ABSENT
@@ -467,9 +471,9 @@ class _Planner:
             "bucket_prefix": held.prefix,
             "version": max(1, held.version),
         }
-        if held.kept is not None:
-            dataset = {**held.kept, "version": max(1, held.version)}
-            origin = held.kept["written_by"]
+        if held.dataset is not None:
+            dataset = {**held.dataset, "version": max(1, held.version)}
+            origin = held.dataset["written_by"]
             runs = [origin["run"]] if origin else []
             document = {**document, "ownership": {**document["ownership"], "runs": runs}}
         document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}

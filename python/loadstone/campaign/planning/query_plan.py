@@ -84,7 +84,7 @@ class QueryPlanner:
         first = next(iter(self._targets))
         if suite == 0:
             for target in self._targets:
-                for parameters in self._kept():
+                for parameters in self._storage_forms():
                     self._emit(target, LOAD, suite, 1, parameters)
             for query in self._queries.only if self._trusted is not None else ():
                 asked = QueryParameters(query=query, engine=self._trusted)
@@ -96,7 +96,7 @@ class QueryPlanner:
                 self._emit(target, phase, suite, block, asked)
         if is_last and not self._campaign.keep_data:
             for target in self._targets:
-                for parameters in self._kept():
+                for parameters in self._storage_forms():
                     self._emit(target, CLEAN_UP, suite, 1, parameters)
 
     @property
@@ -105,7 +105,7 @@ class QueryPlanner:
         answers = self._queries.answers
         return None if answers is None or is_folder(answers) else answers
 
-    def _kept(self) -> list[QueryParameters]:
+    def _storage_forms(self) -> list[QueryParameters]:
         """Return the formats and servers in which tables are kept for each target."""
         forms: dict[QueryParameters, None] = {}
         for engine in self._queries.engine:

@@ -22,7 +22,7 @@ REUSING = frozenset(
         "bulk_delete",
     }
 )
-_TOLD = (
+_DESCRIBING = (
     "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
     "path_encryption", "shards",
 )  # fmt: skip
@@ -34,7 +34,7 @@ _USUAL = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredDataset:
     """One dataset that is still there: what the other run's documents said of it, and its round."""
 
     target: str
@@ -48,7 +48,7 @@ class Kept:
     def describe(self) -> str:
         """Return what tells it from others, in a few words."""
         size = self.dataset["size"].get("bytes", self.dataset["size"]["kind"])
-        others = {key: _told(self.dataset, key) for key in _TOLD[3:]}
+        others = {key: _described_value(self.dataset, key) for key in _DESCRIBING[3:]}
         differing = [f", {key} {value}" for key, value in others.items() if value != _USUAL[key]]
         return (
             f"{self.dataset['objects']} objects of {size} bytes in {self.dataset['buckets']} "
@@ -65,7 +65,7 @@ class Reused:
     name: str
     run: str
     seed: int
-    kept: tuple[Kept, ...]
+    datasets: tuple[StoredDataset, ...]
     targets: frozenset[str] = field(default_factory=frozenset)
     """All targets of the run: one of the same name is the same one."""
 
@@ -80,11 +80,13 @@ class Reused:
         if others:
             return KeyMistake(
                 path=path,
-                found=f"{', '.join(sorted(others))} on the objects of another run",
+                actual=f"{', '.join(sorted(others))} on the objects of another run",
                 allowed=f"phases of {', '.join(sorted(REUSING))}",
             )
         wanted = _wanted(document)
-        fitting = [dataset for dataset in self.kept if self._fits(dataset, wanted, document["run"])]
+        fitting = [
+            dataset for dataset in self.datasets if self._fits(dataset, wanted, document["run"])
+        ]
         # A dataset that workloads share is kept under all their names.
         of_workloads = [dataset for dataset in fitting if wanted.workloads & dataset.workloads]
         fitting = of_workloads or fitting
@@ -95,45 +97,43 @@ class Reused:
             case [dataset]:
                 return KeyMistake(
                     path=path,
-                    found=f"an incomplete dataset of run {self.name}: {dataset.describe()}",
+                    actual=f"an incomplete dataset of run {self.name}: {dataset.describe()}",
                     allowed="one whose objects were all written, and of which none was deleted",
                 )
             case []:
-                there = "; ".join(dataset.describe() for dataset in self.kept)
+                there = "; ".join(dataset.describe() for dataset in self.datasets)
                 return KeyMistake(
                     path=path,
-                    found=f"no dataset of {wanted.describe()} in run {self.name}",
+                    actual=f"no dataset of {wanted.describe()} in run {self.name}",
                     allowed=there or "a run that kept its data (keep_data, or bench --keep-data)",
                 )
         return KeyMistake(
             path=path,
-            found=f"{len(fitting)} datasets of run {self.name} that fit",
+            actual=f"{len(fitting)} datasets of run {self.name} that fit",
             allowed="one: " + "; ".join(dataset.describe() for dataset in fitting),
             hint="name the target and the workload as that run did",
         )
 
-    def _fits(self, kept_dataset: Kept, wanted: Kept, run: str) -> bool:
-        is_there = kept_dataset.target == wanted.target or wanted.target not in self.targets
+    def _fits(self, stored: StoredDataset, wanted: StoredDataset, run: str) -> bool:
+        is_there = stored.target == wanted.target or wanted.target not in self.targets
         is_same = all(
-            _told(kept_dataset.dataset, key, self.run) == _told(wanted.dataset, key, run)
-            for key in _TOLD
+            _described_value(stored.dataset, key, self.run)
+            == _described_value(wanted.dataset, key, run)
+            for key in _DESCRIBING
         )
-        is_place = (
-            kept_dataset.driver == wanted.driver
-            and kept_dataset.round_number == wanted.round_number
-        )
+        is_place = stored.driver == wanted.driver and stored.round_number == wanted.round_number
         return is_there and is_same and is_place
 
 
-def _told(dataset: DatasetDocument, key: str, run: str = "") -> Any:
+def _described_value(dataset: DatasetDocument, key: str, run: str = "") -> Any:
     value = dataset.get(key, _USUAL.get(key))
     # Beside the objects of others the planner puts a part of the run's id behind the prefix.
     is_prefix = key == "object_prefix" and run
     return str(value).removesuffix(f"{run[:8]}-") if is_prefix else value
 
 
-def _wanted(document: TrialDocument) -> Kept:
-    return Kept(
+def _wanted(document: TrialDocument) -> StoredDataset:
+    return StoredDataset(
         target=document["case"]["target"],
         driver=document["target"]["driver"],
         workloads=frozenset({document["case"]["workload"]}),

@@ -129,21 +129,21 @@ def mistake(
     if buckets > 1 and buckets < script.places and not script.can_share_buckets:
         return KeyMistake(
             path=path(("dataset", "buckets")),
-            found=f"{buckets} buckets for the {script.places} places of the script",
+            actual=f"{buckets} buckets for the {script.places} places of the script",
             allowed=f"{script.places} or more, so that its listings see what is theirs; or 1",
         )
     index = case.workload.phases.index(phase)
     if phase.script is not None and phase.script.speed is not None and not script.span_ns:
         return KeyMistake(
             path=path(("phases", index, "script", "speed")),
-            found="it with a script without times",
+            actual="it with a script without times",
             allowed="it with a script whose actions have due_ns",
         )
     if script.sealed is not None:
         limits = facts_of(document["target"]["driver"]).limits
         wrong = script.sealed.mistake(dataset_of(document)["object_prefix"], limits)
         if wrong is not None:
-            return KeyMistake(path=path(("dataset", "path_encryption")), found=wrong[0],
+            return KeyMistake(path=path(("dataset", "path_encryption")), actual=wrong[0],
                               allowed=wrong[1])  # fmt: skip
     return None
 

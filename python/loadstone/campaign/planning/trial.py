@@ -146,7 +146,7 @@ def measured_document(
         on_error = {"action": "continue", "limit": None}
     if case.hosts(phase) is not None:
         special["hosts"] = case.hosts(phase)
-    special |= _kept(target.audit, phase)
+    special |= _kept_for_audit(target.audit, phase)
     if load.cpus is not None:
         special["cpus"] = list(load.cpus)
     if load.numa is not None:
@@ -190,7 +190,7 @@ def measured_document(
     }
 
 
-def _kept(audit: Audit | None, phase: Phase) -> TrialDocument:
+def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
     """Return what a phase keeps for an audit: a history of its calls, or a ledger of its writes."""
     if audit is None:
         return {}

@@ -49,7 +49,7 @@ def directory_apart(
     elif not bucket:
         mistake = Mistake(
             key="TARGET",
-            found=f"no {facts.place} whose objects are there",
+            actual=f"no {facts.place} whose objects are there",
             allowed="one, as in http://HOST:PORT/BUCKET/PREFIX, or its name by --prefix and that "
             "of keys by --object-prefix",
         )

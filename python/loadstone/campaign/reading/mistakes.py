@@ -37,7 +37,7 @@ class KeyMistake:
     """One wrong key, named by its path below the place that was checked."""
 
     path: Path
-    found: str
+    actual: str
     allowed: str
     hint: str | None = None
 
@@ -82,7 +82,7 @@ class SourceFile:
             origin=origin,
             line=line,
             key=".".join(str(step) for step in path),
-            found=mistake.found,
+            actual=mistake.actual,
             allowed=mistake.allowed,
             hint=mistake.hint,
         )
@@ -132,7 +132,7 @@ def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
     names = [name for name in allowed if name != path[-1]]
     return KeyMistake(
         path=path,
-        found=UNKNOWN_KEY,
+        actual=UNKNOWN_KEY,
         allowed=listed(names) or "no keys here",
         hint=nearest(path[-1], names),
     )
@@ -173,10 +173,10 @@ class KnownKeys:
 
 
 def _of_input_error(path: Path, error: InputError) -> KeyMistake:
-    actual, allowed = error.found, error.allowed
+    actual, allowed = error.actual, error.allowed
     if actual is None or allowed is None:
         actual, _, allowed = error.message.removeprefix("found ").partition(", allowed ")
-    return KeyMistake(path=path, found=actual, allowed=allowed, hint=error.hint)
+    return KeyMistake(path=path, actual=actual, allowed=allowed, hint=error.hint)
 
 
 def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
@@ -192,4 +192,4 @@ def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
         allowed = f"text that matches {context['pattern']}"
     else:
         allowed = _PHRASES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
-    return KeyMistake(path=path, found=actual, allowed=allowed, hint=hint)
+    return KeyMistake(path=path, actual=actual, allowed=allowed, hint=hint)

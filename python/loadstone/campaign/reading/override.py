@@ -44,7 +44,7 @@ def with_value(data: Any, key: str, value: Any) -> tuple[Any, Path]:
     steps = key.split(".")
     if not all(steps):
         raise OverrideError(
-            KeyMistake(path=(key,), found=shown(key), allowed="names with dots between them")
+            KeyMistake(path=(key,), actual=shown(key), allowed="names with dots between them")
         )
     place = result
     path: Path = ()
@@ -72,7 +72,7 @@ def _step(place: Any, step: str, key: str) -> str | int:
         raise OverrideError(
             KeyMistake(
                 path=(key,),
-                found=f"entry {step}",
+                actual=f"entry {step}",
                 allowed=f"an entry from 0 to {len(place) - 1}"
                 if place
                 else "no entry: it is empty",
@@ -85,7 +85,7 @@ def _step(place: Any, step: str, key: str) -> str | int:
     raise OverrideError(
         KeyMistake(
             path=(key,),
-            found=shown(step),
+            actual=shown(step),
             allowed=f"a number, or one of {listed(known)}" if known else "a number",
             hint=nearest(step, known),
         )
@@ -107,7 +107,7 @@ def _below(place: Any, step: str | int, path: Path, key: str) -> Any:
     if not isinstance(entry, (dict, list)):
         raise OverrideError(
             KeyMistake(
-                path=(key,), found=f"{shown(entry)} at {step}", allowed="a map or a list there"
+                path=(key,), actual=f"{shown(entry)} at {step}", allowed="a map or a list there"
             )
         )
     return entry

@@ -97,7 +97,7 @@ def _overridden(
         try:
             if not equals or not key:
                 raise override.OverrideError(
-                    KeyMistake(path=(), found=shown(text), allowed="KEY=VALUE")
+                    KeyMistake(path=(), actual=shown(text), allowed="KEY=VALUE")
                 )
             data, path = override.with_value(data, key, campaign_source.parse_value(written))
             paths.add(path)
@@ -105,7 +105,7 @@ def _overridden(
             wrong.append(_of_override(error.mistake))
         except ValueError as error:
             actual = f"a value that is no YAML ({error})"
-            wrong.append(_of_override(KeyMistake(path=(key,), found=actual, allowed="YAML")))
+            wrong.append(_of_override(KeyMistake(path=(key,), actual=actual, allowed="YAML")))
     return data, frozenset(paths)
 
 
@@ -113,7 +113,7 @@ def _of_override(mistake: KeyMistake) -> Mistake:
     return Mistake(
         origin=mistakes.SET_ORIGIN,
         key=".".join(str(step) for step in mistake.path),
-        found=mistake.found,
+        actual=mistake.actual,
         allowed=mistake.allowed,
         hint=mistake.hint,
     )

@@ -181,7 +181,7 @@ def campaign_from_flags(
     if _is_operation(target) and not _is_operation(operation):
         hint = f"the operation comes first: {target} {operation}"
         raise CampaignError(
-            [Mistake(key="TARGET", found=f'"{target}"', allowed="a target", hint=hint)]
+            [Mistake(key="TARGET", actual=f'"{target}"', allowed="a target", hint=hint)]
         )
     sweep = _sweep(flags)
     flags = {**flags, **{key: values[0] for key, values in sweep.items()}}  # type: ignore[typeddict-item]
@@ -243,7 +243,7 @@ def parse_target(text: str) -> tuple[str, dict[str, Any]]:
         hint = f"{scheme}://NAME is a {place}; a target is the address of the store that holds it"
     words = [word for driver in drivers.values() for word in driver.facts.words]
     allowed = f"one of {', '.join(words)}; a name alone where the environment says the address"
-    raise CampaignError([Mistake(key="TARGET", found=f'"{text}"', allowed=allowed, hint=hint)])
+    raise CampaignError([Mistake(key="TARGET", actual=f'"{text}"', allowed=allowed, hint=hint)])
 
 
 def _hint_of_address(text: str) -> str | None:
@@ -283,7 +283,7 @@ def _bucket_apart(
         return settings, None
     if (flags.get("buckets") or 1) != 1:
         allowed = "a bucket in the address is the only one; prefix names several"
-        raise CampaignError([Mistake(key="TARGET", found=f'"{text}"', allowed=allowed)])
+        raise CampaignError([Mistake(key="TARGET", actual=f'"{text}"', allowed=allowed)])
     address = parts._replace(path="").geturl()
     return {key: address if value == text else value for key, value in settings.items()}, bucket
 
@@ -294,7 +294,7 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
         if flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             allowed = "one of them: what others wrote is as it is"
-            mistake = Mistake(key="--existing", found=f"it beside {flag}", allowed=allowed)
+            mistake = Mistake(key="--existing", actual=f"it beside {flag}", allowed=allowed)
             raise CampaignError([mistake])
     bucket, prefix = flags.get("prefix"), flags.get("object_prefix")
     if bucket is None:
@@ -400,7 +400,11 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
     timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if is_by_clock else shared
     if mix:
         return [
-            {**timed, "mix": mix, **_own(list(mix), flags, is_only=True, is_by_clock=is_by_clock)}
+            {
+                **timed,
+                "mix": mix,
+                **_keys_of_some(list(mix), flags, is_only=True, is_by_clock=is_by_clock),
+            }
         ]
     is_only = len(operations) == 1
     is_put = list(operations) in PUTS
@@ -409,7 +413,7 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
             **(timed if is_put or name in REPEATED else shared),
             **_named(operations, place),
             "op": name,
-            **_own([name], flags, is_only=is_only, is_by_clock=is_by_clock),
+            **_keys_of_some([name], flags, is_only=is_only, is_by_clock=is_by_clock),
         }
         for place, name in enumerate(operations)
     ]
@@ -421,7 +425,7 @@ def _named(operations: Sequence[str], place: int) -> dict[str, str]:
     return {"name": f"{operations[place]}-{before + 1}"} if before else {}
 
 
-def _own(
+def _keys_of_some(
     operations: Sequence[str], flags: Flags, *, is_only: bool, is_by_clock: bool
 ) -> dict[str, Any]:
     """Return the keys that only some operations read.
@@ -470,6 +474,6 @@ def _with_flag(mistake: Mistake) -> Mistake:
         key = "TARGET " + key.split(".", 2)[-1]
     key = _FLAGS.get(key, "OPERATION" if key == "phases" else key)
     hint = mistake.hint
-    if key == "OPERATION" and hint is None and mistake.found.strip('"') not in OPERATIONS:
+    if key == "OPERATION" and hint is None and mistake.actual.strip('"') not in OPERATIONS:
         hint = 'for several operations in order: "put,get,delete"'
-    return Mistake(key=key, found=mistake.found, allowed=mistake.allowed, hint=hint)
+    return Mistake(key=key, actual=mistake.actual, allowed=mistake.allowed, hint=hint)

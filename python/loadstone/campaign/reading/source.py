@@ -92,7 +92,7 @@ def parse_value(text: str) -> Any:
     document = Document("", {})
     value = _Reader(yaml, document).value(node, ())
     if document.wrong:
-        raise ValueError(document.wrong[0].found)
+        raise ValueError(document.wrong[0].actual)
     return value
 
 
@@ -185,7 +185,9 @@ class _Reader:
     def _note(self, path: mistakes.Path, line: int, actual: str, allowed: str) -> None:
         key = ".".join(str(step) for step in path)
         self._document.wrong.append(
-            Mistake(origin=self._document.origin, line=line, key=key, found=actual, allowed=allowed)
+            Mistake(
+                origin=self._document.origin, line=line, key=key, actual=actual, allowed=allowed
+            )
         )
 
 
@@ -206,5 +208,5 @@ def _refuse(
     origin: str, line: int | None, actual: str, allowed: str, hint: str | None = None
 ) -> CampaignError:
     return CampaignError(
-        [Mistake(origin=origin, line=line, key="", found=actual, allowed=allowed, hint=hint)]
+        [Mistake(origin=origin, line=line, key="", actual=actual, allowed=allowed, hint=hint)]
     )

@@ -56,7 +56,7 @@ class Arm(BaseModel):
                 [
                     KeyMistake(
                         path=("data",),
-                        found=shown(self.data),
+                        actual=shown(self.data),
                         allowed=f"{DATA} in the command of start, which says where it is used",
                     )
                 ]

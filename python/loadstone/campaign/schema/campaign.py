@@ -164,14 +164,14 @@ class WorkloadKeys(BaseModel):
                 mistakes.append(
                     KeyMistake(
                         path=("phases", index),
-                        found=f"a second phase named {shown(phase.label)}",
+                        actual=f"a second phase named {shown(phase.label)}",
                         allowed="names that differ",
                         hint='give one of them a "name"',
                     )
                 )
             labels.add(phase.label)
         mistakes += [
-            KeyMistake(path=("sweep", key), found="no values", allowed="a list with some")
+            KeyMistake(path=("sweep", key), actual="no values", allowed="a list with some")
             for key, values in self.sweep.items()
             if not values
         ]
@@ -214,7 +214,7 @@ class Schedule(BaseModel):
     def _times_or_distance(self) -> Self:
         if bool(self.times) == (self.every_ns is not None):
             actual = "both times and every" if self.times else "neither"
-            wrong = KeyMistake(path=(), found=actual, allowed="one of times and every")
+            wrong = KeyMistake(path=(), actual=actual, allowed="one of times and every")
             raise KeyMistakesError([wrong])
         return self
 
@@ -386,7 +386,7 @@ class Campaign(WorkloadKeys):
                 mistakes.append(
                     KeyMistake(
                         path=("targets", name, "facts"),
-                        found=f"the facts of {target_of_facts[facts]}",
+                        actual=f"the facts of {target_of_facts[facts]}",
                         allowed=f"a fact that tells the two instances of"
                         f" {target.facts[SYSTEM]} apart",
                     )
@@ -399,7 +399,7 @@ class Campaign(WorkloadKeys):
             if name not in self.targets:
                 yield KeyMistake(
                     path=("arms", name),
-                    found=shown(name),
+                    actual=shown(name),
                     allowed=f"the name of a target: {', '.join(self.targets)}",
                 )
         if not self.arms:
@@ -413,21 +413,21 @@ class Campaign(WorkloadKeys):
         for key in (key for key, is_wrong in wrong.items() if is_wrong):
             yield KeyMistake(
                 path=(key,),
-                found="it beside arms",
+                actual="it beside arms",
                 allowed="a campaign whose servers go with a leg",
             )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         mistakes = [
-            KeyMistake(path=("targets", name), found=shown(name), allowed=NAME_ALLOWED)
+            KeyMistake(path=("targets", name), actual=shown(name), allowed=NAME_ALLOWED)
             for name in self.targets
             if not re.match(NAME_PATTERN, name)
         ]
         mistakes += [
             KeyMistake(
                 path=("allow_foreign", index),
-                found=shown(name),
+                actual=shown(name),
                 allowed=f"the name of a target: {', '.join(self.targets)}",
             )
             for index, name in enumerate(self.allow_foreign)
@@ -439,7 +439,7 @@ class Campaign(WorkloadKeys):
         mistakes += [
             KeyMistake(
                 path=("report", "labels", name),
-                found=shown(name),
+                actual=shown(name),
                 allowed=f"a target, a size, or what a fact of one says: {listed(sorted(titled))}",
             )
             for name in self.report.labels
@@ -449,7 +449,7 @@ class Campaign(WorkloadKeys):
         names = [workload.name for workload in self.workloads]
         mistakes += [
             KeyMistake(
-                path=("workloads", index, "name"), found=shown(name), allowed="names that differ"
+                path=("workloads", index, "name"), actual=shown(name), allowed="names that differ"
             )
             for index, name in enumerate(names)
             if name in names[:index]

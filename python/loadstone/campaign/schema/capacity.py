@@ -101,13 +101,13 @@ class Capacity(BaseModel):
         mistakes = [*self._wrong_quantiles(), *self._wrong_loads()]
         if not WIDTH_MIN <= self.width <= 0.5:
             mistakes.append(
-                KeyMistake(path=("width",), found=f"{self.width:g}", allowed="0.5% to 50%")
+                KeyMistake(path=("width",), actual=f"{self.width:g}", allowed="0.5% to 50%")
             )
         if self.coarse_trial_ns > self.trial_ns:
             mistakes.append(
                 KeyMistake(
                     path=("coarse_trial",),
-                    found="more than trial",
+                    actual="more than trial",
                     allowed="a duration up to that of trial",
                 )
             )
@@ -121,18 +121,20 @@ class Capacity(BaseModel):
             return []
         actual = "none of them" if not given else " and ".join(given).replace("_", ".")
         allowed = "one percentile with its limit, like {p99: 50ms}"
-        return [KeyMistake(path=(), found=actual, allowed=allowed)]
+        return [KeyMistake(path=(), actual=actual, allowed=allowed)]
 
     def _wrong_loads(self) -> list[KeyMistake]:
         mistakes = []
         for key, value in (("min", self.low), ("max", self.high)):
             if value is not None and self.vary == "threads" and value != int(value):
                 mistakes.append(
-                    KeyMistake(path=(key,), found=f"{value:g}", allowed="a whole number of threads")
+                    KeyMistake(
+                        path=(key,), actual=f"{value:g}", allowed="a whole number of threads"
+                    )
                 )
         if self.low is not None and self.high is not None and self.low >= self.high:
             mistakes.append(
-                KeyMistake(path=("max",), found=f"{self.high:g}", allowed="a load above min")
+                KeyMistake(path=("max",), actual=f"{self.high:g}", allowed="a load above min")
             )
         return mistakes
 

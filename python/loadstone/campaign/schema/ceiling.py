@@ -170,7 +170,7 @@ class Ceiling(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("operations",),
-                    found=", ".join(self.operations),
+                    actual=", ".join(self.operations),
                     allowed="write among them, because the reads need what it has written",
                 )
             )
@@ -188,14 +188,14 @@ class Ceiling(BaseModel):
         mistakes = [
             KeyMistake(
                 path=(key,),
-                found=f"it with {self.kind}",
+                actual=f"it with {self.kind}",
                 allowed=f"{key} with {listed(kinds)}",
             )
             for key, kinds in READ_BY.items()
             if key in written and self.kind not in kinds
         ]
         mistakes += [
-            KeyMistake(path=(key,), found="nothing", allowed=f"a value; {kind} needs it")
+            KeyMistake(path=(key,), actual="nothing", allowed=f"a value; {kind} needs it")
             for key, kind in REQUIRED.items()
             if self.kind == kind and getattr(self, key) is None
         ]
@@ -207,7 +207,7 @@ class Ceiling(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("start_server",),
-                    found=f"it with host {shown(self.host)}",
+                    actual=f"it with host {shown(self.host)}",
                     allowed=f"it with {', '.join(LOOPBACK)}",
                     hint="on the other host start it by hand: iperf3 -s",
                 )
@@ -216,7 +216,7 @@ class Ceiling(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("start_server",),
-                    found="it with via",
+                    actual="it with via",
                     allowed="it without, because the server is started on this host",
                 )
             )
@@ -227,16 +227,16 @@ class Ceiling(BaseModel):
             return []
         if (self.options is None) == (self.job_file is None):
             actual = "neither" if self.options is None else "both options and job_file"
-            return [KeyMistake(path=(), found=actual, allowed="one of options and job_file")]
+            return [KeyMistake(path=(), actual=actual, allowed="one of options and job_file")]
         if self.job_file is not None and self.via:
             wrong = "options, because the job file is on this host and fio on another"
-            return [KeyMistake(path=("job_file",), found="it with via", allowed=wrong)]
+            return [KeyMistake(path=("job_file",), actual="it with via", allowed=wrong)]
         return [] if self.options is None else self._wrong_options(self.options)
 
     def _wrong_options(self, options: Mapping[str, OptionValue]) -> list[KeyMistake]:
         mistakes = [
             KeyMistake(
-                path=("options", name), found=f"option {shown(name)}", allowed="options of a job"
+                path=("options", name), actual=f"option {shown(name)}", allowed="options of a job"
             )
             for name in options
             if name.replace("_", "-") in OPTIONS_TAKEN
@@ -244,7 +244,7 @@ class Ceiling(BaseModel):
         mistakes += [
             KeyMistake(
                 path=("options", name),
-                found=f"option {shown(name)}: {reason}",
+                actual=f"option {shown(name)}: {reason}",
                 allowed="options that read and write",
             )
             for name, reason in {**unknown_options(options), **refused_options(options)}.items()
@@ -252,14 +252,14 @@ class Ceiling(BaseModel):
         ]
         if not ("filename" in options or "directory" in options):
             mistakes.append(
-                KeyMistake(path=("options",), found="no filename", allowed="a filename to test")
+                KeyMistake(path=("options",), actual="no filename", allowed="a filename to test")
             )
         for name in writes_of_options(options):
             if name not in self.allow_write:
                 mistakes.append(
                     KeyMistake(
                         path=("options",),
-                        found=f"a job that writes to {shown(name)}",
+                        actual=f"a job that writes to {shown(name)}",
                         allowed=f"reads ({', '.join(sorted(READS))}), or the name in allow_write",
                         hint=f"allow_write: [{name}] destroys what is on it",
                     )

@@ -115,10 +115,10 @@ class Hook(BaseModel):
         mistakes = []
         if bool(self.run) == bool(self.shell):
             actual = "both run and shell" if self.run else "neither"
-            mistakes.append(KeyMistake(path=(), found=actual, allowed="one of run and shell"))
+            mistakes.append(KeyMistake(path=(), actual=actual, allowed="one of run and shell"))
         if self.at in OF_RUN:
             mistakes += [
-                KeyMistake(path=(key,), found=f"it at {self.at}", allowed="it at a trial or phase")
+                KeyMistake(path=(key,), actual=f"it at {self.at}", allowed="it at a trial or phase")
                 for key in ("targets", "workloads", "phases", "rounds", "blocks")
                 if getattr(self, key)
             ]

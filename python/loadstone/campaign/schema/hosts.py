@@ -171,12 +171,12 @@ class Hosts(BaseModel):
         for key, launchers in launchers_of.items():
             if getattr(self, key) and self.launch not in launchers:
                 yield KeyMistake(
-                    path=(key,), found=f"it with {self.launch}",
+                    path=(key,), actual=f"it with {self.launch}",
                     allowed=f"it with {' or '.join(launchers)}",
                 )  # fmt: skip
         if self.launch == "dask" and self.scheduler is None:
             yield KeyMistake(
-                path=("scheduler",), found="nothing",
+                path=("scheduler",), actual="nothing",
                 allowed="the address of a scheduler of dask, like tls://10.0.0.1:8786",
             )  # fmt: skip
 
@@ -185,26 +185,26 @@ class Hosts(BaseModel):
         mistakes = []
         if self.count is not None and self.names:
             mistakes.append(
-                KeyMistake(path=("count",), found="it beside names", allowed="one of the two")
+                KeyMistake(path=("count",), actual="it beside names", allowed="one of the two")
             )
         elif self.count is None and not self.names:
             allowed = "names" if self.launch in NAMED_ONLY else "names, or count"
             allowed = "count" if self.launch in COUNTED_ONLY else allowed
-            mistakes.append(KeyMistake(path=(), found="no hosts", allowed=allowed))
+            mistakes.append(KeyMistake(path=(), actual="no hosts", allowed=allowed))
         if self.count is not None and self.launch in NAMED_ONLY:
             mistakes.append(
-                KeyMistake(path=("count",), found=f"it with {self.launch}", allowed="names")
+                KeyMistake(path=("count",), actual=f"it with {self.launch}", allowed="names")
             )
         if self.names and self.launch in COUNTED_ONLY:
             mistakes.append(
-                KeyMistake(path=("names",), found=f"it with {self.launch}", allowed="count")
+                KeyMistake(path=("names",), actual=f"it with {self.launch}", allowed="count")
             )
         mistakes += self._misplaced()
         if self.launch not in ("local", "ssh") and self.listen is None:
             mistakes.append(
                 KeyMistake(
                     path=("listen",),
-                    found="nothing",
+                    actual="nothing",
                     allowed="the one address of this machine that the hosts reach, like 10.0.0.1",
                 )
             )
@@ -214,14 +214,14 @@ class Hosts(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("names",),
-                    found=f"{shown(twice[0])} twice",
+                    actual=f"{shown(twice[0])} twice",
                     allowed="each host once",
                     hint="several agents on one host: give it several names",
                 )
             )
         if len(names) > HOSTS_MAX:
             mistakes.append(
-                KeyMistake(path=(), found=f"{len(names):,} hosts", allowed=f"up to {HOSTS_MAX:,}")
+                KeyMistake(path=(), actual=f"{len(names):,} hosts", allowed=f"up to {HOSTS_MAX:,}")
             )
         if mistakes:
             raise KeyMistakesError(mistakes)

@@ -105,17 +105,19 @@ class Load(BaseModel):
         if (self.threads is None) == (self.rate_per_s is None):
             actual = "neither" if self.threads is None else "both threads and rate"
             mistakes.append(
-                KeyMistake(path=(), found=actual, allowed="one of threads (closed) and rate (open)")
+                KeyMistake(
+                    path=(), actual=actual, allowed="one of threads (closed) and rate (open)"
+                )
             )
         elif self.threads is not None:
             mistakes += [
-                KeyMistake(path=(key,), found="this key beside threads", allowed="it beside rate")
+                KeyMistake(path=(key,), actual="this key beside threads", allowed="it beside rate")
                 for key in ("arrivals", "clients_max")
                 if key in self.model_fields_set
             ]
         if self.cpus is not None and self.numa is not None:
             mistakes.append(
-                KeyMistake(path=("numa",), found="it beside cpus", allowed="one of them")
+                KeyMistake(path=("numa",), actual="it beside cpus", allowed="one of them")
             )
         if mistakes:
             raise KeyMistakesError(mistakes)

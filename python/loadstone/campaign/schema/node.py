@@ -108,7 +108,7 @@ class NodeProbe(BaseModel):
         written = {NodeProbe.model_fields[name].alias or name for name in self.model_fields_set}
         mistakes = [
             KeyMistake(
-                path=(key,), found=f"it with {self.kind}", allowed=f"{key} with {listed(kinds)}"
+                path=(key,), actual=f"it with {self.kind}", allowed=f"{key} with {listed(kinds)}"
             )
             for key, kinds in READ_BY.items()
             if key in written and self.kind not in kinds
@@ -116,7 +116,7 @@ class NodeProbe(BaseModel):
         if self.kind != "network" and self.path is None:
             mistakes.append(
                 KeyMistake(
-                    path=("path",), found="nothing", allowed=f"a value; {self.kind} needs it"
+                    path=("path",), actual="nothing", allowed=f"a value; {self.kind} needs it"
                 )
             )
         largest, smallest = max(self.block_size, self.small_block_size), self.small_block_size
@@ -124,7 +124,7 @@ class NodeProbe(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("file_size",),
-                    found=f"{self.file_size} bytes",
+                    actual=f"{self.file_size} bytes",
                     allowed=f"at least one block, {largest} bytes",
                 )
             )
@@ -132,7 +132,7 @@ class NodeProbe(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("small_block_size",),
-                    found=f"{smallest} bytes",
+                    actual=f"{smallest} bytes",
                     allowed="a multiple of 512 bytes, which direct I/O needs",
                 )
             )
@@ -181,7 +181,7 @@ class Node(BaseModel):
         networks = [index for index, probe in enumerate(self.probes) if probe.kind == "network"]
         if len(networks) > 1:
             wrong = KeyMistake(
-                path=("probes", networks[1]), found="a second network", allowed="one of a node"
+                path=("probes", networks[1]), actual="a second network", allowed="one of a node"
             )
             raise KeyMistakesError([wrong])
         return self

@@ -68,7 +68,7 @@ class Keys(BaseModel):
     def _theta_of_zipf(self) -> Self:
         if self.theta is not None and self.order != "zipf":
             wrong = KeyMistake(
-                path=("theta",), found=str(self.theta), allowed="theta with order: zipf only"
+                path=("theta",), actual=str(self.theta), allowed="theta with order: zipf only"
             )
             raise KeyMistakesError([wrong])
         return self
@@ -272,12 +272,12 @@ class Phase(BaseModel):
         if len(given) != 1:
             actual = " and ".join(given) or "none of them"
             allowed = "one of op, mix, script and contend"
-            mistakes.append(KeyMistake(path=(), found=actual, allowed=allowed))
+            mistakes.append(KeyMistake(path=(), actual=actual, allowed=allowed))
         if self.script is not None:
             mistakes += [
                 KeyMistake(
                     path=(field.alias or key,),
-                    found="it with a script",
+                    actual="it with a script",
                     allowed="none: a script contains its requests, and runs once",
                 )
                 for key, field in Phase.model_fields.items()
@@ -287,13 +287,13 @@ class Phase(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("name",),
-                    found=shown(self.name),
+                    actual=shown(self.name),
                     allowed="a name other than prepare, clean-up and audit",
                 )
             )
         mix = self._weights() if self.mix else {}
         mistakes += [
-            KeyMistake(path=("mix", name), found=name, allowed=f"{name} as a phase of its own")
+            KeyMistake(path=("mix", name), actual=name, allowed=f"{name} as a phase of its own")
             for name in mix
             if not OPERATIONS[name].is_mixed
         ]
@@ -306,7 +306,7 @@ class Phase(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("mix", next(iter(deletes))),
-                    found=f"a weight of {sum(deletes.values()):g} against {words} with "
+                    actual=f"a weight of {sum(deletes.values()):g} against {words} with "
                     f"{sum(puts.values()):g}",
                     allowed=f"a weight up to that of {words}",
                     hint="a mix deletes only what it has put itself, so that no request asks for "
@@ -328,18 +328,18 @@ class Phase(BaseModel):
                 mistakes.append(
                     KeyMistake(
                         path=(key,),
-                        found=f"it with {' and '.join(self.operations) or 'no operation'}",
+                        actual=f"it with {' and '.join(self.operations) or 'no operation'}",
                         allowed=f"{key} with {' or '.join(readers)}",
                     )
                 )
             if key in REQUIRED and is_read and written is None:
                 reader = next(name for name in self.operations if name in readers)
                 mistakes.append(
-                    KeyMistake(path=(key,), found="nothing", allowed=f"a value; {reader} needs it")
+                    KeyMistake(path=(key,), actual="nothing", allowed=f"a value; {reader} needs it")
                 )
         if self.rate_limit_per_s is not None and self.load and self.load.rate_per_s is not None:
             mistakes.append(
-                KeyMistake(path=("rate_limit",), found="it with rate", allowed="it with threads")
+                KeyMistake(path=("rate_limit",), actual="it with rate", allowed="it with threads")
             )
         return mistakes
 
@@ -362,7 +362,7 @@ class Phase(BaseModel):
     def _only_once(self, key: str | tuple[str, ...], actual: str, allowed: str) -> KeyMistake:
         path = (key,) if isinstance(key, str) else key
         why = f"{allowed}, because {self.only_once}"
-        return KeyMistake(path=path, found=actual, allowed=why)
+        return KeyMistake(path=path, actual=actual, allowed=why)
 
     def _wrong_contention(self) -> list[KeyMistake]:
         """Its clients are its load, and its objects are chosen by chance."""
@@ -379,7 +379,7 @@ class Phase(BaseModel):
         return [
             KeyMistake(
                 path=(key,),
-                found="it alone" if key == "contend" else "it with contend",
+                actual="it alone" if key == "contend" else "it with contend",
                 allowed=words,
             )
             for key, (holds, words) in allowed.items()
@@ -404,7 +404,7 @@ class Phase(BaseModel):
                 mistakes.append(
                     KeyMistake(
                         path=(key,),
-                        found="it with capacity",
+                        actual="it with capacity",
                         allowed="none: the search sets the length of its trials",
                         hint="set capacity.trial and capacity.coarse_trial",
                     )
@@ -414,7 +414,7 @@ class Phase(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("load",),
-                    found=kind,
+                    actual=kind,
                     allowed=f"{self.capacity.vary}, which the capacity varies",
                 )
             )

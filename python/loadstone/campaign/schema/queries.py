@@ -173,7 +173,7 @@ class EngineChoice(BaseModel):
             raise KeyMistakesError(
                 [
                     KeyMistake(
-                        path=(chosen,), found="nothing", allowed=f"settings of {listed(names)}"
+                        path=(chosen,), actual="nothing", allowed=f"settings of {listed(names)}"
                     )
                 ]
             )
@@ -224,7 +224,7 @@ def distinct_names(choices: tuple[EngineChoice, ...]) -> list[KeyMistake]:
     return [
         KeyMistake(
             path=(index,),
-            found=f"{shown(name)} again",
+            actual=f"{shown(name)} again",
             allowed="names that differ",
             hint="give one of them a name of its own" if choices[index].plain is None else None,
         )
@@ -338,7 +338,7 @@ class Queries(BaseModel):
         mistakes = [name.below(("engine",)) for name in distinct_names(self.engine)]
         mistakes += [
             KeyMistake(
-                path=("streams", index), found=shown(value), allowed=f"at most {STREAMS_MAX}"
+                path=("streams", index), actual=shown(value), allowed=f"at most {STREAMS_MAX}"
             )
             for index, value in enumerate(self.streams)
             if value > STREAMS_MAX
@@ -347,7 +347,7 @@ class Queries(BaseModel):
             values = getattr(self, key)
             mistakes += [
                 KeyMistake(
-                    path=(key, index), found=f"{shown(value)} again", allowed="values that differ"
+                    path=(key, index), actual=f"{shown(value)} again", allowed="values that differ"
                 )
                 for index, value in enumerate(values)
                 if value in values[:index]

@@ -72,14 +72,14 @@ class Users(BaseModel):
         wrong = [name for name in self.types if not name or not name.isprintable()]
         if wrong:
             raise KeyMistakesError(
-                [KeyMistake(path=("types",), found=repr(name), allowed="names that can be printed")
+                [KeyMistake(path=("types",), actual=repr(name), allowed="names that can be printed")
                  for name in wrong]
             )  # fmt: skip
         if len(self.types) > min(self.users, TYPES_MAX):
             most = min(self.users, TYPES_MAX)
             actual = f"{len(self.types)} types"
             allowed = f"at most {most}" + (", as there are users" if most < TYPES_MAX else "")
-            raise KeyMistakesError([KeyMistake(path=("types",), found=actual, allowed=allowed)])
+            raise KeyMistakesError([KeyMistake(path=("types",), actual=actual, allowed=allowed)])
         return self
 
     @model_validator(mode="after")
@@ -88,7 +88,7 @@ class Users(BaseModel):
         if fewest > most or most >= self.users:
             allowed = f"two numbers that rise, up to {self.users - 1}: one less than the users"
             raise KeyMistakesError(
-                [KeyMistake(path=("recipients",), found=f"{fewest} to {most}", allowed=allowed)]
+                [KeyMistake(path=("recipients",), actual=f"{fewest} to {most}", allowed=allowed)]
             )
         return self
 
@@ -122,16 +122,16 @@ class Script(BaseModel):
         mistakes = []
         if (self.generator is None) == (self.file is None):
             actual = "neither" if self.file is None else "both generator and file"
-            mistakes.append(KeyMistake(path=(), found=actual, allowed="one of generator and file"))
+            mistakes.append(KeyMistake(path=(), actual=actual, allowed="one of generator and file"))
         if self.settings is not None and self.generator is None:
             mistakes.append(
-                KeyMistake(path=("settings",), found="it without generator", allowed="it with one")
+                KeyMistake(path=("settings",), actual="it without generator", allowed="it with one")
             )
         if self.speed is not None and self.generator is not None:
             mistakes.append(
                 KeyMistake(
                     path=("speed",),
-                    found=f"it with generator {self.generator}",
+                    actual=f"it with generator {self.generator}",
                     allowed="it with a file that has times: a generated script has none",
                 )
             )

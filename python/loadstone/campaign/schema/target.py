@@ -78,7 +78,7 @@ class Target(BaseModel):
             misspelt = next((key for key in value if nearest(key, ["driver"])), None)
             wrong = KeyMistake(
                 path=("driver",),
-                found="nothing",
+                actual="nothing",
                 allowed="a driver; this key is required",
                 hint=f'did you mean "driver" by "{misspelt}"?' if misspelt else None,
             )
@@ -90,7 +90,7 @@ class Target(BaseModel):
         mistakes = [
             KeyMistake(
                 path=("facts", name),
-                found=shown(name),
+                actual=shown(name),
                 allowed="a name of small letters, digits and underscores, at most 32, other than "
                 + listed(sorted(NO_FACTS)),
             )
@@ -98,7 +98,7 @@ class Target(BaseModel):
             if name in NO_FACTS or not _FACT_NAME.match(name)
         ]
         mistakes += [
-            KeyMistake(path=("facts", name), found=shown(value), allowed=allowed)
+            KeyMistake(path=("facts", name), actual=shown(value), allowed=allowed)
             for name, value in self.facts.items()
             if (allowed := _wrong_fact(name, value))
         ]
@@ -135,7 +135,7 @@ def resolve_raw(
     if driver is None:
         wrong = KeyMistake(
             path=("driver",),
-            found=shown(driver_name),
+            actual=shown(driver_name),
             allowed=listed(drivers),
             hint=nearest(driver_name, drivers),
         )
@@ -153,7 +153,7 @@ def resolve_raw(
             mistakes.append(
                 KeyMistake(
                     path=(name,),
-                    found=error.found or shown(value),
+                    actual=error.actual or shown(value),
                     allowed=error.allowed or error.message,
                     hint=error.hint,
                 )
@@ -161,7 +161,7 @@ def resolve_raw(
     mistakes += [
         KeyMistake(
             path=(setting.name,),
-            found="nothing",
+            actual="nothing",
             allowed=f"a value; driver {driver.name} needs it ({setting.help})",
             hint=_by_environment(driver, setting.name),
         )
@@ -185,7 +185,7 @@ def _without_synonyms(
     if "endpoint" in renamed and driver.setting("endpoints") is not None:
         if "endpoints" in renamed:
             mistakes.append(
-                KeyMistake(path=("endpoints",), found="it beside endpoint", allowed="one of them")
+                KeyMistake(path=("endpoints",), actual="it beside endpoint", allowed="one of them")
             )
         renamed.setdefault("endpoints", renamed.pop("endpoint"))
         renamed.pop("endpoint", None)
@@ -196,7 +196,7 @@ def _unknown(name: str, driver: Driver) -> KeyMistake:
     names = [setting.name for setting in driver.settings]
     return KeyMistake(
         path=(name,),
-        found=UNKNOWN_KEY,
+        actual=UNKNOWN_KEY,
         allowed=listed(["driver", "replication", *names]),
         hint=nearest(name, names),
     )
@@ -298,6 +298,6 @@ def carries_credential(header: str) -> bool:
 
 def _wrong(actual: str, allowed: str, hint: str | None = None) -> InputError:
     error = InputError(f"found {actual}, allowed {allowed}", hint)
-    error.found = actual
+    error.actual = actual
     error.allowed = allowed
     return error

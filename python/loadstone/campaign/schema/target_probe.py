@@ -72,7 +72,7 @@ class PrometheusProbe(BaseModel):
         mistakes = [
             KeyMistake(
                 path=("urls", index),
-                found=shown(url),
+                actual=shown(url),
                 allowed="an address like http://host:9100/metrics, without a password",
             )
             for index, url in enumerate(self.urls)
@@ -82,7 +82,7 @@ class PrometheusProbe(BaseModel):
             mistakes.append(
                 KeyMistake(
                     path=("timeout",),
-                    found="more than every",
+                    actual="more than every",
                     allowed="at most every, so that readings do not overlap",
                 )
             )
@@ -136,7 +136,7 @@ class TargetProbes(BaseModel):
         names = [probe.name for probe in self.prometheus]
         mistakes = [
             KeyMistake(
-                path=("prometheus", index, "name"), found=shown(name), allowed="names that differ"
+                path=("prometheus", index, "name"), actual=shown(name), allowed="names that differ"
             )
             for index, name in enumerate(names)
             if name in names[:index]

@@ -114,13 +114,13 @@ class TaskFailed:
 
 Task = OpenEngine | WriteTables | RunQuery | RunStreams
 Answered = EngineOpened | TablesWritten | QueryAnswer | StreamAnswer | StreamsEnded
-Told = Answered | TaskFailed
+Reply = Answered | TaskFailed
 
 _SENT = get_args(Task | NamedQuery | Tables | Bucket | EngineSettings)
 _CLASSES = {kind.__name__: kind for kind in _SENT}
 
 
-def line_of(message: Task | Told) -> str:
+def line_of(message: Task | Reply) -> str:
     """Return a message as it is sent."""
     return json.dumps(message, default=_fields) + "\n"
 

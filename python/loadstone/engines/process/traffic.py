@@ -153,7 +153,7 @@ class _Ends:
             while True:
                 for _, message in _messages(self._kernel.recv(1 << 18)):
                     connection = _connection(message)
-                    if connection.other in self._servers:
+                    if connection.remote in self._servers:
                         self.totals[connection.cookie] = connection.received
 
 
@@ -207,11 +207,11 @@ def _of_process() -> Totals:
 
 def _of_session() -> Totals:
     connections = list(_connections(set(_inodes())))
-    ends = {connection.own for connection in connections}
+    ends = {connection.local for connection in connections}
     return {
         connection.cookie: connection.received
         for connection in connections
-        if connection.other not in ends
+        if connection.remote not in ends
     }
 
 
@@ -242,8 +242,8 @@ class _Connection:
     """One end of a TCP connection."""
 
     cookie: bytes
-    own: End
-    other: End
+    local: End
+    remote: End
     received: int
 
 
@@ -287,8 +287,8 @@ def _connection(message: bytes) -> _Connection:
         at += (length + 3) & ~3
     return _Connection(
         cookie=message[44:52],
-        own=_end(message, 8, 4),
-        other=_end(message, 24, 6),
+        local=_end(message, 8, 4),
+        remote=_end(message, 24, 6),
         received=received,
     )
 

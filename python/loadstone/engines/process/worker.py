@@ -22,13 +22,13 @@ from loadstone.engines.process.messages import (
     EngineOpened,
     OpenEngine,
     QueryAnswer,
+    Reply,
     RunQuery,
     RunStreams,
     StreamAnswer,
     StreamsEnded,
     TablesWritten,
     TaskFailed,
-    Told,
     WriteTables,
     end_with_parent,
     line_of,
@@ -49,7 +49,7 @@ def main() -> None:
     engine: Engine | None = None
     route = Route()
     for line in sys.stdin:
-        answer: Told
+        answer: Reply
         try:
             match read_task(line):
                 case OpenEngine() as task:
@@ -86,7 +86,7 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
 
 
-def _say(answers: IO[str], message: Told) -> None:
+def _say(answers: IO[str], message: Reply) -> None:
     answers.write(line_of(message))
     answers.flush()
 
@@ -115,7 +115,7 @@ def _run(engine: Engine, task: RunQuery, route: Route) -> QueryAnswer:
 
 
 def _run_streams(
-    engine: Engine, task: RunStreams, route: Route, say: Callable[[Told], None]
+    engine: Engine, task: RunStreams, route: Route, say: Callable[[Reply], None]
 ) -> StreamsEnded:
     """Run streams beside each other; say each answer at once, and at the end what all used."""
     one_at_a_time = threading.Lock()

@@ -209,7 +209,7 @@ class ArmServers:
         ended = leg.program.finish()
         leg.entry["state"] = ended.state
         leg.entry["exit_code"] = ended.exit_code
-        leg.entry["said"] = secrets.hide(ended.said, secrets.values_in(leg.arm.env, os.environ))
+        leg.entry["said"] = secrets.hide(ended.tail, secrets.values_in(leg.arm.env, os.environ))
         leg.entry["ended_unix_ns"] = ended.ended_unix_ns
         append_leg(self._folder, leg.entry)
         if leg.directory is not None:

@@ -214,9 +214,9 @@ def _run(step: CeilingStep, interrupt: Interrupt, tick: Callable[[float], None])
 
 def _wait_for_server(document: CeilingDocument, server: Program) -> None:
     give_up = time.monotonic() + SERVER_READY_S
-    while "listening" not in server.said:
+    while "listening" not in server.tail:
         if not server.is_running or time.monotonic() > give_up:
-            printed = server.said or "no output"
+            printed = server.tail or "no output"
             raise TargetError(f'ceiling "{document["name"]}": the server did not start: {printed}')
         time.sleep(0.02)
 
@@ -251,7 +251,7 @@ def _last(ended: Ended) -> str:
         error = json.loads(ended.output).get("error")
     except (ValueError, AttributeError):
         error = None
-    lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
+    lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
     words = str(error or "; ".join(lines[-3:]) or "no output")
     return secrets.hide(words, ())
 

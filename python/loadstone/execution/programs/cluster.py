@@ -81,7 +81,7 @@ def _answers(programs: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any
     for (name, question), ended in zip(QUESTIONS.items(), programs, strict=True):
         try:
             if not ended.is_good:
-                lines = ended.said.splitlines() or [ended.state]
+                lines = ended.tail.splitlines() or [ended.state]
                 raise ValueError(lines[-1] if ended.state == "ended" else ended.state)
             answers[name] = json.loads(ended.output)
         except (ValueError, RecursionError) as error:

@@ -110,7 +110,7 @@ class HookRunner:
         return {**secrets.inherited(), **context, **variables}
 
     def _entry(self, hook: Hook, document: TrialDocument | None, ended: Ended | None) -> HookEntry:
-        printed = "" if ended is None else secrets.hide(ended.said, self._values(hook))
+        printed = "" if ended is None else secrets.hide(ended.tail, self._values(hook))
         return {
             "hook": hook.label,
             "at": hook.moment,

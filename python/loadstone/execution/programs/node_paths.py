@@ -172,11 +172,11 @@ def _bandwidth(
 
 def _wait_for(server: Program, name: str, port: str, interrupt: Interrupt) -> None:
     give_up = time.monotonic() + READY_S
-    while "listening" not in server.said:
+    while "listening" not in server.tail:
         if interrupt.is_asked:
             raise InputError("the run was stopped")
         if not server.is_running or time.monotonic() > give_up:
-            printed = clean(server.said) or "no output"
+            printed = clean(server.tail) or "no output"
             is_taken = "in use" in printed
             raise InputError(
                 f'iperf3 does not listen on node "{name}" at port {port}: {printed}',

@@ -115,18 +115,18 @@ def _look(node: Node, probe: NodeProbe, result: StorageProbe, interrupt: Interru
     mark = new_mark()
     settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
     parts = _run(node, shell_file("look.sh"), settings, mark, LOOK_S, interrupt)
-    _said(parts, "here")
+    _text_of(parts, "here")
     if probe.kind == "device":
         size = parts.get("size", ("", 1))[0].strip()
         if size.isdigit():
             result["bytes"] = int(size)
     else:
         _look_at_mount(probe, parts, result)
-    _said(parts, "fio", hint="on the node, if it is Debian: apt-get install fio")
+    _text_of(parts, "fio", hint="on the node, if it is Debian: apt-get install fio")
 
 
 def _look_at_mount(probe: NodeProbe, parts: Parts, result: StorageProbe) -> None:
-    mount = read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
+    mount = read_mount(_text_of(parts, "mounts"), _text_of(parts, "real").strip())
     result |= {
         "file_system": mount.file_system,
         "source": mount.source,
@@ -164,7 +164,7 @@ def _memory(parts: Parts) -> int | None:
 
 def _room(parts: Parts) -> int | None:
     try:
-        return read_room(_said(parts, "room"))
+        return read_room(_text_of(parts, "room"))
     except (InputError, ValueError, IndexError, StopIteration):
         return None
 
@@ -219,7 +219,7 @@ def _mount(
         parts = _run(node, program, settings, mark, limit_s, interrupt)
         printed |= _printed(parts)
         left = None if _is_removed(parts) else _remove(node, settings, folder)
-        _said(parts, "make")
+        _text_of(parts, "make")
         _read(parts, "lay", read_fio, hint=_hint_of_files(probe))
         rates = _results(parts, words)
     except InputError as error:
@@ -243,7 +243,7 @@ def _remove(node: Node, settings: Mapping[str, str], folder: str) -> InputError 
     """Remove what a probe left that broke off; return why that cannot be done, if so."""
     program = f"{shell_file('probe_files.sh')}\npart remove remove"
     try:
-        _said(_run(node, program, settings, settings["mark"], LOOK_S, Interrupt()), "remove")
+        _text_of(_run(node, program, settings, settings["mark"], LOOK_S, Interrupt()), "remove")
     except InputError as error:
         return InputError(
             f"the probe's directory {folder} may still be there: {error.message}",
@@ -308,7 +308,7 @@ def _printed(parts: Parts) -> dict[str, str]:
     return {name: text for name, (text, _) in parts.items() if name not in _PLAIN}
 
 
-def _said(parts: Parts, name: str, *, hint: str | None = None) -> str:
+def _text_of(parts: Parts, name: str, *, hint: str | None = None) -> str:
     return _read(parts, name, str, hint=hint)
 
 

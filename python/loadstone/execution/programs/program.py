@@ -30,7 +30,7 @@ State = Literal["ended", "timeout", "stopped", "not started"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a program ended. `output` is all it printed, up to a limit; `said` the last of it.
+    """How a program ended. `output` is all it printed, up to a limit; `tail` the last of it.
 
     `exit_code` is that of the shell's custom: 128 and the signal's number if a signal ended it.
     """
@@ -39,7 +39,7 @@ class Ended:
     state: State
     exit_code: int | None
     output: bytes
-    said: str
+    tail: str
     started_unix_ns: int
     ended_unix_ns: int
 
@@ -116,7 +116,7 @@ class Program:
         return ended is None
 
     @property
-    def said(self) -> str:
+    def tail(self) -> str:
         """Return the last that it printed: as much of its errors as fits, output before them."""
         errors = self._tails[False].last(TAIL_BYTES)
         output = self._tails[True].last(max(0, TAIL_BYTES - 1 - len(errors)))
@@ -159,7 +159,7 @@ class Program:
             state=self._state,
             exit_code=code,
             output=b"".join(list(self._output)),
-            said=self.said,
+            tail=self.tail,
             started_unix_ns=self.started_unix_ns,
             ended_unix_ns=time.time_ns(),
         )

@@ -58,5 +58,5 @@ def why_failed(ended: Ended, timeout_s: float) -> str:
         case "stopped":
             return "the run was stopped before it answered"
         case _:
-            printed = secrets.hide(" ".join(ended.said.split())[-TEXT_MAX:], ())
+            printed = secrets.hide(" ".join(ended.tail.split())[-TEXT_MAX:], ())
             return printed or f"ended with exit code {ended.exit_code} and said nothing"

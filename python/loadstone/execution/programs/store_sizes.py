@@ -115,7 +115,7 @@ def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
         tick=lambda passed_s: None,
     )
     if not ended.is_good:
-        reason = (ended.said.strip().splitlines() or [ended.state])[-1]
+        reason = (ended.tail.strip().splitlines() or [ended.state])[-1]
         reason = f"no answer within {TIMEOUT_S:.0f} s" if ended.state == "timeout" else reason
         raise InputError(
             f"{' '.join(command)}: {secrets.hide(reason, ())}",

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
 from loadstone.documents.mistake import first_mistake
-from loadstone.engines.process.messages import CLASS, Answered, Task, TaskFailed, Told, line_of
+from loadstone.engines.process.messages import CLASS, Answered, Reply, Task, TaskFailed, line_of
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 
@@ -50,15 +50,15 @@ def outcome_of(message: str) -> str:
     return OUT_OF_MEMORY if any(sign in message for sign in _SAID_OF_MEMORY) else "engine_error"
 
 
-_TOLD = {kind.__name__: TypeAdapter[Any](kind) for kind in get_args(Told)}
+_REPLIES = {kind.__name__: TypeAdapter[Any](kind) for kind in get_args(Reply)}
 
 
-def read_told(line: str) -> Told:
+def read_reply(line: str) -> Reply:
     """Return what the process of an engine told; raise ValueError with what is wrong with it."""
     try:
         body = json.loads(line)
         name = body.pop(CLASS)
-        message: Told = _TOLD[name].validate_python(body)
+        message: Reply = _REPLIES[name].validate_python(body)
     except ValidationError as error:
         raise ValueError(first_mistake(error, name)) from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -71,7 +71,7 @@ class KeptEngines:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._kept: dict[str, EngineProcess] = {}
+        self._processes: dict[str, EngineProcess] = {}
 
     @contextlib.contextmanager
     def process(
@@ -91,14 +91,12 @@ class KeptEngines:
                 yield fresh
             return
         for name in [
-            name_kept
-            for name_kept in self._kept
-            if name_kept != key and group and name_kept.startswith(group)
+            name for name in self._processes if name != key and group and name.startswith(group)
         ]:
             self._let_go(name)
-        if key not in self._kept:
-            self._kept[key] = EngineProcess(tick, hidden).__enter__()
-        process = self._kept[key]
+        if key not in self._processes:
+            self._processes[key] = EngineProcess(tick, hidden).__enter__()
+        process = self._processes[key]
         process.listen_to(tick, hidden)
         try:
             yield process
@@ -112,11 +110,11 @@ class KeptEngines:
             raise
 
     def _let_go(self, key: str) -> None:
-        self._kept.pop(key).__exit__()
+        self._processes.pop(key).__exit__()
 
     def close(self) -> None:
         """End all."""
-        for key in list(self._kept):
+        for key in list(self._processes):
             self._let_go(key)
 
 
@@ -135,14 +133,14 @@ class EngineProcess:
 
     def __enter__(self) -> "EngineProcess":
         """Start it: without secrets in its environment, and in a session of its own."""
-        self._said = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()
         # What an engine writes beside the tables goes with its process, however that ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "loadstone.engines.process.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._errors,
             env={**secrets.inherited(), "TMPDIR": self._scratch.name},
             start_new_session=True,
             text=True,
@@ -153,7 +151,7 @@ class EngineProcess:
     def __exit__(self, *_: object) -> None:
         """End it, and everything that it started."""
         self._end()
-        self._said.close()
+        self._errors.close()
         with contextlib.suppress(OSError):
             self._scratch.cleanup()
 
@@ -183,7 +181,7 @@ class EngineProcess:
     def answer(self, timeout_ns: int) -> Answered:
         """Return the next answer; raise EngineError if there is none, or it is a failure."""
         try:
-            answered = read_told(self._awaited(timeout_ns))
+            answered = read_reply(self._awaited(timeout_ns))
         except ValueError as error:
             raise self.end_for(str(error)) from error
         if isinstance(answered, TaskFailed):
@@ -233,8 +231,8 @@ class EngineProcess:
                 kind, how = OUT_OF_MEMORY, f"{how}, and the kernel ended a process for its memory"
             else:
                 how += ", and the kernel ended no process for its memory"
-        self._said.seek(0)
-        printed = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
+        self._errors.seek(0)
+        printed = self._errors.read().decode(errors="replace").strip()[-SAID_MAX:]
         tail = secrets.hide(f": {printed}" if printed else "", self._hidden)
         return EngineError(kind, f"the engine's process ended ({how}){tail}")
 

@@ -167,7 +167,7 @@ class _Trial:
                 "loadstone clean with that run's folder removes them",
                 kind="of-another-run",
             )
-        complete = self._kept(files) if there == mark else ()
+        complete = self._complete_files(files) if there == mark else ()
         self._output.intent([self._place.name])
         if volume := self._place.volume():
             self._output.volume(volume)
@@ -196,7 +196,7 @@ class _Trial:
         summary["data"] = tables_summary(whole, complete, was_there=False)
         return summary
 
-    def _kept(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
+    def _complete_files(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
         """Return the files that the run had written before it was cut off."""
         return [file for file in files if self.tick() and self._place.holds(file)]
 

@@ -1,7 +1,7 @@
 """The controller's end: accepts invited hosts, asks them, and receives their messages.
 
-A host can only send the messages in `messages.Said`. Its identity comes from the certificate of its
-connection, never from a message.
+A host can only send the messages in `messages.FromAgent`. Its identity comes from the certificate
+of its connection, never from a message.
 """
 
 import asyncio
@@ -147,7 +147,7 @@ class Carrier:
             certificate=identity.certificate, key=identity.key,
         )  # fmt: skip
 
-    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
         """Ask hosts for something; who is gone is not asked."""
         names = tuple(hosts)
         with contextlib.suppress(RuntimeError):
@@ -250,7 +250,7 @@ class Carrier:
         except (EOFError, OSError, ValueError):
             self._forget(host, connection)
 
-    def _send(self, hosts: Iterable[str], asked: messages.Asked) -> None:
+    def _send(self, hosts: Iterable[str], asked: messages.FromController) -> None:
         for host in hosts:
             connection = self._connections.get(host)
             if connection is not None:
@@ -267,7 +267,7 @@ class Carrier:
         if connection.has_joined:
             self.heard.put(heard)
 
-    def _take_clock(self, host: str, answer: messages.Said) -> None:
+    def _take_clock(self, host: str, answer: messages.FromAgent) -> None:
         if isinstance(answer, messages.ClockReading):
             waiting = self._clock_answers.pop((host, answer.question), None)
             if waiting is not None and not waiting.done():
@@ -312,7 +312,7 @@ def _digest(certificate: bytes) -> bytes:
     return hashlib.sha256(certificate).digest()
 
 
-def _send(stream: MessageStream, asked: messages.Asked) -> None:
+def _send(stream: MessageStream, asked: messages.FromController) -> None:
     stream.send(messages.word(type(asked)), messages.body(asked))
 
 

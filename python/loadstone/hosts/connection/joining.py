@@ -69,7 +69,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
     return stream
 
 
-def _check(first: messages.Asked, invitation: Invitation, clock: SteadyClock) -> None:
+def _check(first: messages.FromController, invitation: Invitation, clock: SteadyClock) -> None:
     """Raise HostError unless the controller's first message lets this host in."""
     match first:
         case messages.Welcome(unix_ns=unix_ns):

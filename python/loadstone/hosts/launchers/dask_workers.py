@@ -16,7 +16,7 @@ from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.site_dask import import_dask, in_one_line, settings_files
 
 CONNECT_S = 20.0
-SAID_BYTES = 2000
+OUTPUT_BYTES = 2000
 
 
 class DaskWorkers:
@@ -60,7 +60,7 @@ class DaskWorkers:
 
     def ended(self) -> Mapping[str, str]:
         """Return the hosts whose agents have ended, with what they said."""
-        return {host: _told(task) for host, task in self._tasks.items() if task.done()}
+        return {host: _outcome_of(task) for host, task in self._tasks.items() if task.done()}
 
     def news(self) -> list[str]:
         """Return nothing: what agents say is on their hosts."""
@@ -91,12 +91,12 @@ def be_agent(command: Sequence[str], invitation: Invitation) -> str:
     with contextlib.suppress(BrokenPipeError):
         agent.stdin.write(invitation.text().encode())
         agent.stdin.flush()
-    printed = agent.stderr.read().decode(errors="replace").strip()[-SAID_BYTES:]
+    printed = agent.stderr.read().decode(errors="replace").strip()[-OUTPUT_BYTES:]
     code = agent.wait()
     return printed.removeprefix("error: ") or f"its agent ended with exit code {code}"
 
 
-def _told(task: Any) -> str:
+def _outcome_of(task: Any) -> str:
     if task.status == "finished":
         return str(task.result())
     error = task.exception() if task.status == "error" else None

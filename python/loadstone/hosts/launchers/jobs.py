@@ -16,7 +16,7 @@ from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers.shared_folder import SharedFolder
 from loadstone.hosts.launchers.site_dask import import_dask, settings_files
 
-SAID_BYTES = 2000
+OUTPUT_BYTES = 2000
 OF_DASK = (
     "scheduler", "name", "processes", "nanny", "protocol", "security", "interface",
     "death_timeout", "local_directory", "extra", "worker_command", "worker_extra_args", "job_extra",
@@ -83,7 +83,7 @@ class Jobs:
         """Return the line of shell that a job runs."""
         agent = self._hosts.command or "loadstone"
         file = shlex.quote(str(invitation))
-        return f"{agent} agent --join {file} 2> {file}.said; echo $? > {file}.ended"
+        return f"{agent} agent --join {file} 2> {file}.printed; echo $? > {file}.ended"
 
     def ended(self) -> Mapping[str, str]:
         """Return the hosts whose agents have ended, with what they said."""
@@ -91,8 +91,8 @@ class Jobs:
         for host, path in self._files.items():
             with contextlib.suppress(OSError, ValueError):
                 code = int(path.with_name(path.name + ".ended").read_text())
-                printed = path.with_name(path.name + ".said").read_text(errors="replace").strip()
-                last = printed[-SAID_BYTES:].removeprefix("error: ")
+                printed = path.with_name(path.name + ".printed").read_text(errors="replace").strip()
+                last = printed[-OUTPUT_BYTES:].removeprefix("error: ")
                 reasons[host] = last or f"its agent ended with exit code {code}"
         return reasons
 

@@ -86,24 +86,26 @@ def document(run: Run, findings: Findings) -> JsonReport:
             "host": {**(manifest.get("host") or {})},
             "nodes": manifest.get("nodes") or {},
         },
-        "results": [_result(run, one) for one in findings.results],
-        "rounds": [_result(run, one) for one in findings.rounds],
-        "iterations": [_result(run, one) for one in findings.iterations],
-        "mixes": [_result(run, one) for one in findings.mixes],
+        "results": [_result(run, item) for item in findings.results],
+        "rounds": [_result(run, item) for item in findings.rounds],
+        "iterations": [_result(run, item) for item in findings.iterations],
+        "mixes": [_result(run, item) for item in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
-        "contention": [_contention(one) for one in contentions(findings.results, findings.trials)],
-        "ceilings": [_ceiling(one) for one in findings.ceilings],
+        "contention": [
+            _contention(item) for item in contentions(findings.results, findings.trials)
+        ],
+        "ceilings": [_ceiling(item) for item in findings.ceilings],
         "cards": manifest.get("cards") or {},
         "hooks": [cast("ReportHook", dict(entry)) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
         "queries": None if findings.queries is None else _queries(findings.queries),
         "actions": [_action(action) for action in findings.actions],
-        "action_groups": [_action(one) for one in findings.action_groups],
-        "action_totals": [_action(one) for one in findings.action_totals],
-        "replays": [_replay(one) for one in findings.replays],
+        "action_groups": [_action(item) for item in findings.action_groups],
+        "action_totals": [_action(item) for item in findings.action_totals],
+        "replays": [_replay(item) for item in findings.replays],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
-        "mistakes": [one.to_json() for one in findings.mistakes],
+        "mistakes": [item.to_json() for item in findings.mistakes],
         "audit": _audit(findings.audits) if findings.audits else None,
         "audits": [_audit([audit]) for audit in findings.audits],
     }
@@ -154,34 +156,34 @@ def _queries(results: QueryResults) -> ReportQueries:
                 **_arm(arm.arm),
                 "total_s": arm.total_s if arm.is_whole else None,
                 "geometric_mean_s": arm.geometric_mean_s if arm.is_whole else None,
-                "right": sum(bool(one.by_block) and not one.failures for one in arm.queries),
+                "right": sum(bool(query.by_block) and not query.failures for query in arm.queries),
                 "queries": [
                     {
-                        "query": one.query,
-                        "seconds": one.seconds,
-                        "mean_s": one.mean_s,
-                        "standing": one.standing,
-                        "seconds_spread": _spread(one.time),
-                        "cpu_s": one.cpu_s,
-                        "read_bytes": one.read_bytes,
-                        "rows": one.rows,
-                        "compared": one.is_compared,
-                        "failures": dict(one.failures),
-                        "messages": list(one.messages),
-                        "memory_stalled": one.memory.stalled,
-                        "memory_peak_bytes": one.memory.peak_bytes,
-                        "major_faults": one.memory.major_faults,
-                        "spilled_bytes": one.memory.spilled_bytes,
-                        "reread_bytes": one.memory.reread_bytes,
-                        "limit": one.limit or None,
-                        "limit_evidence": one.evidence or None,
+                        "query": query.query,
+                        "seconds": query.seconds,
+                        "mean_s": query.mean_s,
+                        "standing": query.standing,
+                        "seconds_spread": _spread(query.time),
+                        "cpu_s": query.cpu_s,
+                        "read_bytes": query.read_bytes,
+                        "rows": query.rows,
+                        "compared": query.is_compared,
+                        "failures": dict(query.failures),
+                        "messages": list(query.messages),
+                        "memory_stalled": query.memory.stalled,
+                        "memory_peak_bytes": query.memory.peak_bytes,
+                        "major_faults": query.memory.major_faults,
+                        "spilled_bytes": query.memory.spilled_bytes,
+                        "reread_bytes": query.memory.reread_bytes,
+                        "limit": query.limit or None,
+                        "limit_evidence": query.evidence or None,
                     }
-                    for one in arm.queries
+                    for query in arm.queries
                 ],
             }
             for arm in results.arms
         ],
-        "streams": [_streams(one) for one in results.streams],
+        "streams": [_streams(runs) for runs in results.streams],
         "loads": [cast("ReportQueryLoad", asdict(load)) for load in results.loads],
     }
 
@@ -257,28 +259,28 @@ def _action(action: ActionCell) -> ReportAction:
     }
 
 
-def _replay(one: Fidelity) -> ReportReplay:
+def _replay(replay: Fidelity) -> ReportReplay:
     return {
-        "trial": one.trial,
-        "target": one.target,
-        "workload": one.workload,
-        "phase": one.phase,
-        "parameters": dict(one.parameters),
-        "round": one.round,
-        "script": one.script,
-        "speed": one.speed,
-        "actions_planned": one.actions_planned,
-        "actions_done": one.actions_done,
-        "actions_good": one.actions_good,
-        "recorded_s": one.recorded_s,
-        "achieved_s": one.achieved_s,
-        "lateness_ns": _latency(one.lateness),
-        "origin": cast("ReportOrigin | None", one.origin),
+        "trial": replay.trial,
+        "target": replay.target,
+        "workload": replay.workload,
+        "phase": replay.phase,
+        "parameters": dict(replay.parameters),
+        "round": replay.round,
+        "script": replay.script,
+        "speed": replay.speed,
+        "actions_planned": replay.actions_planned,
+        "actions_done": replay.actions_done,
+        "actions_good": replay.actions_good,
+        "recorded_s": replay.recorded_s,
+        "achieved_s": replay.achieved_s,
+        "lateness_ns": _latency(replay.lateness),
+        "origin": cast("ReportOrigin | None", replay.origin),
     }
 
 
-def _contention(one: Contention) -> ReportContention:
-    result = one.result
+def _contention(contention: Contention) -> ReportContention:
+    result = contention.result
     return {
         "target": result.target,
         "workload": result.workload,
@@ -287,9 +289,9 @@ def _contention(one: Contention) -> ReportContention:
         "trials": list(result.trials),
         "wins": result.good,
         "wins_per_s": result.requests_per_s,
-        "tries_per_win": one.tries_per_win,
+        "tries_per_win": contention.tries_per_win,
         "win_ns": _latency(result.headline),
-        "fairness": one.fairness,
+        "fairness": contention.fairness,
     }
 
 
@@ -372,14 +374,14 @@ def _verdict(run: Run, verdict: Verdict) -> ReportVerdict:
         "next": deciding_step(run, verdict),
         "observations": [
             {
-                "resource": one.resource,
-                "says": one.says,
-                "value": one.value,
-                "threshold": one.threshold,
+                "resource": state.resource,
+                "says": state.says,
+                "value": state.value,
+                "threshold": state.threshold,
             }
-            for one in verdict.observations
+            for state in verdict.observations
         ],
-        "evidence": [evidence_json(one) for one in verdict.evidence],
+        "evidence": [evidence_json(item) for item in verdict.evidence],
     }
 
 
@@ -477,10 +479,10 @@ def _search(search: CapacitySearch) -> ReportSearch:
                 "load": step.load,
                 "duration_s": step.duration_s,
                 "requests_per_s": step.rate,
-                "latency_ns": step.seen.latency_ns,
-                "errors": step.seen.errors,
-                "achieved": step.seen.achieved,
-                "stalled": step.seen.stalled,
+                "latency_ns": step.observation.latency_ns,
+                "errors": step.observation.errors,
+                "achieved": step.observation.achieved,
+                "stalled": step.observation.stalled,
                 "left_out": step.is_left_out,
                 "good": step.is_good,
             }
@@ -489,27 +491,27 @@ def _search(search: CapacitySearch) -> ReportSearch:
     }
 
 
-def _ceiling(one: MeasuredCeiling) -> ReportCeiling:
+def _ceiling(ceiling: MeasuredCeiling) -> ReportCeiling:
     return {
-        "ceiling": one.ceiling,
-        "name": one.name,
-        "kind": cast("Any", one.kind),
-        "targets": list(one.targets),
-        "moment": one.moment,
-        "measurement": one.measurement,
-        "bounds": cast("Any", one.bounds),
-        "bytes_per_s": one.bytes_per_s,
-        "bytes_per_s_min": one.low,
-        "bytes_per_s_max": one.high,
-        "bytes_per_second": list(one.seconds),
-        "requests_per_s": one.requests_per_s,
-        "service_ns": _latency(one.service),
-        "count": one.count,
-        "is_value": one.is_value,
-        "tool": one.tool,
-        "tool_version": one.tool_version,
-        "commands": [list(words) for words in one.commands],
-        "outputs": list(one.outputs),
+        "ceiling": ceiling.ceiling,
+        "name": ceiling.name,
+        "kind": cast("Any", ceiling.kind),
+        "targets": list(ceiling.targets),
+        "moment": ceiling.moment,
+        "measurement": ceiling.measurement,
+        "bounds": cast("Any", ceiling.bounds),
+        "bytes_per_s": ceiling.bytes_per_s,
+        "bytes_per_s_min": ceiling.low,
+        "bytes_per_s_max": ceiling.high,
+        "bytes_per_second": list(ceiling.seconds),
+        "requests_per_s": ceiling.requests_per_s,
+        "service_ns": _latency(ceiling.service),
+        "count": ceiling.count,
+        "is_value": ceiling.is_value,
+        "tool": ceiling.tool,
+        "tool_version": ceiling.tool_version,
+        "commands": [list(words) for words in ceiling.commands],
+        "outputs": list(ceiling.outputs),
     }
 
 

@@ -161,7 +161,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
                 "load": short(step.load),
                 "words": search.describe_load(step.load),
                 "rate": short(step.rate),
-                "latency_ns": step.seen.latency_ns,
+                "latency_ns": step.observation.latency_ns,
                 "outcome": "meets the objective"
                 if step.is_good
                 else STALLED

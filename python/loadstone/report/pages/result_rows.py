@@ -20,7 +20,7 @@ from loadstone.report.result_words import (
     spread_head,
 )
 
-OWN = "client"
+CLIENT_BOUND = "client"
 """The kind of a limit that is the instrument's own: the rate is a bound."""
 
 
@@ -140,7 +140,7 @@ def _chips(result: Result) -> Iterable[Chip]:
         yield Chip(id=rule, words=result.limit_words, says=find_rule(rule).says, kind="void")
     elif verdict is not None:
         kind = "unknown" if result.limit == "UNDETERMINED" else "limit"
-        kind = {"valid": kind, "bound": OWN, "void": "void"}[result.standing]
+        kind = {"valid": kind, "bound": CLIENT_BOUND, "void": "void"}[result.standing]
         grade = f" (grade {verdict.grade})" if verdict.grade else ""
         yield Chip(
             id=result.limit, words=result.limit_words, says=f"{verdict.reason}{grade}", kind=kind

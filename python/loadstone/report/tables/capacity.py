@@ -87,7 +87,7 @@ def _answer(search: CapacitySearch) -> tuple[str, ...]:
 
 def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
     step = search.steps[index]
-    measured = step.seen
+    measured = step.observation
     return (
         step.trial,
         search.name,

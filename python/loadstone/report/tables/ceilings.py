@@ -151,7 +151,12 @@ def _hook_row(entry: HookEntry, started_ns: int | None) -> tuple[str, ...]:
 def target_table(findings: Findings) -> Table | None:
     """Return the state of each trial's Ceph cluster; None if it was not queried."""
     rows = [
-        (trial.trial, trial.target, when, *(_told(state, read) for _, read in STATE_COLUMNS))
+        (
+            trial.trial,
+            trial.target,
+            when,
+            *(_or_not_known(state, read) for _, read in STATE_COLUMNS),
+        )
         for trial in findings.trials
         for when, states in trial.target_state.items()
         if (state := states.get("ceph"))
@@ -167,7 +172,7 @@ def target_table(findings: Findings) -> Table | None:
     return Table(title="The target's cluster", columns=columns, rows=tuple(rows))
 
 
-def _told(state: ClusterState, read: Callable[[ClusterState], str]) -> str:
+def _or_not_known(state: ClusterState, read: Callable[[ClusterState], str]) -> str:
     return read(state) or NOT_KNOWN
 
 

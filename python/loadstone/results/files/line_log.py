@@ -79,7 +79,7 @@ def _sum(text: bytes) -> str:
 
 
 def _entry(line: bytes, kind: TypeAdapter[Entry], keys: Collection[str]) -> Entry | None:
-    entry = _said(line, keys)
+    entry = _checked_entry(line, keys)
     try:
         kind.validate_python(entry, strict=True)
     except ValidationError:
@@ -87,7 +87,7 @@ def _entry(line: bytes, kind: TypeAdapter[Entry], keys: Collection[str]) -> Entr
     return cast(Entry, entry)
 
 
-def _said(line: bytes, keys: Collection[str]) -> dict[str, Any] | None:
+def _checked_entry(line: bytes, keys: Collection[str]) -> dict[str, Any] | None:
     """Return what a line says; None where it is not as it was written."""
     entry = _object(line)
     if entry is None:

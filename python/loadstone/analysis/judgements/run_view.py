@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RunView:
     """A run as rules see it; what was not read is empty.
 
     `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
