@@ -11,6 +11,8 @@ class Conclusion:
 
     word: CardAnswer
     detail: str = ""
+    finding: str = ""
+    """Of what kind is what went wrong, as audits name it; empty where nothing did."""
 
 
 def yes(detail: str = "") -> Conclusion:
@@ -30,6 +32,10 @@ def differs(detail: str) -> Conclusion:
 
 class DeniedError(Exception):
     """The store denied a request that a question needs."""
+
+
+class NotApplicableError(Exception):
+    """The store has nothing of the kind that a question is about."""
 
 
 class UnansweredError(Exception):

@@ -1,4 +1,4 @@
-"""Makes the card of a target: places of its own, the questions, and all of it removed again."""
+"""Asks a target questions: in places of their own, all of which are removed again."""
 
 import datetime
 import secrets
@@ -12,12 +12,18 @@ from typing import Any, Final
 from loadstone import __version__, _loadgen
 from loadstone.campaign.drivers import read_drivers
 from loadstone.card import journal, removing
-from loadstone.card.conclusion import Conclusion, DeniedError, UnansweredError, no
+from loadstone.card.conclusion import (
+    Conclusion,
+    DeniedError,
+    NotApplicableError,
+    UnansweredError,
+    no,
+)
 from loadstone.card.place import FIRST, PREFIX, CardPlace
 from loadstone.card.questions import retention, versions
 from loadstone.card.store import QUESTION_S, AskedTarget, Request, Shared, Store
-from loadstone.card.table import BOTH, IN_TURN, QUESTIONS, Question, Where
-from loadstone.documents.card import Card, CardRow
+from loadstone.card.table import ALONE, BOTH, IN_TURN, QUESTIONS, Question, Where
+from loadstone.documents.card import AskedOf, Card, CardRow
 from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import TargetError
@@ -28,7 +34,6 @@ QUESTIONS_S: Final = 20.0
 """What all questions together may take of a store that answers few of them."""
 REMOVAL_S: Final = 10.0
 DETAIL_CHARACTERS: Final = 200
-OUT_OF_TIME: Final = Conclusion("undecided", f"not asked: the others took {QUESTIONS_S:g} s")
 FAILURES: Final = (
     _loadgen.TargetError, TargetError, DeniedError, UnansweredError, ValueError, OSError
 )  # fmt: skip
@@ -48,6 +53,14 @@ def as_target_error(error: _loadgen.TargetError) -> TargetError:
     return TargetError(error.message, error.hint, kind=error.kind)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetAnswers:
+    """What came of the questions in a group each, and of which target, where and when."""
+
+    facts: AskedOf
+    answers: list[tuple[str, Question, Conclusion]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Ground:
     """Where a kind of questions is asked: a place, or the answer that stands for each of them."""
@@ -65,21 +78,43 @@ def make_card(
     allow_foreign: bool = False,
     with_retention: bool = False,
 ) -> Card:
-    """Ask a target all questions of its driver; raise where it cannot be asked at all.
+    """Ask a target all questions of a card, as `ask_target` does.
+
+    `with_retention` locks objects for a moment, in a bucket of the card's own.
+    """
+    questions = [row for row in NUMBERED if with_retention or row[1].where != "locked"]
+    asked = ask_target(
+        target, questions, say_left=say_left, say_freed=say_freed, bucket=bucket,
+        allow_foreign=allow_foreign, limit_s=QUESTIONS_S,
+    )  # fmt: skip
+    return {**asked.facts, "rows": [_row(*answer) for answer in asked.answers]}
+
+
+def ask_target(
+    target: TargetDocument,
+    questions: Sequence[tuple[str, Question]],
+    *,
+    say_left: Callable[[str], None],
+    say_freed: Callable[[str], None],
+    limit_s: float,
+    bucket: str | None = None,
+    allow_foreign: bool = False,
+) -> TargetAnswers:
+    """Ask a target questions, those of its protocol; raise where it cannot be asked at all.
 
     `say_left` is told in a line each what could not be removed, also where it raises; `say_freed`
     what was removed of a card that was killed.
 
     `bucket` is a place that the user names; with `allow_foreign` it may be another's, and all is
-    written below a prefix of the card's own. `with_retention` locks objects for a moment, in a
-    bucket of the card's own.
+    written below a prefix of our own. No question begins later than `limit_s` after the first.
     """
     began, when = time.monotonic(), datetime.datetime.now(datetime.UTC)
     protocol = read_drivers()[target["driver"]].facts.protocol
-    if not protocol:
+    questions = [row for row in questions if protocol in row[1].protocols]
+    if not questions:
         raise TargetError(
-            f'target "{target["name"]}": driver "{target["driver"]}" has no card',
-            f"cards are made of stores that speak {' or '.join(BOTH)}",
+            f'target "{target["name"]}": driver "{target["driver"]}" cannot be asked that',
+            f"only stores that speak {' or '.join(BOTH)} can",
             kind="unsupported",
         )
     number = secrets.token_hex(4)
@@ -90,7 +125,7 @@ def make_card(
         target=target,
         allow_foreign=allow_foreign,
     )
-    asking = _Asking(objects, protocol)
+    asking = _Asking(objects, protocol, limit_s)
     asking.free(target, say_freed)
     if bucket is not None:
         asking.refuse_what_stays(objects)
@@ -98,11 +133,12 @@ def make_card(
     # What needs no place is asked of one that may not be there.
     places: dict[Where, CardPlace] = {"objects": objects, "anywhere": objects}
     apart = replace(objects, allow_foreign=False, keeps_versions=True)
-    if any(row.where == "versions" for _, row in NUMBERED if protocol in row.protocols):
+    needed = {question.where for _, question in questions}
+    if "versions" in needed:
         places["versions"] = replace(
             apart, name=f"{PREFIX}{number}-versions", run=secrets.token_hex(16)
         )
-    if with_retention:
+    if "locked" in needed:
         places["locked"] = replace(
             apart, name=f"{PREFIX}{number}-locked", run=secrets.token_hex(16),
             target=_locking(target),
@@ -113,14 +149,14 @@ def make_card(
     left = ["all of it"]
     try:
         ground = asking.make(objects)
-        rows = asking.rows(places, ground)
+        answers = asking.answers(questions, places, ground)
     finally:
         left = asking.remove()
         for line in left:
             say_left(line)
         if note is not None:
             note.end(is_all_removed=not left)
-    return {
+    facts: AskedOf = {
         "target": target["name"],
         "protocol": protocol,
         "server": asking.server,
@@ -129,16 +165,17 @@ def make_card(
         "seconds": round(time.monotonic() - began, 3),
         "requests": asking.requests,
         "loadstone": __version__,
-        "rows": rows,
     }
+    return TargetAnswers(facts=facts, answers=answers)
 
 
 class _Asking:
     """The connections of a card, those of each thread apart, and the places that it made."""
 
-    def __init__(self, first: CardPlace, protocol: str) -> None:
+    def __init__(self, first: CardPlace, protocol: str, limit_s: float) -> None:
         self._document = first.document("put")
         self._protocol = protocol
+        self._limit_s = limit_s
         self._local = threading.local()
         self._targets: list[AskedTarget] = []
         self._places: list[CardPlace] = []
@@ -157,7 +194,7 @@ class _Asking:
     def server(self) -> str | None:
         """What the server calls itself."""
         names = (target.server for target in self._targets)
-        return next((_shown(name) for name in names if name), None)
+        return next((shown(name) for name in names if name), None)
 
     def refuse_what_stays(self, place: CardPlace) -> None:
         """Raise if a place keeps what is written into it: it could not be removed."""
@@ -197,7 +234,7 @@ class _Asking:
             if not place.allow_foreign and place.name not in self._intended:
                 self._places.remove(place)
             if error.kind == "denied":
-                return _Ground(None, Conclusion("refused", _shown(error.message)))
+                return _Ground(None, Conclusion("refused", shown(error.message)))
             raise as_target_error(error) from error
         if not self._store(place, "").is_swift:
             headers = self._headers_of_first(place)
@@ -270,25 +307,26 @@ class _Asking:
             is_unsupported = isinstance(error, TargetError) and error.kind == "unsupported"
             if where == "locked" and is_unsupported:
                 return _Ground(None, no("it makes no bucket that can lock"))
-            return _Ground(None, Conclusion("undecided", _shown(str(error))))
+            return _Ground(None, Conclusion("undecided", shown(str(error))))
         # A bucket that can lock keeps versions.
         self._versioned.add(place.name)
         return ground
 
-    def rows(self, places: Mapping[Where, CardPlace], objects: _Ground) -> list[CardRow]:
-        """Ask all questions, several at once, but those of one turn one after another."""
-        asked = [
-            (group, question)
-            for group, question in NUMBERED
-            if self._protocol in question.protocols and question.where in places
-        ]
+    def answers(
+        self,
+        questions: Sequence[tuple[str, Question]],
+        places: Mapping[Where, CardPlace],
+        objects: _Ground,
+    ) -> list[tuple[str, Question, Conclusion]]:
+        """Ask questions, several at once, but those of one turn one after another."""
         turns: dict[str, list[Question]] = {}
         # What takes longest begins first: places of their own are made before they are asked.
-        for _, question in sorted(asked, key=lambda row: row[1].where not in IN_TURN):
+        for _, question in sorted(questions, key=lambda row: row[1].where not in IN_TURN):
             in_turn = question.where if question.where in IN_TURN else question.turn
             turns.setdefault(in_turn or question.name, []).append(question)
         answers: dict[str, Conclusion] = {}
-        ends = time.monotonic() + QUESTIONS_S
+        ends = time.monotonic() + self._limit_s
+        out_of_time = Conclusion("undecided", f"not asked: the others took {self._limit_s:g} s")
 
         def ask(turn: Sequence[Question]) -> None:
             where = turn[0].where
@@ -298,16 +336,19 @@ class _Asking:
             for question in turn:
                 is_late = time.monotonic() > ends
                 answers[question.name] = self._ask(
-                    question, _Ground(None, OUT_OF_TIME) if is_late else ground
+                    question, _Ground(None, out_of_time) if is_late else ground
                 )
 
+        alone = turns.pop(ALONE, [])
         pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="card")
         try:
             for future in [pool.submit(ask, turn) for turn in turns.values()]:
                 future.result()
         finally:
             pool.shutdown(cancel_futures=True)
-        return [_row(group, question, answers[question.name]) for group, question in asked]
+        if alone:
+            ask(alone)
+        return [(group, question, answers[question.name]) for group, question in questions]
 
     def remove(self) -> list[str]:
         """Remove what was made; return what is left, a line each."""
@@ -320,9 +361,9 @@ class _Asking:
             stays = None if place.name in self._unready else self._empty(place)
             rest = self._remove(place)
         except FAILURES as error:
-            return [f'"{place.name}": {_shown(str(error))}']
+            return [f'"{place.name}": {shown(str(error))}']
         if stays is not None and not rest:
-            return [f'"{place.name}": the store does not delete "{_shown(stays)}"']
+            return [f'"{place.name}": the store does not delete "{shown(stays)}"']
         return rest
 
     def _empty(self, place: CardPlace) -> str | None:
@@ -354,8 +395,8 @@ class _Asking:
         if ground.place is None:
             return ground.instead
         try:
-            return question.ask(self._store(ground.place, f"{question.name}/"))
-        except DeniedError as error:
+            return question.ask(self._store(ground.place, f"{question.name}/", question.limit_s))
+        except (DeniedError, NotApplicableError) as error:
             return Conclusion("refused", str(error))
         except (UnansweredError, TargetError) as error:
             return Conclusion("undecided", str(error))
@@ -374,7 +415,7 @@ class _Asking:
         with self._lock:
             shared = self._shared.setdefault(place.name, Shared(place.prefix))
         ends = time.monotonic() + seconds
-        return Store(target, place.name, f"{place.prefix}{below}", ends, shared)
+        return Store(target, place.name, f"{place.prefix}{below}", ends, seconds, shared)
 
     def _headers_of_first(self, place: CardPlace) -> Mapping[str, str]:
         """Return the headers of the object that made the place ready."""
@@ -406,12 +447,12 @@ def _row(group: str, question: Question, answer: Conclusion) -> CardRow:
         "name": question.name,
         "question": question.text,
         "answer": answer.word,
-        "detail": _shown(answer.detail),
+        "detail": shown(answer.detail),
         "means": "" if answer.word == "yes" else question.means,
         "usual": is_usual,
     }
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return what a store has said as one line without secrets."""
     return _loadgen.foreign_line(text)[:DETAIL_CHARACTERS]

@@ -18,7 +18,7 @@ from loadstone import _loadgen
 from loadstone.card.conclusion import DeniedError, UnansweredError
 
 QUESTION_S: Final = 5.0
-"""The longest that one question may take."""
+"""The longest that one question of a card may take."""
 SWIFT: Final = "Swift"
 DENIED: Final = (401, 403)
 
@@ -139,13 +139,13 @@ class Shared:
     """
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._lock = threading.Lock()
         self._results: dict[Callable[[Store], Any], Future[Any]] = {}
 
     def made(self, make: Callable[["Store"], T], store: "Store") -> tuple["Store", T]:
         """Return the store below the prefix in which `make` wrote, and what it returned."""
-        there = replace(store, prefix=f"{self._prefix}{make.__name__}/")
+        there = replace(store, prefix=f"{self.prefix}{make.__name__}/")
         with self._lock:
             is_first = make not in self._results
             result = self._results.setdefault(make, Future())
@@ -165,11 +165,17 @@ class Store:
     place: str
     prefix: str
     ends: float
+    limit_s: float
     common: Shared
 
     def shared(self, make: Callable[["Store"], T]) -> tuple["Store", T]:
         """Return what `make` wrote for all questions that need it: the store there, the result."""
         return self.common.made(make, self)
+
+    @property
+    def root(self) -> "Store":
+        """What lies beside the prefixes of all questions."""
+        return replace(self, prefix=self.common.prefix)
 
     @property
     def is_swift(self) -> bool:
@@ -178,19 +184,19 @@ class Store:
 
     def ask(self, request: Request, *, may_be_denied: bool = False) -> Reply:
         """Send a request; raise where it is not answered, or is denied."""
-        reply = self.target.ask([request], self.place, self._left_s())[0]
+        reply = self.target.ask([request], self.place, self.left_s())[0]
         if reply.failure is not None:
-            raise UnansweredError(_why(request, reply.failure))
+            raise UnansweredError(self._why(request, reply.failure))
         if reply.status in DENIED and not may_be_denied:
             raise DeniedError(f"{request.method}: {reply.words}")
         return reply
 
     def ask_at_once(self, requests: Sequence[Request]) -> list[Reply]:
         """Send requests at once; raise where one of them is not answered."""
-        replies = self.target.ask(requests, self.place, self._left_s())
+        replies = self.target.ask(requests, self.place, self.left_s())
         for request, reply in zip(requests, replies, strict=True):
             if reply.failure == "timeout":
-                raise UnansweredError(_why(request, reply.failure))
+                raise UnansweredError(self._why(request, reply.failure))
         if all(reply.status in DENIED for reply in replies):
             raise DeniedError(f"{requests[0].method}: {replies[0].words}")
         return replies
@@ -272,10 +278,16 @@ class Store:
         """Return the names that a listing of what the question wrote shows."""
         return [key.removeprefix(self.prefix) for key in self.page(below=below).keys]
 
-    def _left_s(self) -> float:
+    def _why(self, request: Request, failure: str) -> str:
+        if failure == "timeout":
+            return f"{request.method}: no answer within {self.limit_s:g} s"
+        return f"{request.method}: {failure}"
+
+    def left_s(self) -> float:
+        """Return what is left of the question's time; raise if nothing is."""
         left = self.ends - time.monotonic()
         if left <= 0:
-            raise UnansweredError(f"not done within {QUESTION_S:g} s")
+            raise UnansweredError(f"not done within {self.limit_s:g} s")
         return left
 
 
@@ -307,12 +319,6 @@ def must(reply: Reply, what: str) -> Reply:
     if not reply.is_ok:
         raise UnansweredError(f"{what}: {reply.words}")
     return reply
-
-
-def _why(request: Request, failure: str) -> str:
-    if failure == "timeout":
-        return f"{request.method}: no answer within {QUESTION_S:g} s"
-    return f"{request.method}: {failure}"
 
 
 def _text(request: Request, place: str) -> str:

@@ -18,13 +18,15 @@ from loadstone.card.questions import (
     swift,
     versions,
 )
-from loadstone.card.store import Store
+from loadstone.card.store import QUESTION_S, Store
 from loadstone.documents.card import CardAnswer
 
 Where = Literal["objects", "versions", "locked", "anywhere"]
 """A place of objects, one that keeps versions, one that locks objects, or none: what is needed."""
 IN_TURN: tuple[Where, ...] = ("versions", "locked")
 """Where questions are asked one after another, since each may change what the place does."""
+ALONE = "alone"
+"""The turn of questions that none is asked beside: the target may be down meanwhile."""
 S3, SWIFT = ("S3",), ("Swift",)
 BOTH = (*S3, *SWIFT)
 
@@ -47,6 +49,7 @@ class Question:
     protocols: tuple[str, ...] = S3
     where: Where = "objects"
     turn: str = ""
+    limit_s: float = QUESTION_S
 
 
 NO_LOCKS = "locks and table commits on this store lose updates"

@@ -26,8 +26,8 @@ class CardRow(TypedDict):
     usual: bool
 
 
-class Card(TypedDict):
-    """What a target honours. `place` names what was written into; None where nothing could be."""
+class AskedOf(TypedDict):
+    """Which target was asked. `place` names what was written into; None where nothing could be."""
 
     target: str
     protocol: str
@@ -37,4 +37,9 @@ class Card(TypedDict):
     seconds: Number
     requests: Whole
     loadstone: str
+
+
+class Card(AskedOf):
+    """What a target honours."""
+
     rows: list[CardRow]

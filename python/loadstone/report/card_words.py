@@ -1,14 +1,44 @@
-"""A card in a sentence, for screens and pages."""
+"""A card, or a bestiary, in a sentence, for screens and pages."""
 
-from loadstone.documents.card import Card
+from collections import Counter
+from urllib.parse import urlsplit
+
+from loadstone.documents.bestiary import Bestiary, BestiaryRow
+from loadstone.documents.card import AskedOf, Card
 from loadstone.units import counted
+
+WORST_FIRST = ("failed", "undecided", "passed", "not applicable")
 
 
 def summary_of(card: Card) -> str:
     """Return a card in a sentence."""
     surprising = sum(not row["usual"] for row in card["rows"])
-    server = f'server "{card["server"]}", ' if card["server"] else ""
-    return (
-        f"{server}{counted(len(card['rows']), 'question')}, {surprising} answered otherwise than"
-        f" by {card['protocol']}, {counted(card['requests'], 'request')} in {card['seconds']:.1f} s"
+    questions = counted(len(card["rows"]), "question")
+    return _summary(
+        card, f"{questions}, {surprising} answered otherwise than by {card['protocol']}"
     )
+
+
+def summary_of_bestiary(bestiary: Bestiary) -> str:
+    """Return what came of a bestiary in a sentence."""
+    answers = Counter(row["answer"] for row in worst_first(bestiary))
+    counts = ", ".join(f"{count} {answer}" for answer, count in answers.items())
+    return _summary(bestiary, f"{counted(len(bestiary['rows']), 'published sequence')}: {counts}")
+
+
+def worst_first(bestiary: Bestiary) -> list[BestiaryRow]:
+    """Return the rows of a bestiary in the order in which people look at them."""
+    return sorted(bestiary["rows"], key=lambda row: WORST_FIRST.index(row["answer"]))
+
+
+def _summary(asked: AskedOf, of_rows: str) -> str:
+    server = f'server "{asked["server"]}", ' if asked["server"] else ""
+    requests = counted(asked["requests"], "request")
+    return f"{server}{of_rows}, {requests} in {asked['seconds']:.1f} s"
+
+
+def thread_of(reference: str) -> str:
+    """Return the address of a thread in short: its project and number."""
+    parts = urlsplit(reference)
+    *_, project, _, number = parts.netloc.split(".")[-2], *parts.path.strip("/").split("/")
+    return f"{project}#{number}"

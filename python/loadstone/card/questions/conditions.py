@@ -1,5 +1,7 @@
 """Conditional requests: what locks, leases and the commits of table formats stand on."""
 
+from collections.abc import Mapping
+
 from loadstone.card.conclusion import Conclusion, differs, no, yes
 from loadstone.card.questions.shared import object_of_100_bytes
 from loadstone.card.store import Reply, Request, Store
@@ -56,17 +58,28 @@ def one_replaces(store: Store) -> Conclusion:
     return _race(store, REPLACERS, {"if-match": etag})
 
 
-def _race(store: Store, writers: int, headers: dict[str, str]) -> Conclusion:
-    bodies = [f"writer {number}".encode() for number in range(writers)]
+def race(
+    store: Store, name: str, writer: str, writers: int, headers: Mapping[str, str]
+) -> list[tuple[bytes, Reply]]:
+    """Write an object by several at once on one condition; return the bytes and reply of each.
+
+    `writer` makes the bytes others than those of another race: an ETag that came back would make
+    the condition hold again.
+    """
+    bodies = [f"{writer} {number}".encode() for number in range(writers)]
     requests = [
-        Request(method="PUT", key=store.key("k"), body=body, headers=headers) for body in bodies
+        Request(method="PUT", key=store.key(name), body=body, headers=headers) for body in bodies
     ]
-    replies = store.ask_at_once(requests)
-    winners = [body for body, reply in zip(bodies, replies, strict=True) if reply.is_ok]
+    return list(zip(bodies, store.ask_at_once(requests), strict=True))
+
+
+def _race(store: Store, writers: int, headers: Mapping[str, str]) -> Conclusion:
+    answers = race(store, "k", "writer", writers, headers)
+    winners = [body for body, reply in answers if reply.is_ok]
     if len(winners) == writers:
         return no(f"all of {writers} succeed")
     if not winners:
-        statuses = {reply.status for reply in replies}
+        statuses = {reply.status for _, reply in answers}
         return no(f"none succeeds: {', '.join(map(str, sorted(statuses)))}")
     if len(winners) > 1:
         return no(f"several of {writers} succeed")

@@ -46,7 +46,7 @@ def expects(store: Store) -> Conclusion:
     request = Request(method="PUT", key=store.key("k"), body=b"later")
     # Not signed: what stands between may take the header away.
     head = store.target.head(request, store.place).removesuffix(b"\r\n")
-    with _connection(store, ["http/1.1"]) as stream:
+    with connect(store, ["http/1.1"]) as stream:
         stream.sendall(head + b"expect: 100-continue\r\n\r\n")
         first = _read(stream)
         if not first.startswith(b"HTTP/1.1 100"):
@@ -62,7 +62,7 @@ def takes_chunks(store: Store) -> Conclusion:
     head = store.target.head(Request(method="PUT", key=store.key("k"), body=b"later"), store.place)
     lines = [line for line in head.split(b"\r\n") if not line.startswith(b"content-length:")]
     chunked = b"\r\n".join(lines).removesuffix(b"\r\n") + b"transfer-encoding: chunked\r\n\r\n"
-    with _connection(store, ["http/1.1"]) as stream:
+    with connect(store, ["http/1.1"]) as stream:
         stream.sendall(chunked + b"5\r\nlater\r\n0\r\n\r\n")
         answer = _read(stream)
     if not _is_success(answer):
@@ -74,7 +74,7 @@ def speaks_http_1_0(store: Store) -> Conclusion:
     """HTTP/1.0, which health checks and old programs speak."""
     there, _ = store.shared(object_of_100_bytes)
     head = store.target.head(Request(method="GET", key=there.key("k")), store.place)
-    with _connection(store, ["http/1.1"]) as stream:
+    with connect(store, ["http/1.1"]) as stream:
         stream.sendall(head.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1))
         answer = _read(stream)
     return yes() if _is_success(answer) else no(_line(answer))
@@ -82,7 +82,7 @@ def speaks_http_1_0(store: Store) -> Conclusion:
 
 def speaks_http_2(store: Store) -> Conclusion:
     """HTTP/2, agreed on by TLS, or known before where there is none."""
-    with _connection(store, ["h2", "http/1.1"]) as stream:
+    with connect(store, ["h2", "http/1.1"]) as stream:
         if isinstance(stream, ssl.SSLSocket):
             chosen = stream.selected_alpn_protocol()
             return yes("h2 by ALPN") if chosen == "h2" else no(f"ALPN: {chosen}")
@@ -114,7 +114,7 @@ def _keeps(replies: list[Reply]) -> Conclusion:
 
 
 @contextlib.contextmanager
-def _connection(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
+def connect(store: Store, protocols: list[str]) -> Iterator[socket.socket]:
     """Open a connection of our own to where the target's requests go."""
     _, reply = store.shared(missing_object)
     address, _, port = reply.peer.rpartition(":")

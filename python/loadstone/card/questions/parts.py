@@ -1,7 +1,8 @@
 """Uploads in parts: the rules by which large objects are written."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from loadstone.card.conclusion import Conclusion, UnansweredError, differs, no, yes
 from loadstone.card.questions.conditions import IF_ABSENT, WRONG_ETAG
@@ -17,7 +18,7 @@ Parts = Sequence[tuple[int, str]]
 def in_parts(store: Store) -> Conclusion:
     """Two parts, completed in order, are one object whose ETag names the number of parts."""
     there, (_, _, reply) = store.shared(_object_of_two_parts)
-    if not _is_done(reply):
+    if not is_done(reply):
         return no(reply.words)
     read = there.get("k", {"range": f"bytes={PART_BYTES_MIN - 1}-"})
     if read.body != b"ab":
@@ -41,7 +42,7 @@ def reads_by_part(store: Store) -> Conclusion:
 def refuses_small_parts(store: Store) -> Conclusion:
     """A part below 5 MiB that is not the last is refused."""
     reply = _complete_wrongly(store, lambda first, second: [(1, first), (2, second)])
-    if _is_done(reply):
+    if is_done(reply):
         return no("parts of 1 byte are accepted")
     return yes(reply.words) if reply.status == 400 else differs(reply.words)
 
@@ -49,18 +50,18 @@ def refuses_small_parts(store: Store) -> Conclusion:
 def refuses_disorder(store: Store) -> Conclusion:
     """Parts that are not named in ascending order are refused."""
     reply = _complete_wrongly(store, lambda first, second: [(2, second), (1, first)])
-    if _is_done(reply):
+    if is_done(reply):
         return no("accepted")
     return yes(reply.words) if reply.code == "InvalidPartOrder" else differs(reply.words)
 
 
 def takes_last_of_number(store: Store) -> Conclusion:
     """Of two uploads of one part's number the later one counts."""
-    upload = _begin(store)
-    _put_part(store, upload, 1, b"first")
-    etag = _put_part(store, upload, 1, b"second")
-    reply = _complete(store, upload, [(1, etag)])
-    if not _is_done(reply):
+    upload = begin(store)
+    put_part(store, upload, 1, b"first")
+    etag = put_part(store, upload, 1, b"second")
+    reply = complete(store, upload, [(1, etag)])
+    if not is_done(reply):
         return no(reply.words)
     return yes() if store.get("k").body == b"second" else no("the earlier one's bytes are kept")
 
@@ -68,17 +69,17 @@ def takes_last_of_number(store: Store) -> Conclusion:
 def refuses_wrong_part(store: Store) -> Conclusion:
     """A completion that names another ETag than the part's is refused."""
     reply = _complete_wrongly(store, lambda first, second: [(1, WRONG_ETAG)])
-    if _is_done(reply):
+    if is_done(reply):
         return no("accepted")
     return yes(reply.words) if reply.code == "InvalidPart" else differs(reply.words)
 
 
 def skips_numbers(store: Store) -> Conclusion:
     """Numbers of parts may be left out."""
-    upload = _begin(store)
-    etag = _put_part(store, upload, 7, b"seven")
-    reply = _complete(store, upload, [(7, etag)])
-    if not _is_done(reply):
+    upload = begin(store)
+    etag = put_part(store, upload, 7, b"seven")
+    reply = complete(store, upload, [(7, etag)])
+    if not is_done(reply):
         return no(reply.words)
     return yes() if store.get("k").body == b"seven" else no("other bytes")
 
@@ -86,31 +87,31 @@ def skips_numbers(store: Store) -> Conclusion:
 def completes_twice(store: Store) -> Conclusion:
     """A completion that is sent again is answered as the first one."""
     there, (upload, parts) = _needed_object(store)
-    reply = _complete(there, upload, parts)
+    reply = complete(there, upload, parts)
     if there.get("k", {"range": f"bytes={PART_BYTES_MIN}-"}).body != b"b":
         return no("the object is lost")
-    return yes() if _is_done(reply) else differs(reply.words)
+    return yes() if is_done(reply) else differs(reply.words)
 
 
 def aborts(store: Store) -> Conclusion:
     """An upload that was aborted is gone: it is not listed, and takes no part."""
-    upload = _begin(store)
-    _put_part(store, upload, 1, b"a")
+    upload = begin(store)
+    put_part(store, upload, 1, b"a")
     reply = store.delete("k", query={"uploadId": upload})
     if not reply.is_ok:
         return no(reply.words)
-    if upload in _uploads(store, "k"):
+    if upload in uploads(store, "k"):
         return no("it is listed still")
-    late = _send_part(store, upload, 1, b"a")
+    late = store.ask(part_request(store, upload, 1, b"a"))
     return no("it takes parts still") if late.is_ok else yes(late.words)
 
 
 def lists_uploads(store: Store) -> Conclusion:
     """An upload that has begun is listed."""
     there, (upload, _) = store.shared(_upload)
-    if upload in _uploads(there):
+    if upload in uploads(there):
         return yes()
-    return differs("only by its whole key") if upload in _uploads(there, "k") else no("not listed")
+    return differs("only by its whole key") if upload in uploads(there, "k") else no("not listed")
 
 
 def lists_parts(store: Store) -> Conclusion:
@@ -125,7 +126,7 @@ def lists_parts(store: Store) -> Conclusion:
 def copies_part(store: Store) -> Conclusion:
     """A part is copied from a range of an object."""
     source, _ = store.shared(object_of_100_bytes)
-    upload = _begin(store)
+    upload = begin(store)
     headers = {
         "x-amz-copy-source": f"/{store.place}/{source.key('k')}",
         "x-amz-copy-source-range": "bytes=2-4",
@@ -135,8 +136,8 @@ def copies_part(store: Store) -> Conclusion:
     etag = re.search(rb"<ETag>(?:&quot;|&#34;|\")?([0-9a-fA-F-]+)", reply.body)
     if not reply.is_ok or etag is None:
         return no(reply.words)
-    done = _complete(store, upload, [(1, f'"{etag[1].decode()}"')])
-    if not _is_done(done):
+    done = complete(store, upload, [(1, f'"{etag[1].decode()}"')])
+    if not is_done(done):
         return no(done.words)
     return yes() if store.get("k").body == b"234" else no("other bytes")
 
@@ -144,10 +145,10 @@ def copies_part(store: Store) -> Conclusion:
 def completes_if_absent(store: Store) -> Conclusion:
     """A completion with `If-None-Match: *` is refused where the object is there."""
     store.must_put("k", b"first")
-    upload = _begin(store)
-    etag = _put_part(store, upload, 1, b"second")
-    reply = _complete(store, upload, [(1, etag)], IF_ABSENT)
-    if _is_done(reply):
+    upload = begin(store)
+    etag = put_part(store, upload, 1, b"second")
+    reply = complete(store, upload, [(1, etag)], IF_ABSENT)
+    if is_done(reply):
         return no("condition ignored")
     if store.get("k").body != b"first":
         return no(f"{reply.words}, and carried out all the same")
@@ -156,44 +157,45 @@ def completes_if_absent(store: Store) -> Conclusion:
 
 def _object_of_two_parts(store: Store) -> tuple[str, Parts, Reply]:
     """Complete an upload; return its id, its parts, and the answer."""
-    upload = _begin(store)
-    first = _put_part(store, upload, 1, b"a" * PART_BYTES_MIN)
-    parts = [(1, first), (2, _put_part(store, upload, 2, b"b"))]
-    return upload, parts, _complete(store, upload, parts)
+    upload = begin(store)
+    first = put_part(store, upload, 1, b"a" * PART_BYTES_MIN)
+    parts = [(1, first), (2, put_part(store, upload, 2, b"b"))]
+    return upload, parts, complete(store, upload, parts)
 
 
 def _needed_object(store: Store) -> tuple[Store, tuple[str, Parts]]:
     """Return the object of two parts for a question that needs it."""
     there, (upload, parts, reply) = store.shared(_object_of_two_parts)
-    if not _is_done(reply):
+    if not is_done(reply):
         raise UnansweredError(f"complete: {reply.words}")
     return there, (upload, parts)
 
 
 def _upload(store: Store) -> tuple[str, str]:
     """Begin an upload that stays open, with a part; return its id and the part's ETag."""
-    upload = _begin(store)
-    return upload, _put_part(store, upload, 1, b"a")
+    upload = begin(store)
+    return upload, put_part(store, upload, 1, b"a")
 
 
 def _upload_to_refuse(store: Store) -> tuple[str, str, str]:
     """Begin an upload with two parts; return its id and their ETags."""
-    upload = _begin(store)
-    return upload, _put_part(store, upload, 1, b"a"), _put_part(store, upload, 2, b"a")
+    upload = begin(store)
+    return upload, put_part(store, upload, 1, b"a"), put_part(store, upload, 2, b"a")
 
 
 def _complete_wrongly(store: Store, parts: Callable[[str, str], Parts]) -> Reply:
     """Complete an upload of two parts in a way that is to be refused."""
     there, (upload, first, second) = store.shared(_upload_to_refuse)
-    reply = _complete(there, upload, parts(first, second))
+    reply = complete(there, upload, parts(first, second))
     if reply.status != 404:
         return reply
     # A question before this one was not refused, or ended the upload all the same.
     upload, first, second = _upload_to_refuse(store)
-    return _complete(store, upload, parts(first, second))
+    return complete(store, upload, parts(first, second))
 
 
-def _begin(store: Store) -> str:
+def begin(store: Store) -> str:
+    """Begin an upload of `k`; return its id."""
     reply = must(store.post("k", {"uploads": None}), "begin an upload")
     upload = upload_id(reply)
     if upload is None:
@@ -201,35 +203,42 @@ def _begin(store: Store) -> str:
     return upload
 
 
-def _send_part(store: Store, upload: str, number: int, body: bytes) -> Reply:
-    return store.put("k", body, query={"partNumber": str(number), "uploadId": upload})
+def part_request(store: Store, upload: str, number: int, body: bytes) -> Request:
+    """Return the request that uploads a part of `k`."""
+    query = {"partNumber": str(number), "uploadId": upload}
+    return Request(method="PUT", key=store.key("k"), body=body, query=query)
 
 
-def _put_part(store: Store, upload: str, number: int, body: bytes) -> str:
-    reply = must(_send_part(store, upload, number, body), "put a part")
+def put_part(store: Store, upload: str, number: int, body: bytes) -> str:
+    """Upload a part of `k`; return its ETag."""
+    reply = must(store.ask(part_request(store, upload, number, body)), "put a part")
     return reply.headers.get("etag", "")
 
 
-def _complete(
-    store: Store,
-    upload: str,
-    parts: Parts,
-    headers: dict[str, str] | None = None,
-) -> Reply:
+def complete_request(store: Store, upload: str, parts: Parts) -> Request:
+    """Return the request that makes the object `k` of parts."""
     rows = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
         for number, etag in parts
     )
     body = f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>".encode()
-    return store.post("k", {"uploadId": upload}, body, headers=headers or {})
+    return Request(method="POST", key=store.key("k"), query={"uploadId": upload}, body=body)
 
 
-def _is_done(reply: Reply) -> bool:
+def complete(
+    store: Store, upload: str, parts: Parts, headers: Mapping[str, str] | None = None
+) -> Reply:
+    """Make the object `k` of parts."""
+    return store.ask(replace(complete_request(store, upload, parts), headers=headers or {}))
+
+
+def is_done(reply: Reply) -> bool:
     """Tell whether a completion succeeded: it may fail after the status of success was sent."""
     return reply.is_ok and b"<Error>" not in reply.body
 
 
-def _uploads(store: Store, name: str = "") -> list[str]:
+def uploads(store: Store, name: str = "") -> list[str]:
+    """Return the ids of the uploads that are listed below a key."""
     query = {"uploads": None, "prefix": store.key(name)}
     reply = must(store.ask(Request(method="GET", query=query)), "list uploads")
     return re.findall(r"<UploadId>([^<]+)</UploadId>", reply.body.decode(errors="replace"))

@@ -20,7 +20,7 @@ def keeps_versions(store: Store) -> Conclusion:
 def lists_versions(store: Store) -> Conclusion:
     """All versions are listed, the newest first."""
     there, ids = store.shared(_two_versions)
-    reply = _list(there)
+    reply = version_list(there)
     if not reply.is_ok:
         return no(reply.words)
     listed = re.findall(r"<VersionId>([^<]*)</VersionId>", reply.body.decode(errors="replace"))
@@ -68,7 +68,7 @@ def version_goes(store: Store) -> Conclusion:
 def suspends(store: Store) -> Conclusion:
     """While versions are suspended a put replaces the version `null`, and older ones stay."""
     ids = _two_versions(store)
-    reply = _set_versioning(store, "Suspended")
+    reply = set_versioning(store, "Suspended")
     if not reply.is_ok:
         return no(reply.words)
     try:
@@ -77,11 +77,11 @@ def suspends(store: Store) -> Conclusion:
             return no("a put is not read back")
         if store.get("k", query={"versionId": ids[1]}).body != b"second":
             return no("older versions are gone")
-        listed = re.findall(rb"<VersionId>([^<]*)</VersionId>", _list(store).body)
+        listed = re.findall(rb"<VersionId>([^<]*)</VersionId>", version_list(store).body)
         if len(listed) != 3:
             return no("a put leaves another version")
     finally:
-        must(_set_versioning(store, "Enabled"), "versions")
+        must(set_versioning(store, "Enabled"), "versions")
     # Amazon's answer names the version; others leave it out.
     return yes() if set(written) <= {"null", None} else differs("puts get ids of their own")
 
@@ -97,10 +97,11 @@ def bucket_stays(store: Store) -> Conclusion:
 
 def enable(store: Store) -> Reply:
     """Have a place keep versions."""
-    return _set_versioning(store, "Enabled")
+    return set_versioning(store, "Enabled")
 
 
-def _set_versioning(store: Store, state: str) -> Reply:
+def set_versioning(store: Store, state: str) -> Reply:
+    """Have a place keep versions (`Enabled`), or no more of them (`Suspended`)."""
     body = f"<VersioningConfiguration><Status>{state}</Status></VersioningConfiguration>"
     request = Request(method="PUT", query={"versioning": None}, body=body.encode())
     return store.ask(request)
@@ -118,5 +119,6 @@ def _deleted_object(store: Store) -> tuple[list[str], Reply]:
     return _two_versions(store), must(store.delete("k"), "DELETE")
 
 
-def _list(store: Store) -> Reply:
+def version_list(store: Store) -> Reply:
+    """List the versions of what the question wrote."""
     return store.ask(Request(method="GET", query={"versions": None, "prefix": store.prefix}))

@@ -135,7 +135,7 @@ class ArmServers:
 
     def _start(self, name: str, number: int | None, document: TrialDocument) -> None:
         arm = self._arms[name]
-        if _answer(arm.ready) is not None:
+        if answer_of(arm.ready) is not None:
             raise TargetError(
                 f'arm "{name}": {arm.ready} answers before the server is started',
                 "stop what serves there, or give the arms another port",
@@ -160,7 +160,7 @@ class ArmServers:
                 how = leg.entry["exit_code"]
                 ended = "could not be started" if how is None else f"ended with exit code {how}"
                 raise self._error(leg, f"the server {ended} before it was ready")
-            status = _answer(arm.ready)
+            status = answer_of(arm.ready)
             waited_s = time.monotonic() - began
             if status is not None and status < 500:
                 entry["ready_after_s"] = round(waited_s, 3)
@@ -274,7 +274,7 @@ def _word(word: str, directory: Path | None) -> str:
     return word if directory is None else word.replace(DATA, str(directory))
 
 
-def _answer(url: str) -> int | None:
+def answer_of(url: str) -> int | None:
     """Return the status with which a URL answers; None where nothing does.
 
     Whose certificate it shows does not matter here: the load checks that.

@@ -1,15 +1,21 @@
-"""Cards of several stores side by side: as a page, and the sentence that each begins with."""
+"""Pages of what stores were asked: cards side by side, and a bestiary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.documents.bestiary import Bestiary
 from loadstone.documents.card import Card, CardRow
-from loadstone.report.card_words import summary_of
+from loadstone.report.card_words import summary_of, summary_of_bestiary, thread_of, worst_first
 from loadstone.report.pages.frame import render_page
 
 LEGEND = (
     "yes, no; differs: it does something else; refused: the store denied the question; undecided:"
     " no answer came. The surprising rows of a group come first."
+)
+
+BESTIARY_LEGEND = (
+    "Each row is a sequence by which the named store once lost or mixed up data, with the thread"
+    " that published it. Passed: it did not show here; undecided: no answer proves anything."
 )
 
 
@@ -57,4 +63,33 @@ def render_cards(cards: Sequence[Card]) -> bytes:
         cards=shown,
         rows=side_by_side(cards),
         legend=LEGEND,
+    )
+
+
+def render_bestiary(bestiary: Bestiary) -> bytes:
+    """Return the page of a bestiary."""
+    rows = [
+        {
+            "group": row["number"],
+            "question": f"{row['store']}: {row['sequence']}",
+            "cells": (
+                {
+                    "answer": row["answer"],
+                    "usual": row["answer"] != "failed",
+                    "means": "",
+                    "detail": ": ".join(filter(None, (row["finding"], row["detail"]))),
+                    "reference": row["reference"],
+                    "thread": thread_of(row["reference"]),
+                },
+            ),
+        }
+        for row in worst_first(bestiary)
+    ]
+    return render_page(
+        "card.html.jinja",
+        data={},
+        title=f"Published sequences, tried on {bestiary['target']}",
+        cards=[{"target": bestiary["target"], "summary": summary_of_bestiary(bestiary)}],
+        rows=rows,
+        legend=BESTIARY_LEGEND,
     )

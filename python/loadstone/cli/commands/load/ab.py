@@ -122,14 +122,14 @@ def command(
             )
         if baseline not in (None, LAST_GREEN):
             raise InputError.of_value(baseline or "", LAST_GREEN)
-        words_of_base = _split(base) if base is not None else last_green(history)
+        words_of_base = split_command(base) if base is not None else last_green(history)
         if base is None:
             # A run folder may be a stranger's, or come with a branch that is to be tried.
             where = f"the base, from the runs in {history}"
             consent.ask_for(
                 [(where, shlex.join(words_of_base))], who="this gate", is_allowed=allow_commands
             )
-        commands = {BASE: words_of_base, NEW: _split(new)}
+        commands = {BASE: words_of_base, NEW: split_command(new)}
         campaign = _of_commands(context, words[1:], commands, ready, stop, blocks_max)
     else:
         if (base, new, baseline, ready, stop) != (None,) * 5:
@@ -178,13 +178,13 @@ def _of_commands(
             raise InputError(f"bench cannot have --{name.replace('_', '-')} here", "leave it out")
     document = bench.campaign_of(flags).document()
     ((_, target),) = document["targets"].items()
-    url = ready or _url_of(flags["target"])
+    url = ready or url_of(flags["target"])
     # Typed by the user, for servers of the user's: they get the environment as it is.
     environment = {name: {"env": name} for name in sorted(KEPT_FROM_PROGRAMS & os.environ.keys())}
     arms = {
         name: {
             "start": list(command_words), "ready": url, "env": environment,
-            **({"stop": _split(stop)} if stop else {}),
+            **({"stop": split_command(stop)} if stop else {}),
         }
         for name, command_words in commands.items()
     }  # fmt: skip
@@ -201,7 +201,8 @@ def _of_file(words: Sequence[str], blocks: int) -> "Campaign":
     return parse_campaign(read_text(words[0]), [f"blocks={blocks}"], origin=words[0])
 
 
-def _url_of(target: str) -> str:
+def url_of(target: str) -> str:
+    """Return a URL of a target that answers once its server is ready."""
     scheme, separator, rest = target.partition("://")
     scheme = scheme.rpartition("+")[2]
     if not separator or scheme not in ("http", "https"):
@@ -211,7 +212,8 @@ def _url_of(target: str) -> str:
     return f"{scheme}://{rest.split('/')[0]}/"
 
 
-def _split(text: str) -> list[str]:
+def split_command(text: str) -> list[str]:
+    """Return the words of a command that a user typed."""
     try:
         return shlex.split(text)
     except ValueError as error:

@@ -1,36 +1,182 @@
-"""Read back what a run wrote and kept, against the ledger of what its targets acknowledged.
+"""Read back what a run kept, against the ledger of what was acknowledged; or try a store.
 
-The run must have kept a ledger and its data: loadstone bench ... --audit --keep-data. All buckets
-are listed, and each object is read, or as many as --sample says. Nothing is written to the target.
-The answer is added to the run folder. Exit codes: 0, nothing is wrong; 1, an object is not as it
-was acknowledged, none could be read back, or a target could not be reached.
+\b
+  RUN               read back what a run wrote, whose data and ledger were kept
+  bestiary TARGET   try published sequences of requests by which stores lost data
+
+RUN needs: loadstone bench ... --audit --keep-data. All buckets are listed, and each object is
+read, or as many as --sample says. Nothing is written to the target. The answer is added to the run
+folder.
+
+The bestiary writes into buckets of its own, and removes them. Sequences that take the store down,
+or that need its maintenance, are tried where you give the commands. A command is split into words
+as a shell does, but no shell reads it. If --start stays in the foreground, it is the server: it is
+started at once if nothing answers, killed where --kill is missing, and ended with loadstone.
+
+Exit codes: 0, nothing is wrong; 1, an object is not as it was acknowledged, a sequence failed, or a
+target could not be reached; 6, a sequence was undecided; 5, something is left in a store.
 
 \b
 Examples:
-  loadstone audit runs/first
   loadstone audit runs/first --sample 100000
+  loadstone audit bestiary http://127.0.0.1:9000
+  loadstone audit bestiary http://127.0.0.1:9000 -o bestiary.html
+      --kill "systemctl kill -s KILL store" --start "systemctl start store"
 """
 
+import json
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loadstone.cli import consent, exit_code, plain
 from loadstone.cli.messages import say, tell
+from loadstone.cli.screen.output import Overwrite, print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
+
+if TYPE_CHECKING:
+    from loadstone.documents.bestiary import Bestiary
+
+BESTIARY = "bestiary"
+FORMS = ("terminal", "json")
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Read back so many objects, drawn by chance.")
+    subject: Annotated[
+        str, typer.Argument(help="A run folder, or: bestiary.", metavar="RUN|bestiary")
+    ],
+    target: Annotated[
+        str | None, typer.Argument(help="bestiary: the store's address.", metavar="TARGET")
     ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="RUN: read back so many objects, drawn by chance.")
+    ] = None,
+    kill: Annotated[
+        str | None, typer.Option(help="Command that kills the store.", metavar="COMMAND")
+    ] = None,
+    power_cut: Annotated[
+        str | None, typer.Option(help="Command that cuts its power.", metavar="COMMAND")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Command that starts it again.", metavar="COMMAND")
+    ] = None,
+    maintain: Annotated[
+        str | None,
+        typer.Option(help="Command of its garbage collection or vacuum.", metavar="COMMAND"),
+    ] = None,
+    degrade: Annotated[
+        str | None,
+        typer.Option(help="Command that takes disks away, or stalls them.", metavar="COMMAND"),
+    ] = None,
+    restore: Annotated[
+        str | None, typer.Option(help="Command that undoes --degrade.", metavar="COMMAND")
+    ] = None,
+    ready: Annotated[
+        str | None,
+        typer.Option(
+            help="URL that answers once the store runs; default: TARGET's.", metavar="URL"
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--target-set", help="A setting of TARGET's driver.", metavar="KEY=VALUE"),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="terminal or json.", metavar="FORMAT")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A page (.html) or a document (.json).")
+    ] = None,
+    overwrite: Overwrite = False,
     allow_commands: Annotated[
         bool,
-        typer.Option("--allow-commands", help="Run a profile's credential_process without asking."),
+        typer.Option(
+            "--allow-commands", help="RUN: run a profile's credential_process without asking."
+        ),
     ] = False,
 ) -> int:
+    if subject != BESTIARY:
+        if target is not None:
+            raise InputError.of_value(subject, f'"{BESTIARY}", before the address of a store')
+        return _read_back(Path(subject), sample, allow_commands=allow_commands)
+    if target is None:
+        raise InputError("the bestiary needs a store", f"loadstone audit {BESTIARY} TARGET")
+    if form not in FORMS:
+        raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
+    if output is not None and output.suffix not in (".html", ".json"):
+        raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
+    commands = {
+        "kill": kill, "power_cut": power_cut, "start": start, "maintain": maintain,
+        "degrade": degrade, "restore": restore,
+    }  # fmt: skip
+    given = {name: text for name, text in commands.items() if text is not None}
+    bestiary, code = _try(target, settings or (), given, ready)
+    text = json.dumps(bestiary, indent=2, ensure_ascii=False)
+    if output is not None:
+        from loadstone.report.formats.card_page import render_bestiary
+
+        page = render_bestiary(bestiary) if output.suffix == ".html" else f"{text}\n".encode()
+        write_files({output: page}, may_overwrite=overwrite)
+        print(plain(f"written: {output}"), file=sys.stderr)
+    if form == "json":
+        print(text)
+    elif output is None:
+        _print(bestiary)
+    return code
+
+
+def _try(
+    target: str, settings: Sequence[str], given: Mapping[str, str], ready: str | None
+) -> tuple["Bestiary", int]:
+    """Try the bestiary on a target; return what came of it and the exit code."""
+    from loadstone.card.bestiary import try_bestiary
+    from loadstone.cli.commands.load.ab import split_command, url_of
+    from loadstone.cli.commands.load.card import target_of
+    from loadstone.cli.settings import parse_settings
+    from loadstone.execution.faults import FaultCommands
+    from loadstone.execution.interrupt import Interrupt
+
+    document = target_of(target, parse_settings(settings), None)
+    commands = {name: split_command(text) for name, text in given.items()}
+    url = (ready or url_of(target)) if commands else ""
+    left: list[str] = []
+    with FaultCommands(commands, url, Interrupt()) as faults:
+        try:
+            bestiary = try_bestiary(
+                document, faults.actions, say_left=left.append,
+                say_freed=lambda line: say(f"note: {target}: {line}"),
+            )  # fmt: skip
+        finally:
+            for line in left:
+                say(f"error: {target}: left behind: {line}")
+    answers = {row["answer"] for row in bestiary["rows"]}
+    if "failed" in answers:
+        return bestiary, exit_code.FAILED
+    if left:
+        return bestiary, exit_code.LEFT
+    return bestiary, exit_code.UNDECIDED if "undecided" in answers else 0
+
+
+def _print(bestiary: "Bestiary") -> None:
+    from loadstone.report.card_words import summary_of_bestiary, thread_of, worst_first
+
+    print_words(plain(f"{bestiary['target']}: {summary_of_bestiary(bestiary)}"))
+    print()
+    rows = []
+    for row in worst_first(bestiary):
+        seen = ": ".join(filter(None, (row["finding"], row["detail"])))
+        text = f"{row['sequence']} – {seen}" if seen else row["sequence"]
+        rows.append((row["number"], row["answer"], thread_of(row["reference"]), text))
+    print_table(("", "answer", "thread", "sequence – what was seen"), rows)
+    for row in bestiary["rows"]:
+        if row["answer"] == "failed":
+            print_words(plain(f"{row['number']}: {row['reference']}"))
+
+
+def _read_back(run: Path, sample: int | None, *, allow_commands: bool) -> int:
     from loadstone.analysis.audits import Audited, describe
     from loadstone.execution.auditing import audit, audits_of
     from loadstone.execution.interrupt import Interrupt

@@ -79,7 +79,7 @@ def command(
         raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
     if len(set(targets)) < len(targets):
         raise InputError("a target is named twice", "name each store once")
-    documents = [_target(text, parse_settings(settings or ()), bucket) for text in targets]
+    documents = [target_of(text, parse_settings(settings or ()), bucket) for text in targets]
     if with_retention:
         say(
             f"note: --retention locks two objects for {RETENTION_S} s each, in a bucket of its own;"
@@ -100,7 +100,7 @@ def command(
     return code
 
 
-def _target(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetDocument":
+def target_of(text: str, settings: dict[str, Any], bucket: str | None) -> "TargetDocument":
     """Return the target that a word means, with what the environment adds."""
     from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.quick import campaign_from_flags

@@ -1,0 +1,125 @@
+"""Faults of a target by the user's commands, and the server that one of them starts."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Final
+
+from loadstone.errors import TargetError
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.arms import POLL_S, answer_of
+from loadstone.execution.programs.program import Ended, Guard, Program, run_programs
+
+COMMAND_S: Final = 120.0
+"""The longest that a command may take."""
+READY_S: Final = 60.0
+"""The longest until a server answers that was started."""
+LINES_SHOWN: Final = 3
+KILL, START = "kill", "start"
+
+
+class FaultCommands:
+    """What may be done to a target: one command for each name, split into words.
+
+    A start command that stays in the foreground is the server itself: it is started at once if
+    nothing answers at `ready`, killed where there is no command that does, and ended with us.
+    """
+
+    def __init__(
+        self, commands: Mapping[str, Sequence[str]], ready: str, interrupt: Interrupt
+    ) -> None:
+        self._commands = commands
+        self._ready = ready
+        self._interrupt = interrupt
+        self._server: Program | None = None
+        self._guard: Guard | None = None
+
+    def __enter__(self) -> "FaultCommands":
+        if START in self._commands and answer_of(self._ready) is None:
+            self._start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.stop("stopped")
+            self._end()
+
+    @property
+    def actions(self) -> dict[str, Callable[[], None]]:
+        """What can be done, by name; each raises TargetError where it fails."""
+        names = dict.fromkeys(self._commands)
+        if self._server is not None:
+            names[KILL] = None
+        return {name: partial(self.run, name) for name in names}
+
+    def run(self, name: str) -> None:
+        """Do something to the target; a start returns once the server answers."""
+        if name == START:
+            self._start()
+            return
+        if name == KILL and KILL not in self._commands:
+            self._kill()
+            return
+        (ended,) = run_programs(
+            [self._commands[name]], timeout_s=COMMAND_S, tick=lambda passed_s: None,
+            is_stopped=lambda: self._interrupt.is_asked, environment=os.environ,
+        )  # fmt: skip
+        if not ended.is_good:
+            raise _failure(name, ended)
+
+    def _kill(self) -> None:
+        if self._server is None:
+            raise TargetError(
+                "kill: the server was not started here", "say how it is killed: --kill COMMAND"
+            )
+        self._server.kill_left()
+        self._end()
+
+    def _start(self) -> None:
+        if self._server is not None:
+            # The fault may have ended it; if it has not, two would contend for one port.
+            self._server.stop("stopped")
+            self._end()
+        # Typed by the user, for a server of the user's: it gets the environment as it is.
+        program: Program | None = (started := Program(self._commands[START], os.environ))
+        if started.pid:
+            self._server, self._guard = started, Guard(started)
+        give_up = time.monotonic() + READY_S
+        while True:
+            if program is not None and not program.is_running:
+                # It failed, or has left a daemon behind, as commands of service managers do.
+                ended = self._end() if self._server is program else program.finish()
+                if not ended.is_good:
+                    raise _failure(START, ended)
+                program = None
+            status = answer_of(self._ready)
+            if status is not None and status < 500:
+                return
+            if time.monotonic() > give_up or self._interrupt.is_asked:
+                raise TargetError(
+                    f"start: {self._ready} gave no answer for {READY_S:.0f} s",
+                    "try the command by hand",
+                )
+            time.sleep(POLL_S)
+
+    def _end(self) -> Ended:
+        """Take leave of the server, which has ended; what it has started as a daemon stays."""
+        assert self._server is not None
+        assert self._guard is not None
+        self._guard.dismiss()
+        ended, self._server, self._guard = self._server.finish(), None, None
+        return ended
+
+
+def _failure(name: str, ended: Ended) -> TargetError:
+    how = ended.state if ended.state != "ended" else f"exit code {ended.exit_code}"
+    lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
+    printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
+    return TargetError(f"{name.replace('_', '-')}: {how}{printed}", "try the command by hand")
