@@ -5,20 +5,18 @@
 An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.answers.contention import Contention, contentions
 from loadstone.analysis.audits import UNANSWERED, Audited, upper_bound
-from loadstone.analysis.cells.actions import ActionCell
-from loadstone.analysis.cells.fidelity import Fidelity
-from loadstone.analysis.cells.queries import Arm, QueryResults
+from loadstone.analysis.cells.actions import CRYPTOGRAPHY, ActionCell
+from loadstone.analysis.cells.queries import Arm, QueryResults, QueryTimes
 from loadstone.analysis.cells.query_streams import StreamRuns
-from loadstone.analysis.judgements.finding import evidence_json
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
@@ -36,20 +34,27 @@ from loadstone.documents.report import (
     ReportHook,
     ReportIntervention,
     ReportSearch,
+    ReportSearchObjective,
+    ReportSearchStep,
     ReportTrial,
 )
 from loadstone.documents.report.result import (
+    ReportClient,
+    ReportEvidence,
     ReportInstrument,
     ReportLatency,
+    ReportObservation,
     ReportResult,
     ReportSpread,
+    ReportTrialRate,
     ReportVerdict,
 )
 from loadstone.documents.report.workloads import (
     ReportAction,
     ReportArm,
-    ReportOrigin,
     ReportQueries,
+    ReportQuery,
+    ReportQueryArm,
     ReportQueryLoad,
     ReportQueryStreams,
     ReportReplay,
@@ -61,6 +66,8 @@ from loadstone.report.options import Options
 from loadstone.results.record import Run
 
 FORMAT: Final = 1
+
+Document = TypeVar("Document")
 
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
@@ -102,7 +109,7 @@ def document(run: Run, findings: Findings) -> JsonReport:
         "actions": [_action(action) for action in findings.actions],
         "action_groups": [_action(item) for item in findings.action_groups],
         "action_totals": [_action(item) for item in findings.action_totals],
-        "replays": [_replay(item) for item in findings.replays],
+        "replays": [_filled(ReportReplay, replay) for replay in findings.replays],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [item.to_json() for item in findings.mistakes],
@@ -149,43 +156,67 @@ def _audit_call(call: AuditCall) -> dict[str, Any]:
     return {**unknown, **call, "to_unix_ns": ended_ns}
 
 
+def _filled(kind: type[Document], source: object, **others: object) -> Document:
+    """Return a document whose keys are attributes of `source`, but for those in `others`.
+
+    Times are attributes without their unit: `service_ns` is `source.service`.
+    """
+    keys = kind.__annotations__
+    return cast(
+        "Document",
+        {
+            key: others[key]
+            if key in others
+            else _plain(getattr(source, key if hasattr(source, key) else key.removesuffix("_ns")))
+            for key in keys
+        },
+    )
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Latency():
+            return _latency(value)
+        case tuple():
+            return list(value)
+        case Mapping():
+            return dict(value)
+    return value
+
+
 def _queries(results: QueryResults) -> ReportQueries:
     return {
         "arms": [
-            {
+            _filled(
+                ReportQueryArm,
+                arm,
                 **_arm(arm.arm),
-                "total_s": arm.total_s if arm.is_whole else None,
-                "geometric_mean_s": arm.geometric_mean_s if arm.is_whole else None,
-                "right": sum(bool(query.by_block) and not query.failures for query in arm.queries),
-                "queries": [
-                    {
-                        "query": query.query,
-                        "seconds": query.seconds,
-                        "mean_s": query.mean_s,
-                        "standing": query.standing,
-                        "seconds_spread": _spread(query.time),
-                        "cpu_s": query.cpu_s,
-                        "read_bytes": query.read_bytes,
-                        "rows": query.rows,
-                        "compared": query.is_compared,
-                        "failures": dict(query.failures),
-                        "messages": list(query.messages),
-                        "memory_stalled": query.memory.stalled,
-                        "memory_peak_bytes": query.memory.peak_bytes,
-                        "major_faults": query.memory.major_faults,
-                        "spilled_bytes": query.memory.spilled_bytes,
-                        "reread_bytes": query.memory.reread_bytes,
-                        "limit": query.limit or None,
-                        "limit_evidence": query.evidence or None,
-                    }
-                    for query in arm.queries
-                ],
-            }
+                total_s=arm.total_s if arm.is_whole else None,
+                geometric_mean_s=arm.geometric_mean_s if arm.is_whole else None,
+                right=sum(bool(query.by_block) and not query.failures for query in arm.queries),
+                queries=[_query(query) for query in arm.queries],
+            )
             for arm in results.arms
         ],
         "streams": [_streams(runs) for runs in results.streams],
         "loads": [cast("ReportQueryLoad", asdict(load)) for load in results.loads],
     }
+
+
+def _query(query: QueryTimes) -> ReportQuery:
+    return _filled(
+        ReportQuery,
+        query,
+        seconds_spread=_spread(query.time),
+        compared=query.is_compared,
+        memory_stalled=query.memory.stalled,
+        memory_peak_bytes=query.memory.peak_bytes,
+        major_faults=query.memory.major_faults,
+        spilled_bytes=query.memory.spilled_bytes,
+        reread_bytes=query.memory.reread_bytes,
+        limit=query.limit or None,
+        limit_evidence=query.evidence or None,
+    )
 
 
 def _arm(arm: Arm) -> ReportArm:
@@ -200,161 +231,75 @@ def _arm(arm: Arm) -> ReportArm:
 
 def _streams(runs: StreamRuns) -> ReportQueryStreams:
     rate = runs.rate
-    return {
+    return _filled(
+        ReportQueryStreams,
+        runs,
         **_arm(runs.arm),
-        "streams": runs.streams,
-        "queries": runs.queries,
-        "elapsed_s": [runs.elapsed_s[block] for block in sorted(runs.elapsed_s)],
-        "queries_per_hour": rate.value if rate is not None else None,
-        "queries_per_hour_spread": _spread(rate),
-        "queries_per_hour_by_run": runs.rates,
-        "cpu_s": runs.cpu_s,
-        "read_bytes": runs.read_bytes,
-        "right": runs.right,
-        "asked": runs.asked,
-        "compared": runs.is_compared,
-        "failures": [
+        elapsed_s=[runs.elapsed_s[block] for block in sorted(runs.elapsed_s)],
+        queries_per_hour=rate.value if rate is not None else None,
+        queries_per_hour_spread=_spread(rate),
+        queries_per_hour_by_run=runs.rates,
+        compared=runs.is_compared,
+        failures=[
             {"query": query, "outcome": outcome, "count": count,
              "message": runs.messages[query, outcome]}
             for (query, outcome), count in runs.failures.items()
         ],
-        "stream_s": {str(stream): seconds for stream, seconds in runs.by_stream_s.items()},
-        "query_mean_s": dict(runs.mean_s),
-    }  # fmt: skip
+        stream_s={str(stream): seconds for stream, seconds in runs.by_stream_s.items()},
+        query_mean_s=dict(runs.mean_s),
+    )  # fmt: skip
 
 
 def _action(action: ActionCell) -> ReportAction:
     cell = action.cell
-    return {
-        "target": cell.target,
-        "workload": cell.workload,
-        "phase": cell.phase,
-        "action": action.action,
-        "space": action.space,
-        "user_type": action.user_type,
-        "parameters": dict(cell.parameters),
-        "round": cell.round,
-        "trials": list(cell.trials),
-        "actions": cell.requests,
-        "good_actions": cell.good,
-        "failed_actions": cell.failed,
-        "unwritten_actions": cell.unwritten,
-        "errors": dict(cell.errors),
-        "requests": cell.objects,
-        "bytes": cell.bytes,
-        "duration_s": cell.duration_s,
-        "completed_per_s": action.completed_per_s,
-        "busy_per_s": action.busy_per_s,
-        "crypto_share": action.crypto_share,
-        "completed_per_s_spread": _spread(cell.rate) if action.completed_per_s else None,
-        "standing": cell.standing,
-        "reasons": list(cell.reasons),
-        "response_ns": _latency(cell.response),
-        "service_ns": _latency(cell.service),
-        "lag_ns": _latency(cell.lag),
-        "encryption_ns": _latency(action.encryption),
-        "wrapping_ns": _latency(action.wrapping),
-        "hashing_ns": _latency(action.hashing),
-        "paths_ns": _latency(action.paths),
-    }
-
-
-def _replay(replay: Fidelity) -> ReportReplay:
-    return {
-        "trial": replay.trial,
-        "target": replay.target,
-        "workload": replay.workload,
-        "phase": replay.phase,
-        "parameters": dict(replay.parameters),
-        "round": replay.round,
-        "script": replay.script,
-        "speed": replay.speed,
-        "actions_planned": replay.actions_planned,
-        "actions_done": replay.actions_done,
-        "actions_good": replay.actions_good,
-        "recorded_s": replay.recorded_s,
-        "achieved_s": replay.achieved_s,
-        "lateness_ns": _latency(replay.lateness),
-        "origin": cast("ReportOrigin | None", replay.origin),
-    }
+    return _filled(
+        ReportAction,
+        cell,
+        action=action.action,
+        space=action.space,
+        user_type=action.user_type,
+        actions=cell.requests,
+        good_actions=cell.good,
+        failed_actions=cell.failed,
+        unwritten_actions=cell.unwritten,
+        requests=cell.objects,
+        completed_per_s=action.completed_per_s,
+        busy_per_s=action.busy_per_s,
+        crypto_share=action.crypto_share,
+        completed_per_s_spread=_spread(cell.rate) if action.completed_per_s else None,
+        **{f"{name}_ns": _latency(getattr(action, name)) for name in CRYPTOGRAPHY},
+    )
 
 
 def _contention(contention: Contention) -> ReportContention:
     result = contention.result
-    return {
-        "target": result.target,
-        "workload": result.workload,
-        "phase": result.phase,
-        "parameters": dict(result.parameters),
-        "trials": list(result.trials),
-        "wins": result.good,
-        "wins_per_s": result.requests_per_s,
-        "tries_per_win": contention.tries_per_win,
-        "win_ns": _latency(result.headline),
-        "fairness": contention.fairness,
-    }
+    return _filled(
+        ReportContention,
+        result,
+        wins=result.good,
+        wins_per_s=result.requests_per_s,
+        tries_per_win=contention.tries_per_win,
+        win_ns=_latency(result.headline),
+        fairness=contention.fairness,
+    )
 
 
 def _result(run: Run, cell: Result) -> ReportResult:
-    return {
-        "target": cell.target,
-        "workload": cell.workload,
-        "phase": cell.phase,
-        "operation": cell.operation,
-        "parameters": dict(cell.parameters),
-        "round": cell.round,
-        "iteration": cell.iteration,
-        "iterations": cell.iterations,
-        "load": _load(cell),
-        "trials": list(cell.trials),
-        "standing": cell.standing,
-        "reasons": list(cell.reasons),
-        "requests": cell.requests,
-        "good_requests": cell.good,
-        "failed_requests": cell.failed_if_stated,
-        "unwritten_requests": cell.unwritten,
-        "lost_races": cell.lost_races,
-        "errors": dict(cell.errors),
-        "error_example": cell.example or None,
-        "objects": cell.objects,
-        "bytes": cell.bytes,
-        "duration_s": cell.duration_s,
-        "first_done_s": cell.first_done_s,
-        "last_done_s": cell.last_done_s,
-        "requests_per_s": cell.requests_per_s,
-        "requests_per_s_spread": _spread(cell.rate),
-        "objects_per_s": cell.objects_per_s,
-        "bytes_per_s": cell.bytes_per_s,
-        "bytes_per_s_spread": _spread(cell.byte_rate),
-        "pooled_requests_per_s": cell.pooled_requests_per_s,
-        "pooled_bytes_per_s": cell.pooled_bytes_per_s,
-        "trial_rates": [
-            {
-                "trial": rate.trial,
-                "round": rate.round,
-                "block": rate.block,
-                "requests_per_s": rate.requests_per_s,
-                "bytes_per_s": rate.bytes_per_s,
-                "duration_s": rate.duration_s,
-            }
-            for rate in cell.trial_rates
-        ],
-        "response_ns": _latency(cell.response),
-        "service_ns": _latency(cell.service),
-        "first_byte_ns": _latency(cell.first_byte),
-        "lag_ns": _latency(cell.lag),
-        "part_ns": _latency(cell.part),
-        "parts_failed": cell.parts_failed,
-        "little": cell.little,
-        "client": {
-            "cpu_us_per_request": cell.client.cpu_us_per_request,
-            "rss_bytes_max": cell.client.rss_bytes_max,
-            "sockets_max": cell.client.sockets_max,
-        },
-        "instrument": _instrument(cell),
-        "verdict": None if cell.verdict is None else _verdict(run, cell.verdict),
-        "labels": list(cell.labels),
-    }
+    return _filled(
+        ReportResult,
+        cell,
+        load=_load(cell),
+        good_requests=cell.good,
+        failed_requests=cell.failed_if_stated,
+        unwritten_requests=cell.unwritten,
+        error_example=cell.example or None,
+        requests_per_s_spread=_spread(cell.rate),
+        bytes_per_s_spread=_spread(cell.byte_rate),
+        trial_rates=[_filled(ReportTrialRate, rate) for rate in cell.trial_rates],
+        client=_filled(ReportClient, cell.client),
+        instrument=_instrument(cell),
+        verdict=None if cell.verdict is None else _verdict(run, cell.verdict),
+    )
 
 
 def _load(cell: Result) -> dict[str, Any]:
@@ -365,24 +310,13 @@ def _load(cell: Result) -> dict[str, Any]:
 
 
 def _verdict(run: Run, verdict: Verdict) -> ReportVerdict:
-    return {
-        "limit": verdict.limit,
-        "grade": verdict.grade,
-        "reason": verdict.reason,
-        "also": list(verdict.also),
-        "not_observed": list(verdict.not_observed),
-        "next": deciding_step(run, verdict),
-        "observations": [
-            {
-                "resource": state.resource,
-                "says": state.says,
-                "value": state.value,
-                "threshold": state.threshold,
-            }
-            for state in verdict.observations
-        ],
-        "evidence": [evidence_json(item) for item in verdict.evidence],
-    }
+    return _filled(
+        ReportVerdict,
+        verdict,
+        next=deciding_step(run, verdict),
+        observations=[_filled(ReportObservation, state) for state in verdict.observations],
+        evidence=[_filled(ReportEvidence, item) for item in verdict.evidence],
+    )
 
 
 def _instrument(cell: Result) -> ReportInstrument:
@@ -431,9 +365,9 @@ def _change(change: InterventionEffect) -> ReportIntervention:
     return {
         "changed": change.kind,
         "case": change.base.name,
+        "operation": change.base.operation,
         "base_trials": list(change.base.trials),
         "trials": list(change.changed.trials),
-        "operation": change.base.operation,
         "base_requests_per_s": change.base_rate,
         "requests_per_s": change.changed_rate,
         "ratio": change.ratio.ratio,
@@ -445,103 +379,54 @@ def _change(change: InterventionEffect) -> ReportIntervention:
 
 def _search(search: CapacitySearch) -> ReportSearch:
     rate = search.rate
-    return {
-        "search": search.trial,
-        "target": search.target,
-        "workload": search.workload,
-        "phase": search.phase,
-        "operations": list(search.operations),
-        "parameters": dict(search.parameters),
-        "round": search.round,
-        "block": search.block,
-        "vary": cast("Any", search.vary),
-        "objective": {
-            "quantile": search.quantile,
-            "latency_ns_max": search.goal.latency_ns_max,
-            "errors_max": search.goal.errors_max,
-            "achieved_min": search.goal.achieved_min,
-        },
-        "holds_at": search.lower,
-        "fails_at": search.upper,
-        "confirmed": search.is_confirmed,
-        "doubted": search.is_doubted,
-        "over": search.is_over,
-        "end": search.end,
-        "reason": search.reason,
-        "requests_per_s": None if rate is None else rate.value,
-        "requests_per_s_spread": _spread(rate),
-        "latency_ns": search.latency_ns,
-        "confirming": list(search.confirming),
-        "steps": [
-            {
-                "trial": step.trial,
-                "stage": cast("Any", step.stage),
-                "load": step.load,
-                "duration_s": step.duration_s,
-                "requests_per_s": step.rate,
-                "latency_ns": step.observation.latency_ns,
-                "errors": step.observation.errors,
-                "achieved": step.observation.achieved,
-                "stalled": step.observation.stalled,
-                "left_out": step.is_left_out,
-                "good": step.is_good,
-            }
+    return _filled(
+        ReportSearch,
+        search,
+        search=search.trial,
+        confirmed=search.is_confirmed,
+        doubted=search.is_doubted,
+        over=search.is_over,
+        objective=_filled(ReportSearchObjective, search.goal, quantile=search.quantile),
+        holds_at=search.lower,
+        fails_at=search.upper,
+        requests_per_s=None if rate is None else rate.value,
+        requests_per_s_spread=_spread(rate),
+        latency_ns=search.latency_ns,
+        steps=[
+            _filled(
+                ReportSearchStep,
+                step.observation,
+                trial=step.trial,
+                stage=step.stage,
+                load=step.load,
+                duration_s=step.duration_s,
+                requests_per_s=step.rate,
+                left_out=step.is_left_out,
+                good=step.is_good,
+            )
             for step in search.steps
         ],
-    }
+    )
 
 
 def _ceiling(ceiling: MeasuredCeiling) -> ReportCeiling:
-    return {
-        "ceiling": ceiling.ceiling,
-        "name": ceiling.name,
-        "kind": cast("Any", ceiling.kind),
-        "targets": list(ceiling.targets),
-        "moment": ceiling.moment,
-        "measurement": ceiling.measurement,
-        "bounds": cast("Any", ceiling.bounds),
-        "bytes_per_s": ceiling.bytes_per_s,
-        "bytes_per_s_min": ceiling.low,
-        "bytes_per_s_max": ceiling.high,
-        "bytes_per_second": list(ceiling.seconds),
-        "requests_per_s": ceiling.requests_per_s,
-        "service_ns": _latency(ceiling.service),
-        "count": ceiling.count,
-        "is_value": ceiling.is_value,
-        "tool": ceiling.tool,
-        "tool_version": ceiling.tool_version,
-        "commands": [list(words) for words in ceiling.commands],
-        "outputs": list(ceiling.outputs),
-    }
+    return _filled(
+        ReportCeiling,
+        ceiling,
+        bytes_per_s_min=ceiling.low,
+        bytes_per_s_max=ceiling.high,
+        bytes_per_second=list(ceiling.seconds),
+        commands=[list(words) for words in ceiling.commands],
+    )
 
 
 def _trial(trial: TrialFacts) -> ReportTrial:
-    return {
-        "trial": trial.trial,
-        "state": trial.state,
-        "reason": trial.reason,
-        "target": trial.target,
-        "workload": trial.workload,
-        "phase": trial.phase,
-        "operations": list(trial.operations),
-        "parameters": dict(trial.parameters),
-        "round": trial.round,
-        "block": trial.block,
-        "measured": trial.is_measured,
-        "started_unix_ns": trial.started_unix_ns,
-        "duration_s": trial.duration_s,
-        "requests": trial.requests,
-        "failed": trial.failed,
-        "unwritten": trial.unwritten,
-        "lost_races": trial.lost_races,
-        "labels": list(trial.labels),
-        "errors": list(trial.errors),
-        "absent_probes": dict(trial.absent_probes),
-        "target_state": dict(trial.target_state),
-        "little": trial.little,
-        "hiccup_ns_p99_9": trial.jitter.hiccup_ns_p99_9,
-        "hiccup_ns_max": trial.jitter.hiccup_ns_max,
-        "run_delay_share": trial.jitter.run_delay_share,
-        "features": dict(trial.features),
-        "hosts": [dict(host) for host in trial.hosts],
-    }
+    return _filled(
+        ReportTrial,
+        trial,
+        measured=trial.is_measured,
+        hiccup_ns_p99_9=trial.jitter.hiccup_ns_p99_9,
+        hiccup_ns_max=trial.jitter.hiccup_ns_max,
+        run_delay_share=trial.jitter.run_delay_share,
+        hosts=[dict(host) for host in trial.hosts],
+    )
