@@ -4,7 +4,7 @@ What a file does not say is absent: no default stands in its place.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,35 @@ class Imported:
     tool_version: str | None = None
     command: str | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFile:
+    """The trials of one file, and what it says of the tool that wrote it."""
+
+    trials: Sequence[ImportedTrial]
+    tool_version: str | None = None
+    command: str | None = None
+    notes: Sequence[str] = ()
+
+
+def import_files(
+    tool: str,
+    paths: Sequence[Path],
+    hints: Hints,
+    read_file: Callable[[Path, str, Hints], ImportedFile],
+) -> Imported:
+    """Read the files of a tool, each with its workload, and join the trials of one load."""
+    workloads = workloads_of(paths)
+    files = [read_file(path, name, hints) for path, name in zip(paths, workloads, strict=True)]
+    return Imported(
+        tool=tool,
+        name=workloads[0].rpartition("/")[2],
+        trials=settle([file.trials for file in files], hints),
+        tool_version=next((file.tool_version for file in files if file.tool_version), None),
+        command=next((file.command for file in files if file.command), None),
+        notes=tuple(dict.fromkeys(note for file in files for note in file.notes)),
+    )
 
 
 def load_parameters(threads: int | None, size_bytes: int | None) -> dict[str, str | int | float]:

@@ -20,12 +20,12 @@ from loadstone.formats.imported import (
     SECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
     Row,
     Stated,
+    import_files,
     load_parameters,
-    settle,
-    workloads_of,
 )
 from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import FileLine
@@ -69,14 +69,13 @@ class Second:
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of rados bench, each a trial."""
-    files = []
-    workloads = workloads_of(paths)
-    for path, workload in zip(paths, workloads, strict=True):
-        is_json = re.search(r"^\s*\{", reading.read_text(path), re.MULTILINE) is not None
-        trial = (_from_json if is_json else _from_text)(path, hints)
-        files.append([replace(trial, workload=workload)])
-    name = workloads[0].rpartition("/")[2]
-    return Imported(tool="rados bench", name=name, trials=settle(files, hints))
+    return import_files("rados bench", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    is_json = re.search(r"^\s*\{", reading.read_text(path), re.MULTILINE) is not None
+    trial = (_from_json if is_json else _from_text)(path, hints)
+    return ImportedFile(trials=(replace(trial, workload=workload),))
 
 
 def _from_text(path: Path, hints: Hints) -> ImportedTrial:

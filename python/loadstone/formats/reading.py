@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 from loadstone import _loadgen, regular_file
@@ -93,6 +94,33 @@ def read_csv(
         if len(cells) != len(columns):
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", TRUNCATED)
         yield place, dict(zip(columns, cells, strict=True))
+
+
+def read_table(
+    path: Path,
+    needed: Iterable[str],
+    hint: str,
+    *,
+    delimiter: str = ",",
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
+    """Yield the rows of a whole table; `names` are those of columns that are called otherwise."""
+    head, *lines = read_text(path).split("\n")
+    columns = split_cells(FileLine(path, 1), head, delimiter)
+    columns = [names.get(name.strip(), name) for name in columns]
+    check_columns(FileLine(path, 1), columns, needed, hint)
+    # A last line that does not end is cut off; nothing stands behind the end of the last one.
+    whole = [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+    yield from read_csv(path, whole, columns, delimiter=delimiter)
+
+
+def check_columns(
+    place: FileLine, columns: Sequence[str], needed: Iterable[str], hint: str
+) -> None:
+    """Refuse a table without one of the columns that are needed."""
+    for name in needed:
+        if name not in columns:
+            place.refuse(f'has no column "{name}"', hint)
 
 
 def split_cells(place: FileLine, text: str, delimiter: str = ",") -> list[str]:

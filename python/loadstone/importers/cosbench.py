@@ -12,10 +12,10 @@ from loadstone.formats.imported import (
     MILLISECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
     Stated,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -37,14 +37,11 @@ RATIO_SURE = 10_000
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read tables of workloads; the operations of a stage are a trial."""
-    workloads = workloads_of(paths)
-    files = [
-        list(_trials(path, workload, hints))
-        for path, workload in zip(paths, workloads, strict=True)
-    ]
-    return Imported(
-        tool="cosbench", name=workloads[0].rpartition("/")[2], trials=settle(files, hints)
-    )
+    return import_files("cosbench", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    return ImportedFile(trials=tuple(_trials(path, workload, hints)))
 
 
 def _trials(path: Path, workload: str, hints: Hints) -> Iterator[ImportedTrial]:
@@ -76,13 +73,11 @@ def _trials(path: Path, workload: str, hints: Hints) -> Iterator[ImportedTrial]:
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     lines = reading.read_text(path).split("\n")
     columns = reading.split_cells(FileLine(path, 1), lines[0])
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        FileLine(path, 1).refuse(
-            f'has no column "{missing[0]}"',
-            "give the table of a workload: archive/w1-NAME/w1-NAME.csv, not that of a stage over"
-            " time, nor run-history.csv",
-        )
+    hint = (
+        "give the table of a workload: archive/w1-NAME/w1-NAME.csv, not that of a stage over"
+        " time, nor run-history.csv"
+    )
+    reading.check_columns(FileLine(path, 1), columns, NEEDED, hint)
     for number, line in enumerate(lines[1:], start=2):
         place = FileLine(path, number)
         cells = reading.split_cells(place, line)

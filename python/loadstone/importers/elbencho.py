@@ -7,7 +7,7 @@ which a worker fails has no line, unless elbencho was told to ignore errors.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,16 @@ from typing import Any
 from loadstone.formats import reading
 from loadstone.formats.imported import (
     MEBIBYTE,
-    SECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
-    Row,
     Stated,
-    load_parameters,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
 
 OPERATIONS = {
     "WRITE": "write",
@@ -60,20 +58,16 @@ IGNORING = ("--s3ignoreerrors", "--nodelerr")
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read files of --csvfile or --jsonfile; each line is a trial."""
-    files: list[list[ImportedTrial]] = []
-    version = command = None
-    workloads = workloads_of(paths)
-    for path, workload in zip(paths, workloads, strict=True):
-        files.append([])
-        for place, row in _rows(path):
-            version, command = row.get("version") or version, row.get("command")
-            files[-1].append(_trial(place, row, workload, hints))
-    return Imported(
-        tool="elbencho",
-        name=workloads[0].rpartition("/")[2],
-        trials=settle(files, hints),
-        tool_version=version,
-        command=command,
+    return import_files("elbencho", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    rows = list(_rows(path))
+    _, last = rows[-1]
+    return ImportedFile(
+        trials=[_trial(place, row, workload, hints) for place, row in rows],
+        tool_version=last.get("version"),
+        command=last.get("command"),
     )
 
 
@@ -91,10 +85,7 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
         if not columns or "time ms [last]" in line:
             # elbencho adds to its file, which may have a head for each benchmark.
             columns = reading.split_cells(place, line)
-            missing = [name for name in NEEDED if name not in columns]
-            if missing:
-                hint = "give the file of elbencho's --csvfile"
-                place.refuse(f'has no column "{missing[0]}"', hint)
+            reading.check_columns(place, columns, NEEDED, "give the file of elbencho's --csvfile")
             continue
         # The last column holds the command in quotes that CSV would take for its own.
         cells = line.split(",", len(columns) - (columns[-1] == "command"))
@@ -157,22 +148,13 @@ def _text(node: JsonNode) -> str:
     return str(node.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What one operation of a phase did; the rate tells the time of block-wise work exactly."""
-
-    operation: str
-    requests: int
-    entries: int
-    bytes: int
-    exact_ms: float | None
-    stated: Stated | None
-
-
 def _work(
     place: FileLine, row: Mapping[str, str], operation: str, before: str, time_ms: float
-) -> _Work | None:
-    """Return what the columns with these words before their names say; None where nothing."""
+) -> tuple[Work, float] | None:
+    """Return what the columns with these words before their names say, None where nothing.
+
+    The milliseconds that it took are exact where the rate of blocks tells them.
+    """
     block_bytes = round(_optional(place, row, "block size"))
     megabytes = row.get(f"{before}MiB [last]") or ""
     moved = round(_optional(place, row, f"{before}MiB [last]") * MEBIBYTE)
@@ -181,27 +163,26 @@ def _work(
     if rate and block_bytes and f"{before}MiB [last]" not in row:
         # elbencho 2.0 has the rate of a mix's reads, and not how many they were.
         requests = max(1, round(rate * time_ms / 1000))
-        return _Work(
+        return Work(
             operation=operation,
             requests=requests,
-            entries=0,
+            failed=None,
             bytes=requests * block_bytes,
-            exact_ms=None,
             stated=_stated(place, row, f"{before}IO lat us", requests),
-        )
+        ), time_ms
     is_block_wise = rate and block_bytes and (moved or (megabytes == "0" and not entries))
     if not is_block_wise:
         stated = _stated(place, row, f"{before}Ent lat us", entries)
         if not entries and before:
             return None
-        return _Work(
+        return Work(
             operation=operation,
             requests=entries or 1,
-            entries=entries,
+            failed=None,
+            objects=entries,
             bytes=moved,
-            exact_ms=None,
             stated=stated,
-        )
+        ), time_ms
     requests = -(-moved // block_bytes)
     # Elapsed milliseconds are cut off; the rate is not, and tells the time exactly.
     is_off = not time_ms - 1 <= 1000 * requests / rate <= time_ms + 2
@@ -217,14 +198,14 @@ def _work(
             reading.EDITED,
             f"{before}IOPS [last]",
         )
-    return _Work(
+    return Work(
         operation=operation,
         requests=requests,
-        entries=entries,
+        failed=None,
+        objects=entries,
         bytes=moved,
-        exact_ms=exact_ms,
         stated=_stated(place, row, f"{before}IO lat us", requests),
-    )
+    ), exact_ms
 
 
 def _stated(place: FileLine, row: Mapping[str, str], what: str, count: int) -> Stated | None:
@@ -244,39 +225,29 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     done = [_work(place, row, operation, "", time_ms)]
     done += [_work(place, row, "read", READS, time_ms)] if is_mix else []
     works = [work for work in done if work is not None]
-    time_ms = next((work.exact_ms for work in works if work.exact_ms is not None), time_ms)
+    time_ms = next((exact_ms for _, exact_ms in works if exact_ms != time_ms), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
     # Requests in flight are those of all hosts, threads and queues: none of them is guessed.
     counts = [round(_optional(place, row, name)) for name in ("threads", "hosts", "IO depth")]
-    threads = hints.threads or math.prod(counts) or None
     size = round(_optional(place, row, "block size")) or round(_optional(place, row, "file size"))
-    command = row.get("command")
-    begun_ns = _started_ns(place, row, length_ns)
-    return ImportedTrial(
-        target=hints.target or row.get("path type", "elbencho"),
+    command = row.get("command") or ""
+    trial = trial_of_works(
+        [work for work, _ in works],
+        tool=row.get("path type", "elbencho"),
         workload=row.get("label") or workload,
-        stated={work.operation: work.stated for work in works if work.stated is not None},
-        phase=phase.lower() if is_mix else operation,
-        parameters=load_parameters(threads, size),
-        clients=threads,
-        rows=tuple(
-            Row(
-                operation=work.operation,
-                outcome="ok",
-                second=length_ns // SECOND_NS,
-                requests=work.requests,
-                objects=work.entries,
-                bytes=work.bytes,
-            )
-            for work in works
-        ),
-        window_ns=(0, length_ns),
-        started_unix_ns=begun_ns,
-        counts_failures=bool(command) and not any(word in str(command) for word in IGNORING),
-        is_measured=phase not in UNMEASURED,
+        length_ns=length_ns,
+        threads=hints.threads or math.prod(counts) or None,
         size_bytes=size or None,
+        started_unix_ns=_started_ns(place, row, length_ns),
         source={key: value for key, value in row.items() if value and key != "command"},
-        **_pace(command or "", [work.operation for work in works], counts[0] * counts[1], size),
+        hints=hints,
+        is_measured=phase not in UNMEASURED,
+    )
+    return replace(
+        trial,
+        phase=phase.lower() if is_mix else operation,
+        counts_failures=bool(command) and not any(word in command for word in IGNORING),
+        **_pace(command, [work.operation for work, _ in works], counts[0] * counts[1], size),
     )
 
 

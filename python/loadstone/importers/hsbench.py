@@ -13,10 +13,10 @@ from loadstone.formats.imported import (
     MILLISECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
     Stated,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.json_document import parse_document
 from loadstone.formats.reading import FileLine
@@ -40,20 +40,19 @@ TOLERANCE = 0.02
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read results; the total of a mode in a loop is a trial, and loops are repetitions."""
-    workloads = workloads_of(paths)
-    files = []
-    for path, workload in zip(paths, workloads, strict=True):
-        # A mode in which nothing was done has a total of none.
-        totals = [
-            (place, row)
-            for place, row in _rows(path)
-            if row["IntervalName"] == "TOTAL" and row["Ops"] != "0"
-        ]
-        if not totals:
-            FileLine(path).refuse("has no total of a mode that did something", reading.TRUNCATED)
-        files.append([_trial(place, row, workload, hints) for place, row in totals])
-    name = workloads[0].rpartition("/")[2]
-    return Imported(tool="hsbench", name=name, trials=settle(files, hints))
+    return import_files("hsbench", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    # A mode in which nothing was done has a total of none.
+    totals = [
+        (place, row)
+        for place, row in _rows(path)
+        if row["IntervalName"] == "TOTAL" and row["Ops"] != "0"
+    ]
+    if not totals:
+        FileLine(path).refuse("has no total of a mode that did something", reading.TRUNCATED)
+    return ImportedFile(trials=[_trial(place, row, workload, hints) for place, row in totals])
 
 
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
@@ -65,15 +64,8 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
                 node.at(name)
             yield FileLine(path), {name: str(node.at(name).value) for name in node.mapping()}
         return
-    lines = text.split("\n")
-    head = reading.split_cells(FileLine(path, 1), lines[0])
-    columns = [COLUMNS.get(name.strip(), name) for name in head]
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        hint = "give the file of hsbench's -o or -j"
-        FileLine(path, 1).refuse(f'has no column "{missing[0]}"', hint)
-    body = [f"{line}\n" for line in lines[1:-1]] + [line for line in lines[-1:] if line]
-    yield from reading.read_csv(path, body, columns)
+    hint = "give the file of hsbench's -o or -j"
+    yield from reading.read_table(path, NEEDED, hint, names=COLUMNS)
 
 
 def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints) -> ImportedTrial:

@@ -14,9 +14,9 @@ from loadstone.formats.imported import (
     SECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -31,16 +31,10 @@ _TIME = re.compile(r"  (Mean|Median|\d\d%): ([\d.]+)s.*")
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs; each block is a trial."""
-    workloads = workloads_of(paths)
-    files = [
-        list(_trials(path, workload, hints))
-        for path, workload in zip(paths, workloads, strict=True)
-    ]
-    name = workloads[0].rpartition("/")[2]
-    return Imported(tool="hummingbird", name=name, trials=settle(files, hints))
+    return import_files("hummingbird", paths, hints, _read_file)
 
 
-def _trials(path: Path, workload: str, hints: Hints) -> Sequence[ImportedTrial]:
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     threads = size = None
     blocks: list[tuple[FileLine, str, int, float]] = []
     failed: dict[str, int] = {}
@@ -71,10 +65,12 @@ def _trials(path: Path, workload: str, hints: Hints) -> Sequence[ImportedTrial]:
         FileLine(path, 1).refuse(
             "is no output of hummingbird bench", 'it has a line like "PUTs: 5000 @ 512.30/s"'
         )
-    return [
-        _trial(block, workload, threads, size, failed.get(block[1]), times[block[1]], hints)
-        for block in blocks
-    ]
+    return ImportedFile(
+        trials=[
+            _trial(block, workload, threads, size, failed.get(block[1]), times[block[1]], hints)
+            for block in blocks
+        ]
+    )
 
 
 def _trial(

@@ -13,9 +13,9 @@ from loadstone.formats.imported import (
     MEBIBYTE,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import FileLine
@@ -37,32 +37,24 @@ _VERSION = re.compile(r"IOR-(\S+):")
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of IOR."""
-    workloads = workloads_of(paths)
-    files: list[list[ImportedTrial]] = []
-    version = command = None
-    for path, workload in zip(paths, workloads, strict=True):
-        text = reading.read_text(path)
-        if re.search(r"^\s*\{", text, re.MULTILINE):
-            document = read_document(path)
-            rows = list(_json_rows(document))
-            facts = [document.find(name) for name in ("Version", "Command line")]
-            version, command = (str(fact.value) if fact is not None else None for fact in facts)
-        else:
-            rows = list(_text_rows(path, text))
-            matches = _VERSION.search(text), _COMMAND.search(text)
-            version, command = (
-                match[1].strip() if match is not None else None for match in matches
-            )
-        if not rows:
-            FileLine(path).refuse("has no repetition that moved bytes", reading.TRUNCATED)
-        files.append([_trial(place, row, workload, hints) for place, row in rows])
-    return Imported(
-        tool="ior",
-        name=workloads[0].rpartition("/")[2],
-        trials=settle(files, hints),
-        tool_version=version,
-        command=command,
-    )
+    return import_files("ior", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    text = reading.read_text(path)
+    if re.search(r"^\s*\{", text, re.MULTILINE):
+        document = read_document(path)
+        rows = list(_json_rows(document))
+        facts = [document.find(name) for name in ("Version", "Command line")]
+        version, command = (str(fact.value) if fact is not None else None for fact in facts)
+    else:
+        rows = list(_text_rows(path, text))
+        matches = _VERSION.search(text), _COMMAND.search(text)
+        version, command = (match[1].strip() if match is not None else None for match in matches)
+    if not rows:
+        FileLine(path).refuse("has no repetition that moved bytes", reading.TRUNCATED)
+    trials = [_trial(place, row, workload, hints) for place, row in rows]
+    return ImportedFile(trials=trials, tool_version=version, command=command)
 
 
 def _text_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, str]]]:

@@ -7,11 +7,10 @@ does alone, to make and remove the tree, is left out.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedTrial, settle, workloads_of
+from loadstone.formats.imported import Hints, Imported, ImportedFile, ImportedTrial, import_files
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -31,30 +30,27 @@ _ROW = re.compile(
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of mdtest."""
-    workloads = workloads_of(paths)
-    files: list[list[ImportedTrial]] = []
+    return import_files("mdtest", paths, hints, _read_file)
+
+
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    text = reading.read_text(path)
+    launched, line = _LAUNCHED.search(text), _COMMAND.search(text)
     notes: list[str] = []
-    version = command = None
-    for path, workload in zip(paths, workloads, strict=True):
-        text = reading.read_text(path)
-        launched, line = _LAUNCHED.search(text), _COMMAND.search(text)
-        version = launched[1] if launched is not None else version
-        command = line[1].strip() if line is not None else command
-        trials = list(_trials(path, text, hints, notes))
-        if not trials:
-            FileLine(path).refuse("has no summary of rates", reading.TRUNCATED)
-        files.append([replace(trial, workload=f"{workload} {trial.workload}") for trial in trials])
-    return Imported(
-        tool="mdtest",
-        name=workloads[0].rpartition("/")[2],
-        trials=settle(files, hints),
-        tool_version=version,
-        command=command,
-        notes=tuple(dict.fromkeys(notes)),
+    trials = list(_trials(path, text, workload, hints, notes))
+    if not trials:
+        FileLine(path).refuse("has no summary of rates", reading.TRUNCATED)
+    return ImportedFile(
+        trials=trials,
+        tool_version=launched[1] if launched is not None else None,
+        command=line[1].strip() if line is not None else None,
+        notes=notes,
     )
 
 
-def _trials(path: Path, text: str, hints: Hints, notes: list[str]) -> Iterator[ImportedTrial]:
+def _trials(
+    path: Path, text: str, workload: str, hints: Hints, notes: list[str]
+) -> Iterator[ImportedTrial]:
     tasks = items = iterations = 0
     for number, line in enumerate(text.split("\n"), start=1):
         place = FileLine(path, number)
@@ -85,7 +81,7 @@ def _trials(path: Path, text: str, hints: Hints, notes: list[str]) -> Iterator[I
             yield trial_of_works(
                 [Work(operation=OPERATIONS[match[2]], requests=items, failed=None)],
                 tool="mdtest",
-                workload=f"{match[1].lower()} {match[2]}",
+                workload=f"{workload} {match[1].lower()} {match[2]}",
                 length_ns=round(items / mean * 1e9),
                 threads=tasks,
                 size_bytes=None,

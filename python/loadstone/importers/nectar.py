@@ -263,9 +263,7 @@ def _notes(table: NectarTable, name: str) -> Iterator[str]:
 def head_of(path: Path) -> Sequence[str]:
     """Return the names of the columns of a -csv file."""
     head = _first_line(path).split(",")
-    missing = [name for name in NEEDED if name not in head]
-    if missing:
-        FileLine(path, 1).refuse(f'has no column "{missing[0]}"', reading.EDITED)
+    reading.check_columns(FileLine(path, 1), head, NEEDED, reading.EDITED)
     return head
 
 

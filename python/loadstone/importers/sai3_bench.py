@@ -13,10 +13,9 @@ from loadstone.formats.imported import (
     MICROSECOND_NS,
     Hints,
     Imported,
-    ImportedTrial,
+    ImportedFile,
     Stated,
-    settle,
-    workloads_of,
+    import_files,
 )
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -30,22 +29,12 @@ RATE_ROUNDED = 0.005
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read results; the operations of a file were done side by side, and are one trial."""
-    workloads = workloads_of(paths)
-    named = zip(paths, workloads, strict=True)
-    files = [[_trial(path, workload, hints)] for path, workload in named]
-    name = workloads[0].rpartition("/")[2]
-    return Imported(tool="sai3-bench", name=name, trials=settle(files, hints))
+    return import_files("sai3-bench", paths, hints, _read_file)
 
 
-def _trial(path: Path, workload: str, hints: Hints) -> ImportedTrial:
-    lines = reading.read_text(path).split("\n")
-    columns = lines[0].split("\t")
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        hint = "give results.tsv, or prepare_results.tsv, of a result folder"
-        FileLine(path, 1).refuse(f'has no column "{missing[0]}"', hint)
-    body = [f"{line}\n" for line in lines[1:-1] if line] + [line for line in lines[-1:] if line]
-    rows = list(reading.read_csv(path, body, columns, delimiter="\t"))
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    hint = "give results.tsv, or prepare_results.tsv, of a result folder"
+    rows = list(reading.read_table(path, NEEDED, hint, delimiter="\t"))
     if not rows:
         FileLine(path).refuse("has a head and no rows", reading.TRUNCATED)
     operations: dict[str, list[tuple[FileLine, Mapping[str, str]]]] = {}
@@ -57,7 +46,7 @@ def _trial(path: Path, workload: str, hints: Hints) -> ImportedTrial:
     _, length_s = max(lengths)
     if length_s == 0:
         FileLine(path).refuse("does not say how long it took: its rates are rounded to nothing")
-    return trial_of_works(
+    trial = trial_of_works(
         [_work(operation) for operation in whole],
         tool="sai3-bench",
         workload=workload,
@@ -69,6 +58,7 @@ def _trial(path: Path, workload: str, hints: Hints) -> ImportedTrial:
         hints=hints,
         is_measured=not path.name.startswith("prepare"),
     )
+    return ImportedFile(trials=(trial,))
 
 
 def _whole_rows(

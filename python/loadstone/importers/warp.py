@@ -7,7 +7,7 @@ warp writes JSON instead unless it is told `--full`; `warp_json` reads that.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from loadstone.formats.imported import (
     SECOND_NS,
     Hints,
     Imported,
+    ImportedFile,
     ImportedTrial,
+    import_files,
     load_parameters,
-    settle,
-    workloads_of,
 )
 from loadstone.formats.reading import FileLine
 from loadstone.importers import warp_json
@@ -55,28 +55,17 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 
     Files of several clients at the same time are parts of one load.
     """
-    files, commands, versions = [], [], []
-    notes: list[str] = []
-    workloads = workloads_of(paths)
-    for path, workload in zip(paths, workloads, strict=True):
-        text = _json_text(path)
-        read_requests = _read_requests(path, hints) if text is None else None
-        benchmark = read_requests or warp_json.read(path, text or "", hints)
-        files.append([replace(trial, workload=workload) for trial in benchmark.trials])
-        commands.append(benchmark.command)
-        versions.append(benchmark.tool_version)
-        notes += benchmark.notes
-    return Imported(
-        tool="warp",
-        name=workloads[0].rpartition("/")[2],
-        trials=settle(files, hints),
-        tool_version=versions[0],
-        command=commands[0],
-        notes=tuple(dict.fromkeys(notes)),
-    )
+    return import_files("warp", paths, hints, _read_file)
 
 
-def _read_requests(path: Path, hints: Hints) -> Imported:
+def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
+    text = _json_text(path)
+    if text is not None:
+        return warp_json.read(path, text, workload, hints)
+    return _read_requests(path, workload, hints)
+
+
+def _read_requests(path: Path, workload: str, hints: Hints) -> ImportedFile:
     groups: dict[str, _Group] = {}
     command = None
     origin_ns: int | None = None
@@ -89,8 +78,12 @@ def _read_requests(path: Path, hints: Hints) -> Imported:
         _add(groups, place, row, start_ns, end_ns, origin_ns)
     if not groups:
         FileLine(path).refuse("has no requests", reading.TRUNCATED)
-    trials = tuple(_trials(groups, path, command, hints))
-    return Imported(tool="warp", name=path.name, trials=trials, command=command)
+    windows = {name: group.completions.window_ns for name, group in groups.items()}
+    trials = [
+        _trial(names, groups, workload, path, command, is_measured=is_measured, hints=hints)
+        for names, is_measured in warp_json.stretches(windows, command)
+    ]
+    return ImportedFile(trials=trials, command=command)
 
 
 def _add(
@@ -140,12 +133,7 @@ def table_of(path: Path) -> tuple[Sequence[str], Iterator[tuple[FileLine, str]]]
     lines = _lines(path)
     head = next(lines, "")
     columns = head.rstrip("\r\n").removeprefix("\ufeff").split("\t")
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        FileLine(path, 1).refuse(
-            f'has no column "{missing[0]}": "{head[:60].rstrip()}"',
-            "give the .csv.zst that warp wrote",
-        )
+    reading.check_columns(FileLine(path, 1), columns, NEEDED, "give the .csv.zst that warp wrote")
     return columns, _whole_lines(path, lines)
 
 
@@ -239,36 +227,10 @@ def _outcome(error: str) -> str:
     return f"http_{status[1]}" if status else "unknown"
 
 
-def _trials(
-    groups: Mapping[str, _Group], path: Path, command: str | None, hints: Hints
-) -> Iterator[ImportedTrial]:
-    """Yield a trial for each stretch of time; those before the benchmarked operation prepare."""
-    stretches: list[list[str]] = []
-    ordered = sorted(groups, key=lambda name: groups[name].completions.window_ns[0])
-    for name in ordered:
-        start, _ = groups[name].completions.window_ns
-        last = (
-            max(
-                (groups[operation].completions.window_ns[1] for operation in stretches[-1]),
-                default=0,
-            )
-            if stretches
-            else -1
-        )
-        if stretches and start < last:
-            stretches[-1].append(name)
-        else:
-            stretches.append([name])
-    words = (command or "").split()
-    asked = words[1] if len(words) > 1 else None
-    for names in stretches:
-        is_measured = asked not in groups or asked in names
-        yield _trial(names, groups, path, command, is_measured=is_measured, hints=hints)
-
-
 def _trial(
     names: Sequence[str],
     groups: Mapping[str, _Group],
+    workload: str,
     path: Path,
     command: str | None,
     *,
@@ -283,7 +245,7 @@ def _trial(
     rows = tuple(row for group in members for row in group.completions.close())
     return ImportedTrial(
         target=hints.target or "warp",
-        workload=path.name,
+        workload=workload,
         phase=names[0] if len(names) == 1 else "mixed",
         parameters=load_parameters(len(threads), size),
         clients=len(threads),

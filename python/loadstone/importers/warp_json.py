@@ -4,83 +4,84 @@ Of several stretches the mean, least and longest add up; percentiles do not, and
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from loadstone.formats import reading
 from loadstone.formats.imported import (
     MILLISECOND_NS,
-    SECOND_NS,
     Hints,
-    Imported,
+    ImportedFile,
     ImportedTrial,
-    Row,
     Stated,
-    load_parameters,
 )
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
+from loadstone.importers.totals import Work, trial_of_works
 
 OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
 _LIMIT = re.compile(r"--rps-limit[= ]+(\d+(?:\.\d+)?)")
 QUANTILES = {0.5: "dur_median_millis", 0.9: "dur_90_millis", 0.99: "dur_99_millis"}
 
 
-def read(path: Path, text: str, hints: Hints) -> Imported:
+def read(path: Path, text: str, workload: str, hints: Hints) -> ImportedFile:
     """Read the text of one benchmark."""
     document = parse_document(FileLine(path), text)
-    command = document.find("commandline")
-    words = str(command.value).split() if command is not None else []
     operations = dict(document.at("by_op_type").entries())
     if not operations:
         document.place.refuse("has no requests", reading.TRUNCATED)
     if document.at("final").value is not True:
         document.place.refuse("is of a benchmark that is still running", reading.TRUNCATED)
-    totals = [_of_totals(document.place, name, node) for name, node in operations.items()]
-    stretches: list[list[_Totals]] = []
-    for total in sorted(totals, key=lambda total: total.start_ns):
-        if stretches and total.start_ns < max(other.end_ns for other in stretches[-1]):
-            stretches[-1].append(total)
-        else:
-            stretches.append([total])
-    asked = words[1] if len(words) > 1 else None
-    known = {total.operation for total in totals}
-    version = document.find("warp_version")
-    return Imported(
-        tool="warp",
-        name=path.name,
-        trials=tuple(
-            _trial_of_totals(
-                path,
-                stretch,
-                command=str(command.value) if command is not None else None,
-                is_measured=asked not in known or asked in {total.operation for total in stretch},
-                hints=hints,
-            )
-            for stretch in stretches
-        ),
-        tool_version=str(version.value) if version is not None else None,
-        command=str(command.value) if command is not None else None,
+    totals = {
+        total.work.operation: total
+        for total in (_of_totals(document.place, *operation) for operation in operations.items())
+    }
+    windows = {name: (total.start_ns, total.end_ns) for name, total in totals.items()}
+    command, version = (
+        None if node is None else str(node.value)
+        for node in map(document.find, ("commandline", "warp_version"))
+    )
+    return ImportedFile(
+        trials=[
+            _trial([totals[name] for name in names], path, workload, command, is_measured, hints)
+            for names, is_measured in stretches(windows, command)
+        ],
+        tool_version=version,
+        command=command,
         notes=("warp's JSON keeps no requests: rates are over the whole time of each operation",),
     )
+
+
+def stretches(
+    windows: Mapping[str, tuple[int, int]], command: str | None
+) -> Iterator[tuple[Sequence[str], bool]]:
+    """Yield operations that overlapped in time, in order, and whether they were measured.
+
+    `windows` are the begin and the end of each operation. What runs apart from the benchmarked
+    operation prepares for it.
+    """
+    groups: list[list[str]] = []
+    for name in sorted(windows, key=lambda name: windows[name][0]):
+        if groups and windows[name][0] < max(windows[other][1] for other in groups[-1]):
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    benchmarked = [*(command or "").split(), "", ""][1]
+    for names in groups:
+        yield names, benchmarked not in windows or benchmarked in names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Totals:
     """All requests of one operation, as warp adds them up."""
 
-    operation: str
-    requests: int
-    failed: int
-    objects: int
-    bytes: int
+    work: Work
     threads: int
     clients: int
     start_ns: int
     end_ns: int
-    times: Stated | None
 
 
 def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
@@ -94,17 +95,19 @@ def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
         place.refuse(f"{name}: ends before it starts", reading.EDITED)
     operation = OPERATIONS.get(name, name.lower())
     return _Totals(
-        operation=operation,
-        requests=requests,
-        failed=failed,
-        objects=node.at("total_objects").whole(),
-        bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
+        work=Work(
+            operation=operation,
+            requests=requests - failed,
+            failed=failed,
+            objects=node.at("total_objects").whole(),
+            bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
+            # Times of failed requests are among those of the good ones.
+            stated=_times_of_stretches(node, requests) if not failed else None,
+        ),
         threads=node.at("concurrency").whole(),
         clients=_count_clients(node),
         start_ns=start_ns,
         end_ns=end_ns,
-        # Times of failed requests are among those of the good ones.
-        times=_times_of_stretches(node, requests) if not failed else None,
     )
 
 
@@ -157,51 +160,28 @@ def _is_skipped(node: JsonNode) -> bool:
     return skipped is not None and bool(skipped.value)
 
 
-def _trial_of_totals(
-    path: Path,
+def _trial(
     totals: Sequence[_Totals],
-    *,
+    path: Path,
+    workload: str,
     command: str | None,
     is_measured: bool,
     hints: Hints,
 ) -> ImportedTrial:
-    start_ns, end_ns = (
-        min(total.start_ns for total in totals),
-        max(total.end_ns for total in totals),
-    )
-    threads = max(total.threads for total in totals) or hints.threads
-    sizes = {total.bytes // total.objects for total in totals if total.bytes and total.objects}
-    exact = all(
-        total.bytes % total.objects == 0 for total in totals if total.bytes and total.objects
-    )
-    size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
-    rows = [
-        Row(
-            operation=total.operation,
-            outcome=outcome,
-            # At the end of the window: totals do not tell when each request ended.
-            second=(end_ns - start_ns) // SECOND_NS,
-            requests=requests,
-            objects=total.objects if outcome == "ok" else 0,
-            bytes=total.bytes if outcome == "ok" else 0,
-        )
-        for total in totals
-        for outcome, requests in (("ok", total.requests - total.failed), ("unknown", total.failed))
-        if requests
-    ]
-    return ImportedTrial(
-        target=hints.target or "warp",
-        workload=path.name,
-        phase=totals[0].operation if len(totals) == 1 else "mixed",
-        parameters=load_parameters(threads, size),
-        clients=threads,
-        rows=tuple(rows),
-        window_ns=(0, end_ns - start_ns),
+    start_ns = min(total.start_ns for total in totals)
+    moving = [total.work for total in totals if total.work.bytes and total.work.objects]
+    sizes = {work.bytes / work.objects for work in moving}
+    size = sizes.pop() if len(sizes) == 1 else None
+    trial = trial_of_works(
+        [total.work for total in totals],
+        tool="warp",
+        workload=workload,
+        length_ns=max(total.end_ns for total in totals) - start_ns,
+        threads=max(total.threads for total in totals),
+        size_bytes=int(size) if size is not None and size.is_integer() else None,
         started_unix_ns=start_ns,
-        counts_failures=True,
-        is_measured=is_measured,
-        size_bytes=size,
-        stated={total.operation: total.times for total in totals if total.times is not None},
         source={"file": path.name},
-        **pace(command, max(total.clients for total in totals)),
+        hints=hints,
+        is_measured=is_measured,
     )
+    return replace(trial, **pace(command, max(total.clients for total in totals)))
