@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from loadstone import units
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER, SECONDS, Parameter
@@ -130,6 +130,39 @@ def undecided_words(comparison: Comparison) -> str:
     )
 
 
+def caveats(comparison: Comparison, *, is_control: bool) -> Iterator[str]:
+    """Yield what must be known beside the ratios; `is_control` where A and B are one target."""
+    if words := undecided_words(comparison):
+        yield words
+    if is_control:
+        yield f"A against A, one target under two names: {noise(comparison)}"
+    elif not comparison.has_control:
+        yield "no A/A control: the noise floor of the method is not known"
+    if not comparison.is_one_run:
+        yield "not measured in one run: the ratio includes everything that changed in between"
+    yield from without_partner(comparison)
+
+
+def without_partner(comparison: Comparison) -> Iterator[str]:
+    """Yield how many cases of either side the other one lacks."""
+    sides = ((comparison.a, comparison.only_a), (comparison.b, comparison.only_b))
+    for name, cases in sides:
+        if cases:
+            has = "has" if len(cases) == 1 else "have"
+            yield f"{units.counted(len(cases), 'case')} of {name} {has} no partner"
+
+
+def numbers_words(case: CaseComparison) -> tuple[str, str]:
+    """Return how many trials a ratio rests on, and its corrected p; empty where there is none."""
+    p = "" if case.p_holm is None or case.verdict == "void" else f"{case.p_holm:.2g}"
+    return _trials(case) + (f", {case.ratio.days} days" if case.ratio.days > 1 else ""), p
+
+
+def _trials(case: CaseComparison) -> str:
+    a, b = case.ratio.n_a, case.ratio.n_b
+    return f"{a}" if a == b else f"{a} and {b}"
+
+
 def describe(case: CaseComparison, leave_out: Collection[str] = ()) -> str:
     """Return a case in words, its target first where the targets are not the arms."""
     words = [
@@ -204,13 +237,12 @@ def _beside(case: CaseComparison) -> str:
 
 def _method(comparison: Comparison, case: CaseComparison) -> str:
     ratio = case.ratio
-    n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
     unit = plural(comparison.unit_of_replication)
     freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
     tested = f"; p = {case.p:.2g}, Holm {case.p_holm:.2g}" if case.p is not None else ""
     tested += f", check {case.p_check:.2g}" if case.p_check is not None else ""
     days = f" of {ratio.days} days" if ratio.days > 1 else ""
-    return f"{ratio.method_words}{freedom}, {n} {unit}{days}{tested}"
+    return f"{ratio.method_words}{freedom}, {_trials(case)} {unit}{days}{tested}"
 
 
 def _named(case: CaseComparison) -> list[tuple[str, Parameter]]:

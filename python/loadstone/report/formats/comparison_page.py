@@ -115,7 +115,7 @@ def _pair(compared: Comparison, place: int, *, is_control: bool) -> ComparedPair
 
 def _case(compared: Comparison, case: CaseComparison, place: int) -> ComparedCase:
     ratio = case.ratio
-    same = ratio.n_a == ratio.n_b
+    n, p = claims.numbers_words(case)
     return ComparedCase(
         name=claims.describe(case) or "all",
         pair=place,
@@ -125,9 +125,8 @@ def _case(compared: Comparison, case: CaseComparison, place: int) -> ComparedCas
         ratio=ratio.ratio,
         low=ratio.low,
         high=ratio.high,
-        n=(f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}")
-        + (f", {ratio.days} days" if ratio.days > 1 else ""),
-        p="" if case.p_holm is None or case.verdict == "void" else f"{case.p_holm:.2g}",
+        n=n,
+        p=p,
         verdict=case.verdict,
         kind=KINDS.get(case.verdict, "open"),
         sentence=claims.sentence(compared, case),
@@ -202,15 +201,5 @@ def _notes(compared: Comparison, *, is_control: bool) -> Iterable[str]:
         yield f"{label}: they differ in {'; '.join(map(str, compared.refused))}."
     if compared.kinds:
         yield f"{claims.kinds_words(compared)}."
-    if is_control:
-        yield f"A against A, one target under two names: {claims.noise(compared)}."
-    elif not compared.has_control:
-        yield "No control of A against A: the noise floor of the method is not known."
-    if not compared.is_one_run:
-        yield "Not measured in one run: what changed in between, the hour too, is in the ratio."
-    if words := claims.undecided_words(compared):
-        yield f"{words}."
-    for which, cases in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
-        if cases:
-            has = "has" if len(cases) == 1 else "have"
-            yield f"{units.counted(len(cases), 'case')} of {which} {has} no partner."
+    for words in claims.caveats(compared, is_control=is_control):
+        yield f"{words[:1].upper()}{words[1:]}."

@@ -28,7 +28,7 @@ import json
 import operator
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -307,30 +307,24 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
         print(f"{TOGETHER}: {together.ratio:.3f}{interval}")
-    _print_blocks_needed(compared)
-    if is_control:
-        print(f"A against A, one target under two names: {claims.noise(compared)}")
-    elif not compared.has_control:
-        print("no A/A control: the noise floor of the method is not known")
-    if not compared.is_one_run:
-        print("not measured in one run: the ratio includes everything that changed in between")
-    _print_rest(compared, is_full=is_full)
+    _print_words(claims.caveats(compared, is_control=is_control))
+    _print_sentences(compared, is_full=is_full)
 
 
 def _print_types(compared: Comparison, *, is_full: bool) -> None:
     """Print the rows of types of users, below those of all users."""
     print("the same by type of user; ALL is all that users of a type did, making and audits apart")
     _print_cases(compared, is_full=is_full)
-    _print_blocks_needed(compared)
-    _print_rest(compared, is_full=is_full)
+    _print_words([claims.undecided_words(compared), *claims.without_partner(compared)])
+    _print_sentences(compared, is_full=is_full)
 
 
-def _print_rest(compared: Comparison, *, is_full: bool) -> None:
-    """Print how many cases have no partner, and with --full each comparison as a sentence."""
-    for which, cases in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
-        if cases:
-            has = "has" if len(cases) == 1 else "have"
-            print(f"{counted(len(cases), 'case')} of {which} {has} no partner")
+def _print_words(lines: Iterable[str]) -> None:
+    for line in filter(None, lines):
+        print(line)
+
+
+def _print_sentences(compared: Comparison, *, is_full: bool) -> None:
     if is_full:
         for case in compared.comparisons:
             print(f"  {claims.sentence(compared, case)}")
@@ -359,12 +353,6 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
         print_words(f"{many} void, with no ratio: {reasons}", below="  ")
 
 
-def _print_blocks_needed(compared: Comparison) -> None:
-    """Print how many blocks would resolve the undecided cases, judged by their spread."""
-    if words := claims.undecided_words(compared):
-        print(words)
-
-
 def _shared_keys(compared: Comparison) -> set[str]:
     """Return the keys that have one value in all cases, which a table need not repeat."""
     cases = [compared_case.case for compared_case in compared.comparisons]
@@ -388,15 +376,8 @@ def _row(case: CaseComparison, shared: set[str], words: str, metric: str) -> lis
 
 
 def _numbers(case: CaseComparison) -> list[str]:
-    n = (
-        f"{case.ratio.n_a}"
-        if case.ratio.n_a == case.ratio.n_b
-        else f"{case.ratio.n_a}, {case.ratio.n_b}"
-    )
-    n += f", {case.ratio.days} days" if case.ratio.days > 1 else ""
     interval = _interval(case.ratio.low, case.ratio.high, 3)
-    p = "" if case.p_holm is None else f"{case.p_holm:.2g}"
-    return [f"{case.ratio.ratio:.3f}", interval, n, p]
+    return [f"{case.ratio.ratio:.3f}", interval, *claims.numbers_words(case)]
 
 
 def _interval(low: float | None, high: float | None, digits: int) -> str:
