@@ -212,9 +212,10 @@ def test_throughput_of_datasafe_is_found_to_be_threads_over_mean_latency() -> No
 
 
 def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> None:
-    (finding,) = found("skyhook", "lowest-ceiling")
+    (finding,) = found("skyhook", "bottleneck")
     assert re.match(r"the network\b.*\bbottleneck\b", finding.statement)
-    assert "996·10⁶ B/s after conversion" in finding.statement
+    assert "950 MiB/s" in finding.statement
+    assert "907 MiB/s = 7.61 Gbit/s" in finding.statement
     held = " ".join(one.metric for one in finding.evidence)
     assert "device" in held
     assert "OSD" not in held
@@ -297,7 +298,7 @@ def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
         [measurement(100e6, metric=BYTE_RATE)],
         ceilings=(KnownCeiling(resource="network", name="link", bytes_per_s=1.2e9),),
     )
-    (finding,) = [one for one in judge(made) if one.rule == "lowest-ceiling"]
+    (finding,) = [one for one in judge(made) if one.rule == "bottleneck"]
     assert finding.severity == "note"
     assert finding.statement.startswith("no ceiling ")
 

@@ -193,7 +193,7 @@ def test_analyse_prints_findings_with_their_marks(capfd: pytest.CaptureFixture[s
     assert "link-ceiling [inferred]" in text
     assert all(rule.says in text for rule in linter.RULES)
     document = json.loads(run(capfd, "analyse", "published:skyhook", "-f", "json"))
-    assert document["findings"][0]["rule"] == "lowest-ceiling"
+    assert document["findings"][0]["rule"] == "bottleneck"
     assert len(document["mistakes"]) == len(linter.RULES)
 
 

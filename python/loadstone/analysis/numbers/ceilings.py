@@ -128,66 +128,26 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
 
 @_note(
     id="bottleneck",
-    says="which of the run's own ceilings its reads and writes touch",
+    says="which ceiling, measured apart, reads and writes touch",
     means="A result at a ceiling is that resource's number.",
     do="Raise that ceiling to learn what the target can do beyond it.",
 )
-@_note(
-    id="lowest-ceiling",
-    says="which ceiling, measured apart, the best result touches",
-    means="A result at a ceiling is that resource's number.",
-    do="Raise that ceiling to learn what the target can do beyond it.",
-)
-def stated_ceiling(account: Account) -> Iterator[Finding]:
-    """Hold the best result against the ceilings that were measured apart, in one unit."""
-    if account.ceilings and all(ceiling.bounds for ceiling in account.ceilings):
-        yield from bottlenecks(account)
-        return
-    measured = _with_bytes(account)
-    if not measured or not account.ceilings:
-        return
-    top = max(measured, key=_bits)
-    rate = _bits(top) / 8
-    bounds = bounds_of(top.operation)
-    held = [ceiling for ceiling in account.ceilings if ceiling.bounds in (None, bounds)]
-    if not held:
-        return
-    lowest = min(held, key=lambda ceiling: ceiling.limit)
-    limit = lowest.limit
-    evidence = [_ceiling_evidence(ceiling, rate) for ceiling in held]
-    reached = rate >= TOUCHES * limit
-    extremes = (
-        f", which was seen between {_megabytes(lowest.low)} and {_megabytes(lowest.high)}"
-        if lowest.low and lowest.high
-        else ""
+def bottlenecks(account: Account) -> Iterator[Finding]:
+    """Hold the best result of each target in each direction against the ceilings it has."""
+    groups = grouped(
+        _with_bytes(account),
+        lambda measurement: (measurement.target, bounds_of(measurement.operation)),
     )
-    others = ", ".join(
-        f"{ceiling.name} {_megabytes(ceiling.limit)}" for ceiling in held if ceiling is not lowest
-    )
-    apart = [ceiling for ceiling in account.ceilings if ceiling not in held]
-    words = ", ".join(
-        f"{measurement.name}, which bounds {measurement.bounds}s" for measurement in apart
-    )
-    left_out = f"; not held against {bounds}s: {words}" if apart else ""
-    if reached:
-        statement = (
-            f"the {lowest.resource} is the bottleneck: the best result, {top.text or ''}"
-            f" = {_megabytes(rate)} after conversion, is {rate / limit:.0%} of the"
-            f" {lowest.name} ({_megabytes(limit)}{extremes}); the other ceilings are further"
-            f" away ({others})"
-        )
-    else:
-        statement = (
-            f"no ceiling was reached: the best result, {_megabytes(rate)}, is {rate / limit:.0%}"
-            f" of the lowest, {lowest.name} ({_megabytes(limit)})"
-        )
-    yield Finding(
-        rule="lowest-ceiling",
-        weight="problem" if reached and lowest.resource in ("network", "client") else "note",
-        statement=statement + left_out,
-        evidence=tuple(evidence),
-        cases=(describe_case(top),),
-    )
+    for members in groups.values():
+        target, bounds = members[0].target, bounds_of(members[0].operation)
+        ceilings = [
+            ceiling
+            for ceiling in account.ceilings
+            if ceiling.bounds in (None, bounds)
+            and (not ceiling.targets or target in ceiling.targets)
+        ]
+        if bounds and ceilings:
+            yield _finding(members, ceilings, bounds, is_published=not account.run)
 
 
 @_caution(
@@ -270,18 +230,6 @@ def _link_finding(
     )
 
 
-def _ceiling_evidence(ceiling: KnownCeiling, rate: float) -> Evidence:
-    limit = ceiling.limit
-    times = f"{ceiling.count} × " if ceiling.count > 1 else ""
-    times += "(inferred) " if times and ceiling.is_count_inferred else ""
-    return Evidence(
-        metric=f"share of {times}{ceiling.name} ({ceiling.text or _megabytes(limit)})",
-        value=rate / limit,
-        threshold=TOUCHES,
-        place=ceiling.place,
-    )
-
-
 def _with_bytes(account: Account) -> list[Measurement]:
     """Return the numbers that say how much data moved, one per trial."""
     printed = account.of(BYTE_RATE)
@@ -348,10 +296,6 @@ def _sweeps(account: Account) -> Iterator[list[Measurement]]:
             yield sorted(cells, key=lambda cell: cell.threads or 0)
 
 
-def _megabytes(bytes_per_s: float | None) -> str:
-    return f"{(bytes_per_s or 0) / 1e6:,.0f}·10⁶ B/s"
-
-
 def _working_set_bytes(account: Account, measurement: Measurement) -> int | None:
     objects = account.disclosure.dataset_objects
     if objects is not None and measurement.size_bytes is not None:
@@ -366,35 +310,20 @@ def _reads(measurement: Measurement) -> bool:
     return bounds_of(word) == "read" or word.startswith("download") or word.endswith("read")
 
 
-def bottlenecks(account: Account) -> Iterator[Finding]:
-    """Hold the best result of each target in each direction against the ceilings it has."""
-    directed = [
-        measurement for measurement in account.of(BYTE_RATE) if bounds_of(measurement.operation)
-    ]
-    groups = grouped(
-        directed, lambda measurement: (measurement.target, bounds_of(measurement.operation))
-    )
-    for members in groups.values():
-        target, bounds = members[0].target, bounds_of(members[0].operation)
-        ceilings = [
-            ceiling
-            for ceiling in account.ceilings
-            if ceiling.bounds == bounds and (not ceiling.targets or target in ceiling.targets)
-        ]
-        if ceilings:
-            yield _finding(members, ceilings, str(bounds))
-
-
 def in_mebibytes(bytes_per_s: float) -> str:
     """Return a rate in MiB/s, however large: rates that are held together have one unit."""
     return f"{units.format_number(bytes_per_s / 2**20)} MiB/s"
 
 
 def _finding(
-    members: Sequence[Measurement], ceilings: Sequence[KnownCeiling], bounds: str
+    members: Sequence[Measurement],
+    ceilings: Sequence[KnownCeiling],
+    bounds: str,
+    *,
+    is_published: bool,
 ) -> Finding:
     means = {
-        case: mean_of([measurement.value for measurement in trials]).value
+        case: mean_of([_bits(measurement) / 8 for measurement in trials]).value
         for case, trials in grouped(members, lambda member: member.case).items()
     }
     top = max(members, key=lambda member: means[member.case])
@@ -408,6 +337,8 @@ def _finding(
     )
     lowest = left[0] if left else None
     reached = lowest is not None and best >= CEILING_TOUCHED * lowest.limit
+    # A published report whose results are those of the client's link does not show the store.
+    is_of_client = reached and lowest is not None and lowest.resource in ("network", "client")
     best_words = f"{case}: {in_mebibytes(best)}"
     words = [_sentence(best_words, best, lowest, bounds, top.target, reached=reached)]
     words += _others(left[1:])
@@ -415,7 +346,7 @@ def _finding(
     words += _plateau(members, means, top)
     return Finding(
         rule="bottleneck",
-        weight="caution" if reached and lowest and lowest.resource == "network" else "note",
+        weight="note" if not is_of_client else "problem" if is_published else "caution",
         statement="; ".join(words),
         evidence=tuple(
             Evidence(
@@ -427,6 +358,7 @@ def _finding(
             for measurement in sorted(ceilings, key=lambda ceiling: ceiling.limit)
         ),
         cases=(describe_case(top),),
+        is_inferred=any(ceiling.is_count_inferred for ceiling in left[:1]),
     )
 
 

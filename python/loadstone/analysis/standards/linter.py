@@ -295,7 +295,7 @@ def _steady(account: Account) -> Checked:
 def _instrument(account: Account) -> Checked:
     findings = [*ceilings.link_ceiling(account), *ceilings.socket_ceiling(account)]
     findings += [
-        finding for finding in ceilings.stated_ceiling(account) if finding.severity == "problem"
+        finding for finding in ceilings.bottlenecks(account) if finding.severity == "problem"
     ]
     if findings:
         return "fail", findings[0].statement
