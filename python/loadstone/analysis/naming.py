@@ -1,7 +1,11 @@
 """Cases in words: the same ones in every report and every finding."""
 
 from loadstone import units
-from loadstone.campaign.parameters import describe_parameter, describe_parameters
+from loadstone.campaign.parameters import (
+    describe_parameter,
+    describe_parameters,
+    varied_parameters,
+)
 from loadstone.documents.trial import LoadDocument
 from loadstone.units import SIZES, describe_size
 
@@ -13,6 +17,7 @@ __all__ = [
     "describe_size",
     "metric_value",
     "metric_words",
+    "varied_parameters",
 ]
 
 METRIC_WORDS = {

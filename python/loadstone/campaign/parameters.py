@@ -1,6 +1,6 @@
 """The parameters of a case: as numbers, and in the words of progress, reports and findings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from loadstone.units import SIZES, describe_size
 
@@ -25,6 +25,14 @@ def whole_parameter(parameters: Mapping[str, object], name: str) -> int | None:
     """Return a parameter that is a whole number; None where it is absent, or anything else."""
     value = parameters.get(name)
     return value if isinstance(value, int) else None
+
+
+def varied_parameters(cases: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the parameters that cases differ in, or that some of them lack; the size first."""
+    every = list(cases)
+    names = dict.fromkeys(name for case in every for name in case)
+    varied = [name for name in names if len({str(case.get(name)) for case in every}) > 1]
+    return sorted(varied, key=lambda name: name != "size")
 
 
 def describe_parameter(name: str, value: object) -> str:

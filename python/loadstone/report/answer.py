@@ -25,7 +25,7 @@ from loadstone.analysis.audits import is_never_read
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.analysis.naming import describe_parameter, describe_size, varied_parameters
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
@@ -184,7 +184,9 @@ def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
         yield from _curves(answer.curves, lines, width)
         return
     rows = answer.results[: max(1, lines - 3)]
-    names = [name for name in _names(answer.results) if _differs(name, answer.results)]
+    # The targets say which system it is.
+    varied = varied_parameters(result.parameters for result in answer.results)
+    names = [name for name in varied if name != SYSTEM]
     yield _rows(rows, names, width)
     if len(rows) < len(answer.results):
         yield Text(f"and {len(answer.results) - len(rows)} more results: --full", style="dim")
@@ -194,18 +196,6 @@ def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
 def _notes(results: Sequence[Result]) -> Iterable[Text]:
     if note := " ".join(notes_below(results)):
         yield Text(note, style="dim")
-
-
-def _names(results: Sequence[Result]) -> list[str]:
-    # The targets say which system it is.
-    names = dict.fromkeys(
-        name for result in results for name in result.parameters if name != SYSTEM
-    )
-    return sorted(names, key=lambda name: name != "size")
-
-
-def _differs(name: str, results: Sequence[Result]) -> bool:
-    return len({str(result.parameters.get(name)) for result in results}) > 1
 
 
 def _is_large(results: Sequence[Result]) -> bool:

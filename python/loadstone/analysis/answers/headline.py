@@ -24,7 +24,11 @@ from loadstone.analysis.answers.answer import (
 )
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import describe_parameter, describe_parameters
+from loadstone.analysis.naming import (
+    describe_parameter,
+    describe_parameters,
+    varied_parameters,
+)
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
 from loadstone.campaign.schema.target import SYSTEM
@@ -309,20 +313,17 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
         return
     are_sized = _is_data([result for result in answer.results if result.bytes])
     several = len({result.target for result in answer.results}) > 1
+    differing = varied_parameters(result.parameters for result in answer.results)
     words = []
     for curve in answer.knees:
         knee = dict(curve.points)["knee"]
         others = {k: v for k, v in knee.parameters.items() if k not in (curve.load, SYSTEM)}
-        varied = {k: v for k, v in others.items() if _varies(k, answer)}
+        varied = {k: v for k, v in others.items() if k in differing}
         name = [knee.target] * several + [knee.operation, describe_parameters(varied)]
         rate = _rate(knee, is_data=are_sized and bool(knee.bytes))
         words.append(f"{' '.join(filter(None, name))} {_load_words(curve, knee)} ({rate})")
     more = f" and {len(words) - KNEES_MAX} more" if len(words) > KNEES_MAX else ""
     yield f"Knee, 95 % of the most: {', '.join(words[:KNEES_MAX])}{more}."
-
-
-def _varies(name: str, answer: Answer) -> bool:
-    return len({str(result.parameters.get(name)) for result in answer.results}) > 1
 
 
 def _ratio_sentence(ratio: TargetRatio) -> str:

@@ -17,6 +17,7 @@ from loadstone.analysis.naming import (
 )
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.errors import InputError
+from loadstone.published.tables.actions import action_rows
 from loadstone.published.tables.datasafe import datasafe_table
 from loadstone.published.tables.layouts import (
     COMMAS,
@@ -32,7 +33,6 @@ from loadstone.published.tables.layouts import (
 )
 from loadstone.report.options import Layout, Options
 from loadstone.report.result_words import standing_notes
-from loadstone.report.tables.action_rows import action_rows
 from loadstone.results.record import Run
 
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -8,7 +8,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.standards.standard import declare, disclosure, statements_of
 from loadstone.report.options import Options
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, texts
 from loadstone.results.record import Run
 
 
@@ -32,11 +32,7 @@ def standard_table(run: Run, findings: Findings) -> Table:
     failed = sum(rule.status == "not met" for rule in rules)
     return Table(
         title="The standard",
-        columns=(
-            Column(head="Rule", align="left"),
-            Column(head="Is", align="left"),
-            Column(head="Because", align="left"),
-        ),
+        columns=(*texts("Rule", "Is", "Because"),),
         rows=tuple((rule.title, rule.status, rule.because) for rule in rules),
         caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
         notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
@@ -55,7 +51,7 @@ def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | No
     made = sum(mistake.outcome == "fail" for mistake in findings.mistakes)
     return Table(
         title="Common mistakes",
-        columns=tuple(Column(head=head, align="left") for head in ("Mistake", "Check", "Because")),
+        columns=texts(*("Mistake", "Check", "Because")),
         rows=tuple(rows),
         caption=f"{made} of {len(findings.mistakes)} checks fail.",
     )

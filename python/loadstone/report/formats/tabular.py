@@ -100,7 +100,7 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
         "bytes_per_s": cell.bytes_per_s,
     }
     for kind in LATENCIES:
-        row |= _latency(kind, getattr(cell, kind))
+        row |= times_cells(kind, getattr(cell, kind))
     row |= {
         "parts": cell.part.count if cell.part is not None else None,
         "parts_failed": cell.parts_failed,
@@ -117,13 +117,14 @@ def _row(run: Run, cell: Result, parameters: list[str]) -> dict[str, Any]:
     return row
 
 
-def _latency(kind: str, latency: Latency | None) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name in QUANTILES:
-        row[f"{kind}_{name}_ns"] = latency.quantiles[name] if latency is not None else None
-    row[f"{kind}_max_ns"] = latency.max_ns if latency is not None else None
-    row[f"{kind}_mean_ns"] = latency.mean_ns if latency is not None else None
-    return row
+def times_cells(kind: str, latency: Latency | None) -> dict[str, int | float | None]:
+    """Return the columns of one kind of time; empty where it was not recorded."""
+    quantiles = latency.quantiles if latency is not None else dict.fromkeys(QUANTILES)
+    return {
+        **{f"{kind}_{name}_ns": quantiles[name] for name in QUANTILES},
+        f"{kind}_max_ns": latency.max_ns if latency is not None else None,
+        f"{kind}_mean_ns": latency.mean_ns if latency is not None else None,
+    }
 
 
 def _plain(value: object) -> object:

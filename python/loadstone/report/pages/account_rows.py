@@ -17,7 +17,7 @@ from loadstone.analysis.accounts.case_means import CaseMean, case_means, compare
 from loadstone.analysis.accounts.comparison import MARGIN
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.naming import describe_parameters, describe_size, varied_parameters
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.report.formats.comparison_page import ratio_rows
 from loadstone.report.pages.chart_data import (
@@ -246,9 +246,7 @@ def _time_words(account: Account) -> str:
 
 def _case_name(parameters: Mapping[str, object], account: Account) -> str:
     """Return what tells a case from the others: a single parameter needs no name before it."""
-    times = account.of(SECONDS)
-    names = dict.fromkeys(name for time in times for name in time.parameters)
-    varied = [name for name in names if len({str(time.parameters.get(name)) for time in times}) > 1]
+    varied = varied_parameters(time.parameters for time in account.of(SECONDS))
     if len(varied) == 1:
         return str(parameters.get(varied[0], ""))
     return describe_parameters({name: parameters[name] for name in varied if name in parameters})

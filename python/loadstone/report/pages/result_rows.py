@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from loadstone import units
 from loadstone.analysis.answers.answer import Answer
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.naming import describe_size
+from loadstone.analysis.naming import describe_size, varied_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.report.pages.chart_data import short
 from loadstone.report.result_words import (
     NOT_KNOWN,
     data_words,
@@ -68,7 +69,8 @@ class ResultTable:
 def result_table(answer: Answer, rounds: Sequence[Result]) -> ResultTable:
     """Return the table of all results, and of each round if there are several."""
     every = answer.results
-    names = _varied(every)
+    varied = varied_parameters(result.parameters for result in every)
+    names = [name for name in varied if name != SYSTEM]
     has_data = any(result.bytes for result in every)
     heads = [("Target", False), ("Operation", False)]
     heads += [(name.removesuffix("_bytes").replace("_", " ").capitalize(), True) for name in names]
@@ -94,33 +96,23 @@ def result_table(answer: Answer, rounds: Sequence[Result]) -> ResultTable:
     )
 
 
-def _varied(results: Sequence[Result]) -> list[str]:
-    names = dict.fromkeys(
-        name for result in results for name in result.parameters if name != SYSTEM
-    )
-    varied = [
-        name for name in names if len({str(result.parameters.get(name)) for result in results}) > 1
-    ]
-    return sorted(varied, key=lambda name: name != "size")
-
-
 def _cells(result: Result, names: Sequence[str], *, has_data: bool) -> Iterable[ResultCell]:
     rate, times = result.rate, result.headline
     yield ResultCell(text=result.target, is_number=False)
     yield ResultCell(text=operation_words(result), is_number=False)
     for name in names:
         yield _parameter(name, result.parameters.get(name))
-    yield ResultCell(text=rate_words(result), value=_short(rate.value))
+    yield ResultCell(text=rate_words(result), value=short(rate.value))
     width = (rate.high - rate.low) / rate.value if rate.is_spread else None
-    yield ResultCell(text=ends_words(rate), value=None if width is None else _short(width))
+    yield ResultCell(text=ends_words(rate), value=None if width is None else short(width))
     if has_data:
-        yield ResultCell(text=data_words(result), value=_short(result.bytes_per_s))
+        yield ResultCell(text=data_words(result), value=short(result.bytes_per_s))
     for name in ("p50", "p99"):
         value = None if times is None else times.at_least.get(name) or times.quantiles[name]
         yield ResultCell(text=quantile_words(times, name), value=value)
     most = None if times is None else times.max_ns
     yield ResultCell(text=NOT_KNOWN if most is None else units.format_duration(most), value=most)
-    share = None if result.failed_if_stated is None else _short(result.failed / result.requests)
+    share = None if result.failed_if_stated is None else short(result.failed / result.requests)
     yield ResultCell(text=failed_words(result), value=share)
     yield ResultCell(text=str(rate.n), value=rate.n)
 
@@ -145,7 +137,3 @@ def _chips(result: Result) -> Iterable[Chip]:
         yield Chip(
             id=result.limit, words=result.limit_words, says=f"{verdict.reason}{grade}", kind=kind
         )
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")

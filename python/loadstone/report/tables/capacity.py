@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.campaign.search import STALLED_MAX
 from loadstone.report.result_words import NOT_KNOWN, ends_words, spread_head, spread_note
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers, texts
 
 STALLED = "client stood still"
 LEFT_OUT = (
@@ -24,10 +24,8 @@ def capacity_table(findings: Findings) -> Table | None:
     left = ("Search", "Objective")
     rates = [search.rate for search in findings.searches if search.rate is not None]
     columns = (
-        *(Column(head=head, align="left") for head in left),
-        Column(head="Holds at"),
-        Column(head="Fails at"),
-        Column(head="Achieved"),
+        *texts(*left),
+        *numbers("Holds at", "Fails at", "Achieved"),
         Column(head=spread_head(rates)),
         Column(head="Latency", is_optional=True),
         Column(head="Trials"),
@@ -53,13 +51,15 @@ def steps_table(findings: Findings) -> Table | None:
         return None
     heads = ("Trial", "Search", "Stage")
     columns = (
-        *(Column(head=head, align="left") for head in heads),
-        Column(head="Load"),
-        Column(head="Measured", unit="s"),
-        Column(head="Good", unit="per s"),
-        Column(head="Latency"),
-        Column(head="Failed", unit="%"),
-        Column(head="Achieved", unit="%"),
+        *texts(*heads),
+        *numbers(
+            "Load",
+            ("Measured", "s"),
+            ("Good", "per s"),
+            "Latency",
+            ("Failed", "%"),
+            ("Achieved", "%"),
+        ),
         Column(head="Meets it", align="left"),
     )
     steps = [step for search in findings.searches for step in search.steps]

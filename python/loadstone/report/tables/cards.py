@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from loadstone.documents.manifest import Manifest
 from loadstone.report.card_words import summary_of
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, texts
 
 HEADS = ("Question", "Answer", "Seen", "What it means here")
 
@@ -28,6 +28,6 @@ def card_tables(manifest: Manifest) -> Iterator[Table]:
     if failed:
         yield Table(
             title="Targets that could not be asked what they honour",
-            columns=tuple(Column(head=head, align="left") for head in ("Target", "Because")),
+            columns=texts(*("Target", "Because")),
             rows=tuple(failed.items()),
         )

@@ -9,7 +9,7 @@ from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.target_state import ending
 from loadstone.documents.target_state import ClusterState
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers, texts
 from loadstone.results.hook_log import HookEntry
 
 MEBIBYTE = 2**20
@@ -24,14 +24,8 @@ def ceilings_table(findings: Findings) -> Table | None:
     has_times = any(ceiling.service is not None for ceiling in ceilings)
     rows = [_ceiling_row(ceiling, has_times=has_times) for ceiling in ceilings]
     columns = [
-        Column(head="Ceiling", align="left"),
-        Column(head="Of", align="left"),
-        Column(head="Measured", align="left"),
-        Column(head="Bounds", align="left"),
-        Column(head="Rate", unit="MiB/s"),
-        Column(head="Least", unit="MiB/s"),
-        Column(head="Most", unit="MiB/s"),
-        Column(head="Rate", unit="Gbit/s"),
+        *texts("Ceiling", "Of", "Measured", "Bounds"),
+        *numbers(("Rate", "MiB/s"), ("Least", "MiB/s"), ("Most", "MiB/s"), ("Rate", "Gbit/s")),
         Column(head="I/Os", unit="per s", is_optional=True),
     ]
     if has_times:
@@ -119,11 +113,8 @@ def hooks_table(findings: Findings) -> Table | None:
     rows = [_hook_row(entry, starts.get(entry.get("trial") or "")) for entry in findings.hooks]
     columns = (
         Column(head="Started", unit="UTC", align="left"),
-        Column(head="Hook", align="left"),
-        Column(head="At", align="left"),
-        Column(head="Trial", align="left"),
-        Column(head="Into it", unit="s"),
-        Column(head="Took", unit="s"),
+        *texts("Hook", "At", "Trial"),
+        *numbers(("Into it", "s"), ("Took", "s")),
         Column(head="Ended", align="left"),
         Column(head="Said last", align="left", is_optional=True),
     )
@@ -164,9 +155,7 @@ def target_table(findings: Findings) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column(head="Trial", align="left"),
-        Column(head="Target", align="left"),
-        Column(head="When", align="left"),
+        *texts("Trial", "Target", "When"),
         *(Column(head=head, align="left") for head, _ in STATE_COLUMNS),
     )
     return Table(title="The target's cluster", columns=columns, rows=tuple(rows))

@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.contention import Contention, contentions
 from loadstone.analysis.naming import describe_parameters
 from loadstone.report.result_words import NOT_KNOWN, quantile_words
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers
 
 
 def contention_table(findings: Findings) -> Table | None:
@@ -19,11 +19,7 @@ def contention_table(findings: Findings) -> Table | None:
         " Jain's index over clients: 1 where all won as often.",
         columns=(
             Column(head="Contention", align="left"),
-            Column(head="Wins/s"),
-            Column(head="Tries per win"),
-            Column(head="p50 to win"),
-            Column(head="p99 to win"),
-            Column(head="Fairness"),
+            *numbers("Wins/s", "Tries per win", "p50 to win", "p99 to win", "Fairness"),
         ),
         rows=tuple(_row(contention) for contention in contended),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.documents.summary import LoadHost
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers
 
 
 def hosts_table(findings: Findings) -> Table | None:
@@ -25,11 +25,13 @@ def hosts_table(findings: Findings) -> Table | None:
         " clock's offset is the host's less the controller's, with the bound of its error.",
         columns=(
             Column(head="Host", align="left"),
-            Column(head="Requests"),
-            Column(head="Share"),
-            Column(head="Failed"),
-            Column(head="Start error", unit="at most"),
-            Column(head="Clock", unit="offset ± bound"),
+            *numbers(
+                "Requests",
+                "Share",
+                "Failed",
+                ("Start error", "at most"),
+                ("Clock", "offset ± bound"),
+            ),
             Column(head="State", align="left"),
         ),
         rows=tuple(_row(name, host_trials, whole) for name, host_trials in trials_by_host.items()),

@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.rules import limit_in_words
 from loadstone.report.result_words import NOT_KNOWN, evidence_words
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers, texts
 
 
 def intervention_table(findings: Findings) -> Table | None:
@@ -13,13 +13,8 @@ def intervention_table(findings: Findings) -> Table | None:
     if not findings.changes:
         return None
     columns = (
-        Column(head="Result", align="left"),
-        Column(head="Changed", align="left"),
-        Column(head="Without", unit="requests/s"),
-        Column(head="With", unit="requests/s"),
-        Column(head="Ratio"),
-        Column(head="95 % CI"),
-        Column(head="Blocks"),
+        *texts("Result", "Changed"),
+        *numbers(("Without", "requests/s"), ("With", "requests/s"), "Ratio", "95 % CI", "Blocks"),
     )
     return Table(
         title="Interventions",

@@ -42,6 +42,17 @@ class Column:
     is_optional: bool = False
 
 
+def texts(*heads: str) -> tuple[Column, ...]:
+    """Return columns of words."""
+    return tuple(Column(head=head, align="left") for head in heads)
+
+
+def numbers(*heads: str | tuple[str, str]) -> tuple[Column, ...]:
+    """Return columns of numbers; a head may come with the unit of its cells."""
+    pairs = [(head, "") if isinstance(head, str) else head for head in heads]
+    return tuple(Column(head=head, unit=unit) for head, unit in pairs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table as text; `caption` holds what is the same in all rows, `notes` what signs mean."""
@@ -143,10 +154,9 @@ def client_table(findings: Findings) -> Table:
     ]
     columns = (
         *name_columns,
-        Column(head="CPU", unit="µs/request"),
-        Column(head="Memory", unit="MiB, most"),
-        Column(head="Sockets", unit="most"),
-        Column(head="Measured", unit="s"),
+        *numbers(
+            ("CPU", "µs/request"), ("Memory", "MiB, most"), ("Sockets", "most"), ("Measured", "s")
+        ),
         Column(head="First done", unit="s", is_optional=True),
         Column(head="Last done", unit="s", is_optional=True),
         *LITTLE_AND_JITTER,
@@ -201,12 +211,8 @@ def trials_table(findings: Findings) -> Table:
     ]
     left = ("Trial", "State", "Target", "Workload", "Phase", "Parameters")
     columns = (
-        *(Column(head=head, align="left") for head in left),
-        Column(head="Round"),
-        Column(head="Block"),
-        Column(head="Length", unit="s"),
-        Column(head="Requests"),
-        Column(head="Failed"),
+        *texts(*left),
+        *numbers("Round", "Block", ("Length", "s"), "Requests", "Failed"),
         *LITTLE_AND_JITTER,
         Column(head="Labels", align="left"),
     )

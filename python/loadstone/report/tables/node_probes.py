@@ -11,7 +11,7 @@ from loadstone.documents.node import (
     is_cached,
 )
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers, texts
 
 Nodes = Mapping[str, NodeDocument]
 Measured = tuple[str, StorageProbe]
@@ -74,13 +74,8 @@ def _storage(measured: Sequence[Measured]) -> Table:
         for name, probe in measured
     ]
     heads = (
-        Column(head="node", align="left"),
-        Column(head="path", align="left"),
-        Column(head="is", align="left"),
-        Column(head="write", unit="IOPS"),
-        Column(head="write"),
-        Column(head="read", unit="IOPS"),
-        Column(head="read"),
+        *texts("node", "path", "is"),
+        *numbers(("write", "IOPS"), "write", ("read", "IOPS"), "read"),
     )
     notes = [
         "fio, each node by itself. IOPS are of the first block size, random; rates of the second,"

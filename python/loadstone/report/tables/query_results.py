@@ -15,7 +15,7 @@ from loadstone.analysis.cells.queries import (
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.statistics.mean import Mean
 from loadstone.report.result_words import MARKS, NOT_KNOWN, marks_note, spread_note
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers, texts
 
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
 
@@ -100,11 +100,9 @@ def _by_arm(
         title=title,
         columns=(
             *(Column(head=name.capitalize(), align="left") for name in names),
-            *(Column(head=head) for head in heads),
-            Column(head="CPU"),
-            Column(head="Read"),
-            Column(head="Slowest", align="left"),
-            Column(head="Right", align="left"),
+            *numbers(*heads),
+            *numbers("CPU", "Read"),
+            *texts("Slowest", "Right"),
         ),
         rows=tuple(
             (*(dict(arm).get(name, "") for name in names), *figures) for arm, figures in rows
@@ -189,11 +187,9 @@ def _details(results: QueryResults) -> Table:
     return Table(
         title="Each query in detail",
         columns=(
-            Column(head="Arm", align="left"),
-            Column(head="Query", align="left"),
-            *(Column(head=head) for head in heads),
-            Column(head="Answer", align="left"),
-            Column(head="Limited by", align="left"),
+            *texts("Arm", "Query"),
+            *numbers(*heads),
+            *texts("Answer", "Limited by"),
         ),
         rows=tuple(rows),
         notes=tuple(_bounds(results)),
@@ -233,9 +229,8 @@ def _loads(results: QueryResults) -> Table:
     return Table(
         title="Tables",
         columns=(
-            Column(head="Target", align="left"),
-            Column(head="File system", align="left"),
-            *(Column(head=head) for head in heads),
+            *texts("Target", "File system"),
+            *numbers(*heads),
         ),
         rows=tuple(rows),
         notes=tuple(

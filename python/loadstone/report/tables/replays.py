@@ -7,7 +7,7 @@ from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.documents.script import rows_kept
 from loadstone.report.result_words import NOT_KNOWN
-from loadstone.report.tables.layout import Column, Table
+from loadstone.report.tables.layout import Column, Table, numbers
 
 NOTES = (
     "Late: good actions began so long after their time in the trace. Rows: requests of the trace"
@@ -21,13 +21,7 @@ def replays_table(findings: Findings) -> Table | None:
         return None
     columns = (
         Column(head="Replay", align="left"),
-        Column(head="Rows"),
-        Column(head="Actions"),
-        Column(head="Recorded"),
-        Column(head="Took"),
-        Column(head="Late p50"),
-        Column(head="p99"),
-        Column(head="max"),
+        *numbers("Rows", "Actions", "Recorded", "Took", "Late p50", "p99", "max"),
     )
     notes = [*NOTES, *dict.fromkeys(note for replay in findings.replays for note in _lost(replay))]
     return Table(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ALL, ActionCell
-from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.naming import describe_parameter, varied_parameters
 from loadstone.report.result_words import (
     NOT_KNOWN,
     ends_words,
@@ -49,7 +49,7 @@ def groups_table(findings: Findings) -> Table | None:
 def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Table | None:
     if not actions:
         return None
-    names = _differing(actions)
+    names = varied_parameters(action.cell.parameters for action in actions)
     has_targets = len({action.cell.target for action in actions}) > 1
     has_types = any(action.user_type for action in actions)
     has_spaces = any(action.space for action in actions)
@@ -118,14 +118,6 @@ def _failed(action: ActionCell) -> str:
     if not cell.errors:
         return "0"
     return ", ".join(f"{count:,} {kind}" for kind, count in cell.errors.items())
-
-
-def _differing(actions: Sequence[ActionCell]) -> list[str]:
-    values: dict[str, set[str]] = {}
-    for action in actions:
-        for name, value in action.cell.parameters.items():
-            values.setdefault(name, set()).add(str(value))
-    return [name for name, distinct in values.items() if len(distinct) > 1]
 
 
 def _same(actions: Sequence[ActionCell], names: list[str]) -> list[str]:

@@ -39,7 +39,12 @@ import typer
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, Account, Parameter
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
-from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
+from loadstone.analysis.naming import (
+    describe_parameter,
+    metric_value,
+    metric_words,
+    varied_parameters,
+)
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import completion, exit_code, plain
 from loadstone.cli.screen.output import Overwrite, write_files
@@ -269,11 +274,7 @@ def _place(value: Parameter) -> tuple[bool, float, str]:
 
 def _varied(whole: Account) -> list[str]:
     """Return the parameters that have several values in a run."""
-    values: dict[str, set[object]] = {}
-    for measurement in whole.measurements:
-        for name, value in measurement.parameters.items():
-            values.setdefault(name, set()).add(value)
-    return [name for name, distinct in values.items() if len(distinct) > 1]
+    return varied_parameters(measurement.parameters for measurement in whole.measurements)
 
 
 def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:

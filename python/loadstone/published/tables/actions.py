@@ -7,8 +7,8 @@ from typing import Any
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ALL, ActionCell
-from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
+from loadstone.report.formats.tabular import times_cells
 from loadstone.report.options import Options
 
 
@@ -67,16 +67,6 @@ def _row(action: ActionCell, names: list[str]) -> dict[str, Any]:
         "standing": cell.standing,
         "busy_per_s": action.busy_per_s,
         "crypto_share": action.crypto_share,
-        **_times("response", cell.response),
-        **_times("service", cell.service),
+        **times_cells("response", cell.response),
+        **times_cells("service", cell.service),
     }
-
-
-def _times(kind: str, latency: Latency | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        f"{kind}_{name}_ns": latency.quantiles[name] if latency is not None else None
-        for name in QUANTILES
-    }
-    row[f"{kind}_max_ns"] = latency.max_ns if latency is not None else None
-    row[f"{kind}_mean_ns"] = latency.mean_ns if latency is not None else None
-    return row
