@@ -13,13 +13,18 @@ STEADY = [1000] * 20
 
 
 def had_outage(
-    rates: list[int], *, p50_s: float = 0.002, errors: int = 3, hooks: tuple[str, ...] = ()
+    rates: list[int],
+    *,
+    p50_s: float = 0.002,
+    errors: int = 3,
+    kinds: tuple[str, ...] = ("connection_refused",),
+    hooks: tuple[str, ...] = (),
 ) -> bool:
     """Judge one trial of so many good requests in each second."""
     cell: Any = SimpleNamespace(headline=SimpleNamespace(quantiles={"p50": int(p50_s * 1e9)}))
     part: Any = SimpleNamespace(
         rates=np.array(rates, dtype=np.float64),
-        errors={"connection_refused": errors} if errors else {},
+        errors=dict.fromkeys(kinds, errors) if errors else {},
         record=SimpleNamespace(hooks=tuple({"at": at} for at in hooks)),
     )
     return labels.had_outage(cell, [part])
@@ -52,6 +57,11 @@ def test_clients_in_step_that_answer_every_few_seconds_are_no_outage() -> None:
 
 def test_few_requests_leave_seconds_without_any() -> None:
     assert not had_outage([1, 0, 2, 0, 0, 1, 3, 0])
+
+
+def test_a_client_without_ports_is_no_outage_of_the_target() -> None:
+    assert not had_outage(STEADY + [0] * 20, kinds=("no_ports",))
+    assert had_outage(STEADY + [0] * 20, kinds=("no_ports", "connection_refused"))
 
 
 def test_what_failed_not_at_all_was_not_away() -> None:

@@ -11,6 +11,9 @@ LOST_RACE = "lost_race"
 UNREACHED = frozenset({"dns", "refused", "unreachable", "timeout", "tls"})
 """Nothing came back."""
 
+CLIENT_FAILURES = ("no_ports", "no_descriptors")
+"""The client's host had none left for another connection: nothing was sent."""
+
 ABSENT = "absent"
 """The object was not there; whether it should have been, its history tells."""
 

@@ -32,6 +32,7 @@ from loadstone.analysis.instrument.watched_lines import (
     whole_ns_of,
 )
 from loadstone.analysis.judgements.finding import Evidence
+from loadstone.documents.outcomes import CLIENT_FAILURES
 from loadstone.documents.summary import Summary
 from loadstone.probes.sockets import (
     PORTS_QUICK_SHARE,
@@ -317,7 +318,7 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
                 line.host,
             )
     examples = record.summary.get("error_examples") or {}
-    for kind in ("no_ports", "no_descriptors"):
+    for kind in CLIENT_FAILURES:
         if kind in examples:
             yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
 

@@ -46,7 +46,7 @@ from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.operations import READS
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.documents.mix import operations_of
-from loadstone.documents.outcomes import ABSENT, LOST_RACE, UNWRITTEN
+from loadstone.documents.outcomes import ABSENT, CLIENT_FAILURES, LOST_RACE, UNWRITTEN
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -210,12 +210,13 @@ def has_few_requests(cell: "Cell", parts: Sequence[Part]) -> bool:
 
 
 def had_outage(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """OUTAGE, unless a hook beside the load may have made it: then it is what was asked for."""
+    """OUTAGE, unless a hook beside the load may have caused it, or the client could not send."""
     usual_ns = cell.headline.quantiles["p50"] if cell.headline is not None else None
     return usual_ns is not None and any(
         outage_share(part, usual_ns / SECOND_NS) > OUTAGE_SHARE
         for part in parts
-        if part.errors and all(entry["at"] in POINTS for entry in part.record.hooks)
+        if part.errors.keys() - CLIENT_FAILURES
+        and all(entry["at"] in POINTS for entry in part.record.hooks)
     )
 
 

@@ -20,6 +20,7 @@ from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.parameters import SWEPT_LOADS
+from loadstone.documents.outcomes import CLIENT_FAILURES
 from loadstone.results.record import Record
 
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
@@ -33,7 +34,6 @@ NO_SUCH_LABEL = "no such label"
 THROTTLES = ("throttled", "http_429")
 """What drivers take for being asked for fewer requests, each by its own protocol; records of before
 they did have the status."""
-OWN_FAILURES = ("no_ports", "no_descriptors")
 
 LOSSES = ("NETWORK_PATH", "TARGET_NETWORK", "TARGET_SOFTWARE")
 """Limits outside of the client that its counters, or those of the target's hosts, speak for."""
@@ -123,7 +123,7 @@ def observe(
     first = sweep[0]
     best = max(swept.requests_per_s for swept in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
-    refused = sum(cell.errors.get(kind, 0) for kind in OWN_FAILURES)
+    refused = sum(cell.errors.get(kind, 0) for kind in CLIENT_FAILURES)
     # A limit is that of all operations of a mix together.
     rate = sum(other.requests_per_s for other in cells if other.trials == cell.trials)
     idle = 1 - cell.little if cell.little and cell.little < LITTLE_INSTRUMENT else None
@@ -218,7 +218,7 @@ def _wire_factors(cell: Cell, records: Mapping[str, Record]) -> Mapping[str, flo
 def _gates(cell: Cell) -> Iterator[Gate]:
     # What the client could not send is its own limit, and what the target put off is its answer to
     # too much load: both say what the limit is, and leave no doubt about the rest.
-    explained = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *OWN_FAILURES, NOT_SENT))
+    explained = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *CLIENT_FAILURES, NOT_SENT))
     yield error_gate(requests=cell.good, failed=cell.failed - explained)
     for label in cell.labels:
         is_explained = label == "LAG" or (label == "NOTHING" and cell.failed == explained > 0)
