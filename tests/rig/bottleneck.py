@@ -17,7 +17,7 @@ from typing import Any
 from tests.rig.machine import Limits
 from tests.rig.tls import Key
 
-FREE = Limits()
+UNLIMITED = Limits()
 SWEPT = (4, 8, 16)
 LOAD = ("LATENCY_BOUND", "NOT_SATURATED")
 
@@ -30,8 +30,8 @@ class Bottleneck:
     summary: str
     seed: int
     expected: tuple[str, ...]
-    client: Limits = FREE
-    server: Limits = FREE
+    client: Limits = UNLIMITED
+    server: Limits = UNLIMITED
     faults: Mapping[str, Any] = field(default_factory=dict)
     operation: str = "get"
     size: str = "4KiB"

@@ -2,7 +2,9 @@
 
 Right before it the same load runs with nothing injected. An injection is what limits only where it
 takes most of that rate away: where it does not, the scenario is void, with the reason, and made
-again, a few times at most.
+again, a few times at most. What the load limits is measured, too: where several times as many
+clients bring much more, more clients would help as well as removing what was injected, and either
+is right.
 """
 
 import contextlib
@@ -17,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.cli import exit_code
-from tests.rig.bottleneck import FREE, Bottleneck
+from tests.rig.bottleneck import UNLIMITED, Bottleneck
 from tests.rig.machine import Host, foreign_time, hosts, python
-from tests.rig.scenario import BEYOND, CLIENT_LIMITS, Outcome
+from tests.rig.scenario import BEYOND, CLIENT_LIMITS, FREE, LOAD_LIMITS, Outcome
 
 KEYS = {"LOADSTONE_RIG_KEY": "rig", "LOADSTONE_RIG_SECRET": "rig-secret"}
 WARM_UP = "1s"
@@ -33,6 +35,7 @@ FACTOR_MIN = 3.0
 """An injection must leave at most the third part of the rate that there was without it."""
 
 CEILING_S, CLIENTS_FREE = 2.0, 16
+MORE_CLIENTS = 4
 
 
 class ProgramError(RuntimeError):
@@ -64,10 +67,19 @@ def _free_rate(bottleneck: Bottleneck) -> float:
     """Return the requests a second of the same operation where nothing is injected."""
     free = replace(
         bottleneck,
-        client=FREE, server=FREE, faults={}, tls=None, hog=False, is_watched=False,
+        client=UNLIMITED, server=UNLIMITED, faults={}, tls=None, hog=False, is_watched=False,
         load={}, threads=(), judged=CLIENTS_FREE,
     )  # fmt: skip
     document, _ = _run(free, CEILING_S)
+    return max(float(result["requests_per_s"]) for result in document["rounds"])
+
+
+def _rate_with_more_clients(bottleneck: Bottleneck) -> float:
+    """Return the requests a second of several times as many clients, limited as before."""
+    more = replace(
+        bottleneck, is_watched=False, threads=(), judged=MORE_CLIENTS * bottleneck.judged
+    )
+    document, _ = _run(more, CEILING_S)
     return max(float(result["requests_per_s"]) for result in document["rounds"])
 
 
@@ -77,6 +89,9 @@ def _inject(
     """Set the bottleneck up, run a campaign against it, and return the verdict of its report."""
     document, foreign = _run(bottleneck, seconds, keep)
     outcome = _outcome(bottleneck, document, foreign=foreign)
+    if bottleneck.threads and outcome.rate_per_s < FREE * _rate_with_more_clients(bottleneck):
+        right = (*outcome.right, *sorted(LOAD_LIMITS))
+        outcome = replace(outcome, right=right, is_right=outcome.limit in right)
     if outcome.rate_per_s * FACTOR_MIN <= free_per_s:
         return outcome
     why = (
