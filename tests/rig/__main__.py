@@ -32,7 +32,7 @@ INJECTED = ROOT / "tests" / "rig" / "injected.json"
 PARTS = ("simulated", "injected")
 MEASURED_SEED = 20_261_202
 MEASURED_COUNT = 3000
-INJECTED_SEED = 20_261_201
+INJECTED_SEED = 20_261_203
 INJECTED_COUNT = 60
 SECONDS = 3.0
 
