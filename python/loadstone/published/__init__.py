@@ -7,8 +7,9 @@ on numbers that others printed (`rules.judge`). Only the command line knows this
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
@@ -27,6 +28,17 @@ __all__ = [
 ]
 
 PREFIX = "published:"
+
+
+class ReportModule(Protocol):
+    """The module of a report."""
+
+    FILE: str
+
+    def facts(self) -> read.ReportFacts: ...
+    def account(self) -> Account: ...
+    def render(self) -> str: ...
+    def details(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,62 +64,37 @@ class Published:
         return self.facts().source
 
 
+def _published(report: ReportModule, *, is_markdown: bool = True) -> Published:
+    return Published(
+        name=report.FILE,
+        file=report.FILE,
+        facts=report.facts,
+        account=report.account,
+        render=report.render,
+        details=report.details,
+        is_markdown=is_markdown,
+    )
+
+
+def _system(name: str) -> Published:
+    """Return one system of the report on TheFlash."""
+    return replace(
+        _published(theflash),
+        name=f"{theflash.FILE}-{name.lower()}",
+        account=partial(theflash.account, (name,)),
+        render=partial(theflash.render, (name,)),
+    )
+
+
 PUBLISHED: Mapping[str, Published] = {
     report.name: report
     for report in (
-        Published(
-            name="hummingbird",
-            file=hummingbird.FILE,
-            facts=hummingbird.facts,
-            account=hummingbird.account,
-            render=hummingbird.render,
-            details=hummingbird.details,
-        ),
-        Published(
-            name="theflash",
-            file=theflash.FILE,
-            facts=theflash.facts,
-            account=theflash.account,
-            render=theflash.render,
-            details=theflash.details,
-        ),
-        *(
-            Published(
-                name=f"theflash-{system.lower()}",
-                file=theflash.FILE,
-                facts=theflash.facts,
-                account=partial(theflash.account, (system,)),
-                render=partial(theflash.render, (system,)),
-                details=theflash.details,
-            )
-            for system in theflash.SYSTEMS
-        ),
-        Published(
-            name="cern",
-            file=cern.FILE,
-            facts=cern.facts,
-            account=cern.account,
-            render=cern.render,
-            details=cern.details,
-            is_markdown=False,
-        ),
-        Published(
-            name="datasafe",
-            file=datasafe.FILE,
-            facts=datasafe.facts,
-            account=datasafe.account,
-            render=datasafe.render,
-            details=datasafe.details,
-            is_markdown=False,
-        ),
-        Published(
-            name="skyhook",
-            file=skyhook.FILE,
-            facts=skyhook.facts,
-            account=skyhook.account,
-            render=skyhook.render,
-            details=skyhook.details,
-        ),
+        _published(hummingbird),
+        _published(theflash),
+        *map(_system, theflash.SYSTEMS),
+        _published(cern, is_markdown=False),
+        _published(datasafe, is_markdown=False),
+        _published(skyhook),
     )
 }
 

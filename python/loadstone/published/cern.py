@@ -43,14 +43,6 @@ class CernColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CernText:
-    """Text of the slides, as it stands there."""
-
-    configuration: str
-    summary: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedCopy:
     """A copy of a table with cells missing or cut."""
 
@@ -68,7 +60,6 @@ class CernFacts(read.ReportFacts):
     call_outs: tuple[str, ...]
     setup: tuple[str, ...]
     marks: Mapping[str, DecimalMarks]
-    text: CernText
     damaged_copies: tuple[DamagedCopy, ...]
 
 
@@ -102,9 +93,9 @@ def render() -> str:
 
 def details() -> str:
     """Return the set-up, the call-outs, the summary with its issues, and the damaged copies."""
-    parts = ["\n".join(facts().setup) + "\n", facts().text.configuration]
+    parts = ["\n".join(facts().setup) + "\n", facts().text["configuration"]]
     parts += ["called out on the slides: " + ", ".join(facts().call_outs) + "\n"]
-    parts += [f"summary\n{facts().text.summary}"]
+    parts += [f"summary\n{facts().text['summary']}"]
     parts += [
         f"damaged, not used: {copy.operation} {copy.size}, {copy.slide}\n{copy.text}"
         for copy in facts().damaged_copies

@@ -2,6 +2,7 @@
 
 import csv
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import ClassVar, TypeVar
@@ -17,7 +18,8 @@ T = TypeVar("T")
 class ReportFacts:
     """What the TOML file of any report may say; each report adds its own, and no key is unknown.
 
-    `ratios` are given in words; `loads` are what is said of numbers of threads.
+    `ratios` are given in words; `loads` are what is said of numbers of threads; `text` are parts of
+    the report as they stand there, by name.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -28,6 +30,7 @@ class ReportFacts:
     statements: tuple[Statement, ...] = ()
     ratios: tuple[StatedRatio, ...] = ()
     loads: tuple[StatedLoad, ...] = ()
+    text: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_rows(name: str, kind: type[T]) -> tuple[T, ...]:

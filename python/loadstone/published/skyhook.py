@@ -41,14 +41,6 @@ class SkyhookCeiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkyhookText:
-    """Text of the document, as it stands there."""
-
-    node: str
-    fio: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SkyhookFacts(read.ReportFacts):
     """All figures of the document; `hinted` are said in words only."""
 
@@ -57,7 +49,6 @@ class SkyhookFacts(read.ReportFacts):
     ceilings: tuple[SkyhookCeiling, ...]
     rates: tuple[SkyhookRate, ...]
     hinted: tuple[SkyhookRate, ...]
-    text: SkyhookText
 
 
 @cache
@@ -105,7 +96,7 @@ def render() -> str:
 
 def details() -> str:
     """Return the nodes, and the command that measured the device."""
-    return f"{facts().text.node}\n{facts().text.fio}"
+    return f"{facts().text['node']}\n{facts().text['fio']}"
 
 
 def _load(rate: SkyhookRate) -> str:

@@ -24,19 +24,10 @@ class TheflashTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TheflashText:
-    """Text of the document, as it stands there."""
-
-    configuration: str
-    environment: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TheflashFacts(read.ReportFacts):
     """What the document says beside its times."""
 
     block_title: str
-    text: TheflashText
 
 
 @cache
@@ -73,7 +64,7 @@ def render(systems: Sequence[str] = SYSTEMS) -> str:
 
 def details() -> str:
     """Return the configuration and the environment."""
-    return f"{facts().text.configuration}\n{facts().text.environment}"
+    return f"{facts().text['configuration']}\n{facts().text['environment']}"
 
 
 def _times(system: str) -> dict[str, list[float]]:
