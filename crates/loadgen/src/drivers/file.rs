@@ -103,6 +103,8 @@ pub(super) struct FileClient {
     open_files: OpenFiles,
     writes: u64,
     turns: Turns,
+    /// The version that the last checked read returned, for histories.
+    version: u64,
     last_error: Option<String>,
 }
 
@@ -274,6 +276,7 @@ impl Driver for FileTree {
             open_files: OpenFiles::default(),
             writes: 0,
             turns: Turns::default(),
+            version: 0,
             last_error: None,
         })
     }
@@ -410,6 +413,10 @@ impl Client for FileClient {
         self.open_files.close_all();
         self.buckets.fill(None);
         self.tree.sweep(bucket)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
     }
 
     fn last_error(&mut self) -> Option<String> {

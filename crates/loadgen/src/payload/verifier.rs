@@ -145,7 +145,8 @@ impl Verifier {
         Self::for_range(spec, object, offset..object.length)
     }
 
-    /// Expects a range of the object. What lies beyond the object's end is not expected.
+    /// Expects a range of the object. What lies beyond the object's end is not expected. Of
+    /// [`ANY_VERSION`], all pages must have the same version, whichever it is.
     #[must_use]
     pub fn for_range(spec: &PayloadSpec, object: &ObjectId, range: Range<u64>) -> Self {
         let end = range.end.min(object.length);
@@ -153,7 +154,7 @@ impl Verifier {
         Self {
             spec: *spec,
             object: *object,
-            oldest: object.version,
+            oldest: if object.version == ANY_VERSION { 0 } else { object.version },
             range: start..end,
             at: start,
             extra_bytes: 0,
@@ -164,13 +165,6 @@ impl Verifier {
             versions: None,
             corrupt_pages: 0,
         }
-    }
-
-    /// Allows any version, as long as all pages have the same.
-    #[must_use]
-    pub fn allow_any(mut self) -> Self {
-        (self.oldest, self.object.version) = (0, ANY_VERSION);
-        self
     }
 
     /// Returns the version of the pages, the lowest where there are several.

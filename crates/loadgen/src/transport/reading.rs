@@ -7,7 +7,7 @@ use loadstone_wire::http1::Head;
 use crate::chance::mix64;
 use crate::outcome::{Completion, Outcome};
 use crate::payload::sealed::Opener;
-use crate::payload::{ANY_VERSION, ObjectId, PayloadSpec, Verifier};
+use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
 use crate::transport::{
     connection::{Connection, Failure, Reply, Sending},
@@ -43,7 +43,7 @@ async fn read_stretch(
     range: Range<u64>,
 ) -> Completion {
     if wanted.is_verified {
-        let mut verifier = verifier_of(wanted, range);
+        let mut verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
         let reply = connection.request(sending, &Nothing, &mut verifier).await;
         return judged(connection, &reply, &mut verifier);
     }
@@ -55,11 +55,6 @@ async fn read_stretch(
         completion.outcome = connection.object_to(failure);
     }
     completion
-}
-
-fn verifier_of(wanted: &Wanted<'_>, range: Range<u64>) -> Verifier {
-    let verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
-    if wanted.object.version == ANY_VERSION { verifier.allow_any() } else { verifier }
 }
 
 /// Returns the completion of a read whose bytes were checked.
@@ -97,7 +92,7 @@ pub(crate) async fn read_with_etag(
         }
     }
 
-    let mut download = WithEtag(verifier_of(wanted, 0..wanted.object.length), None);
+    let mut download = WithEtag(Verifier::new(wanted.spec, &wanted.object, 0), None);
     let reply = connection.request(sending, &Nothing, &mut download).await;
     let WithEtag(mut verifier, etag) = download;
     (judged(connection, &reply, &mut verifier), etag)

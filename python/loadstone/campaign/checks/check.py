@@ -306,11 +306,11 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
     driver = drivers.get(campaign.targets[case.target].driver)
     if campaign.audit is None or driver is None:
         return
-    if not driver.facts.keeps or driver.facts.place not in ("bucket", "container"):
+    if not driver.facts.keeps or not {"get", "list"}.issubset(driver.operations):
         yield KeyMistake(
             path=("audit",),
             actual=f'an audit of target "{case.target}" (driver {driver.name})',
-            allowed="targets whose objects lie in buckets or containers",
+            allowed="targets whose objects can be read and listed: not devices",
         )
     for index, phase in enumerate(case.workload.phases):
         if phase.script is not None:

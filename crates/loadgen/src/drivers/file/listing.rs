@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::object_list::{ListedObject, Lister};
 
 impl FileTree {
-    /// Lists the files of a directory and of those below it whose paths begin with a prefix. Links are
-    /// not followed. Anything but a regular file is skipped, and so is a name that is not valid UTF-8.
+    /// Lists the files of a directory and of those below it whose paths begin with a prefix, as
+    /// [`FileTree::for_each_file`] does.
     ///
     /// # Errors
     /// A directory cannot be read, other than one that vanishes meanwhile.
@@ -22,11 +22,26 @@ impl FileTree {
         prefix: &str,
         lister: &mut Lister,
     ) -> Result<(), Error> {
-        let failed = |below: &str, error: &io::Error| {
+        self.for_each_file(place, prefix, |object| lister.add(object)).map_err(|(below, error)| {
             let path = self.root.join(place).join(below);
-            Error::system(format!("list directory \"{}\"", path.display()), error)
-        };
-        let top = self.open_below(place).map_err(|error| failed("", &error))?;
+            Error::system(format!("list directory \"{}\"", path.display()), &error)
+        })
+    }
+
+    /// Gives each file of a directory and of those below it whose path begins with a prefix to
+    /// `take`, until that returns false. Links are not followed. Anything but a regular file is
+    /// skipped, and so is a name that is not valid UTF-8.
+    ///
+    /// # Errors
+    /// A directory cannot be read, other than one that vanishes meanwhile: its path below `place`,
+    /// and why.
+    pub(super) fn for_each_file(
+        &self,
+        place: &str,
+        prefix: &str,
+        mut take: impl FnMut(&ListedObject) -> bool,
+    ) -> Result<(), (String, io::Error)> {
+        let top = self.open_below(place).map_err(|error| (String::new(), error))?;
         let mut buffer = vec![0; NAMES_BYTES];
         // Directories that are still to be read, as paths that are empty or end in a slash.
         let mut waiting = vec![prefix[..prefix.rfind('/').map_or(0, |slash| slash + 1)].to_owned()];
@@ -35,7 +50,7 @@ impl FileTree {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !waiting.is_empty() => {
                     continue;
                 }
-                opened => opened.map_err(|error| failed(&parents, &error))?,
+                opened => opened.map_err(|error| (parents.clone(), error))?,
             };
             let mut is_enough = false;
             for_each_name(directory.as_fd(), &mut buffer, |name| {
@@ -43,20 +58,19 @@ impl FileTree {
                 let path = format!("{parents}{text}");
                 let Ok(name) = std::ffi::CString::new(name) else { return true };
                 // It may be gone by now.
-                let Ok(found) = look(directory.as_fd(), &name) else { return true };
-                match FileType::from_raw_mode(found.st_mode) {
+                let Ok(stat) = look(directory.as_fd(), &name) else { return true };
+                match FileType::from_raw_mode(stat.st_mode) {
                     _ if !path.starts_with(prefix) => {}
                     FileType::Directory => waiting.push(format!("{path}/")),
                     FileType::RegularFile => {
-                        let size_bytes = u64::try_from(found.st_size).ok();
-                        let object = ListedObject { key: path, size_bytes, etag: None };
-                        is_enough = !lister.add(&object);
+                        let size_bytes = u64::try_from(stat.st_size).ok();
+                        is_enough = !take(&ListedObject { key: path, size_bytes, etag: None });
                     }
-                    _ => is_enough = lister.is_stopped(),
+                    _ => {}
                 }
                 !is_enough
             })
-            .map_err(|error| failed(&parents, &error))?;
+            .map_err(|error| (parents.clone(), error))?;
             if is_enough {
                 return Ok(());
             }

@@ -63,6 +63,7 @@ impl FileClient {
     fn conclude(&mut self, request: &Request, mut verifier: Verifier, completion: &mut Completion) {
         completion.outcome = Outcome::of_verdict(verifier.finish());
         completion.verified_bytes = verifier.checked_bytes();
+        self.version = verifier.version().unwrap_or_default();
         if let Some(evidence) = verifier.evidence() {
             self.note(request, &evidence.to_string());
         }
@@ -150,6 +151,17 @@ impl FileClient {
         }
         self.at_bucket(request.bucket());
         let tree = std::sync::Arc::clone(&self.tree);
+        if let Some(mut keys) = tree.dataset.audit_listing(request.bucket()) {
+            let place = tree.dataset.bucket(request.bucket());
+            let prefix = &tree.dataset.spec().object_prefix;
+            tree.for_each_file(&place, prefix, |object| {
+                keys.add(&object.key);
+                true
+            })
+            .map_err(|(_, error)| error)?;
+            completion.objects = u32::try_from(keys.end()).unwrap_or(u32::MAX);
+            return Ok(());
+        }
         let prefix = match &tree.options.prefix {
             Some(prefix) => prefix,
             None => &tree.dataset.spec().object_prefix,

@@ -48,6 +48,8 @@ pub(crate) struct RadosClient {
     given_up: Vec<GivenUp>,
     /// The object's name, with a zero byte behind it.
     name: Vec<u8>,
+    /// The version that the last checked read returned, for histories.
+    version: u64,
     pub(super) last_error: Option<String>,
 }
 
@@ -154,6 +156,10 @@ impl Client for RadosClient {
         self.list_with_sizes(place, prefix, lister).await
     }
 
+    fn version(&self) -> u64 {
+        self.version
+    }
+
     fn last_error(&mut self) -> Option<String> {
         self.last_error.take()
     }
@@ -183,6 +189,7 @@ impl RadosClient {
             in_flight: None,
             given_up: Vec::new(),
             name: Vec::new(),
+            version: 0,
             last_error: None,
         }
     }
@@ -397,6 +404,7 @@ impl RadosClient {
                     verifier.update(unsafe { self.slot.buffer(result as usize) });
                     completion.outcome = Outcome::of_verdict(verifier.finish());
                     completion.verified_bytes = verifier.checked_bytes();
+                    self.version = verifier.version().unwrap_or_default();
                     if !completion.outcome.is_ok() {
                         self.last_error = verifier.evidence().map(|evidence| evidence.to_string());
                     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use super::call::{Call, OwnerTag};
 use super::client::RadosClient;
@@ -18,7 +18,7 @@ const NAMES_AT_ONCE: usize = 1000;
 /// Batches of names that wait.
 const BATCHES_WAITING: usize = 2;
 
-type Batches = SyncSender<Result<Vec<String>, c_int>>;
+type Batch = Result<Vec<String>, c_int>;
 
 impl RadosClient {
     /// Lists the objects of a namespace whose names begin with a prefix, with their sizes.
@@ -32,29 +32,15 @@ impl RadosClient {
         lister: &mut Lister,
     ) -> Result<(), Error> {
         let context = open(self, place)?;
-        let (sender, mut batches) = mpsc::sync_channel(BATCHES_WAITING);
-        let (listed, beginning) = (Arc::clone(&context), prefix.to_owned());
-        std::thread::Builder::new()
-            .name("rados-list".into())
-            .spawn(move || hand_over_names(&listed, &beginning, &sender))
+        let mut names = Names::of(&context, prefix.to_owned())
             .map_err(|source| Error::Host { what: "start a thread", source })?;
         loop {
-            renew_deadline(self);
-            let next = move || (batches.recv(), batches);
-            let (batch, rest) =
-                self.seat.run_aside(&self.reactor, next).await.map_err(|_| {
-                    refusal(format!("list {}", shown(self, place)), libc::ETIMEDOUT)
-                })?;
-            batches = rest;
-            let names = match batch {
-                Ok(Ok(names)) => names,
-                Ok(Err(number)) => {
-                    return Err(refusal(format!("list {}", shown(self, place)), number));
-                }
-                // All names have been handed over.
-                Err(mpsc::RecvError) => return Ok(()),
-            };
-            for name in names {
+            let batch = names
+                .next(self)
+                .await
+                .map_err(|number| refusal(format!("list {}", shown(self, place)), number))?;
+            let Some(batch) = batch else { return Ok(()) };
+            for name in batch {
                 renew_deadline(self);
                 self.at(&name);
                 let (result, _) = self.perform(context.context, Call::Stat, OwnerTag::None).await;
@@ -75,9 +61,20 @@ impl RadosClient {
         }
     }
 
-    /// Lists the first page of a namespace.
+    /// Lists the first page of a namespace, or in an audit all names of the dataset in it.
     pub(super) async fn list_page(&mut self, bucket: u64) -> Completion {
         let sent_ns = self.reactor.now_ns();
+        let rados = Arc::clone(&self.rados);
+        if let Some(mut keys) = rados.dataset.audit_listing(bucket) {
+            let listed = self.list_all(bucket, |name| keys.add(name)).await;
+            let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, self.reactor.now_ns());
+            completion.objects = u32::try_from(keys.end()).unwrap_or(u32::MAX);
+            if let Err(error) = listed {
+                completion.outcome = Outcome::of_io(&error);
+                self.last_error.get_or_insert_with(|| format!("list: {error}"));
+            }
+            return completion;
+        }
         let (rados, instance) = (Arc::clone(&self.rados), self.instance);
         let list = move || {
             let context = rados.instances[instance].open(&rados, bucket)?;
@@ -99,6 +96,19 @@ impl RadosClient {
         };
         self.last_error.get_or_insert_with(|| format!("list: {error}"));
         Completion::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
+    }
+
+    /// Gives the names of the dataset's objects in a namespace to `take`. Each batch has the time of a
+    /// request.
+    async fn list_all(&mut self, bucket: u64, mut take: impl FnMut(&str)) -> std::io::Result<()> {
+        let rados = Arc::clone(&self.rados);
+        let place = rados.dataset.bucket(bucket);
+        let context = open(self, &place).map_err(std::io::Error::other)?;
+        let mut names = Names::of(&context, rados.dataset.spec().object_prefix.clone())?;
+        while let Some(batch) = names.next(self).await.map_err(std::io::Error::from_raw_os_error)? {
+            batch.iter().for_each(|name| take(name));
+        }
+        Ok(())
     }
 
     /// Lists a whole namespace, and counts the names under a script's prefix: RADOS knows none.
@@ -136,8 +146,39 @@ impl RadosClient {
     }
 }
 
+/// The names in a namespace that begin with a prefix, listed by a thread and handed over in batches.
+struct Names(Option<Receiver<Batch>>);
+
+impl Names {
+    fn of(context: &Arc<PoolContext>, prefix: String) -> std::io::Result<Self> {
+        let (sender, batches) = mpsc::sync_channel(BATCHES_WAITING);
+        let listed = Arc::clone(context);
+        std::thread::Builder::new()
+            .name("rados-list".into())
+            .spawn(move || hand_over_names(&listed, &prefix, &sender))?;
+        Ok(Self(Some(batches)))
+    }
+
+    /// Returns the next names, or none after the last.
+    ///
+    /// # Errors
+    /// The number of the error that ended the listing: `ETIMEDOUT` where nothing came in time.
+    async fn next(&mut self, client: &RadosClient) -> Result<Option<Vec<String>>, c_int> {
+        let Some(batches) = self.0.take() else { return Ok(None) };
+        renew_deadline(client);
+        let next = move || (batches.recv(), batches);
+        let asked = client.seat.run_aside(&client.reactor, next).await;
+        let (batch, batches) = asked.map_err(|_| libc::ETIMEDOUT)?;
+        self.0 = Some(batches);
+        match batch {
+            Ok(names) => names.map(Some),
+            Err(mpsc::RecvError) => Ok(None),
+        }
+    }
+}
+
 /// Lists names, and ends when they are not wanted any more. It blocks.
-fn hand_over_names(context: &PoolContext, prefix: &str, batches: &Batches) {
+fn hand_over_names(context: &PoolContext, prefix: &str, batches: &SyncSender<Batch>) {
     let mut names = match context.list() {
         Ok(names) => names,
         Err(number) => return drop(batches.send(Err(number))),
