@@ -210,8 +210,8 @@ def test_a_killed_clients_ledger_claims_what_was_flushed_and_no_more(
 
 
 def test_what_an_audit_cannot_hold_is_refused_when_planning(tmp_path: Path) -> None:
-    (tmp_path / "files").mkdir()
-    said = loadstone("bench", "put", tmp_path / "files", "--audit", "--dry-run")
+    (tmp_path / "blocks").write_bytes(bytes(1 << 20))
+    said = loadstone("bench", "write", f"block:{tmp_path / 'blocks'}", "--audit", "--dry-run")
     assert said.code != 0
     with store_under_test.store() as url:
         said = loadstone("bench", "sessions", url, "--audit", "--dry-run", environment=KEYS)

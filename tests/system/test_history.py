@@ -56,6 +56,7 @@ LIES = {
     "lost_write": ("get=6,put=1", 0.01, {"lost", "stale"}),
     "stale_read": ("get=6,put=1", 0.002, {"lost", "stale"}),
     "resurrect": (MIX, 0.03, {"resurrected"}),
+    "corrupt_byte": ("get=6,put=1", 0.01, {"corrupt"}),
 }
 
 

@@ -9,11 +9,44 @@ pub const UNANSWERED: u64 = u64::MAX;
 /// Bytes of a call in a file.
 pub const CALL_BYTES: usize = 48;
 
+/// How the bytes of a read are none that any write had left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Damage {
+    /// Bytes that were never written.
+    Corrupt,
+    /// Parts of several values.
+    Torn,
+    /// It ends early.
+    Short,
+    /// It goes on.
+    Long,
+    /// Bytes of another key.
+    Mixed,
+}
+
+impl Damage {
+    const ALL: [Self; 5] = [Self::Corrupt, Self::Torn, Self::Short, Self::Long, Self::Mixed];
+
+    /// Returns the name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Corrupt => "corrupt",
+            Self::Torn => "torn",
+            Self::Short => "short",
+            Self::Long => "long",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
 /// What a call did, as its answer says. In the history of a key, each value but [`ABSENT`] is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// A read that returned this value.
     Read(u64),
+    /// A read that returned no value at all.
+    Damaged(Damage),
     /// A write of this value; a write of [`ABSENT`] is a delete.
     Write(u64),
     /// A write that took effect because the key had the expected value.
@@ -47,7 +80,7 @@ impl Call {
     pub fn expected(&self) -> Option<u64> {
         match self.action {
             Action::Read(value) | Action::Swap { expected: value, .. } => Some(value),
-            Action::Write(_) => None,
+            Action::Write(_) | Action::Damaged(_) => None,
         }
     }
 
@@ -55,16 +88,18 @@ impl Call {
     #[must_use]
     pub fn written(&self) -> Option<u64> {
         match self.action {
-            Action::Read(_) => None,
+            Action::Read(_) | Action::Damaged(_) => None,
             Action::Write(value) | Action::Swap { value, .. } => Some(value),
         }
     }
 
-    /// Returns the value that the key had right after it.
+    /// Returns the value that the key had right after it; [`ABSENT`] where its answer does not say.
     #[must_use]
     pub fn value_after(&self) -> u64 {
-        let (Action::Read(value) | Action::Write(value) | Action::Swap { value, .. }) = self.action;
-        value
+        match self.action {
+            Action::Read(value) | Action::Write(value) | Action::Swap { value, .. } => value,
+            Action::Damaged(_) => ABSENT,
+        }
     }
 
     /// Tells whether an answer came.
@@ -80,12 +115,13 @@ impl Call {
     }
 
     /// Appends the call as bytes, numbers in little-endian: key, called, answered, value after, value expected,
-    /// client, kind (0 read, 1 write, 2 swap), three zeroes.
+    /// client, kind (0 read, 1 write, 2 swap, from 3 on a damaged read, by [`Damage`]).
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (kind, expected) = match self.action {
             Action::Read(_) => (0_u32, 0),
             Action::Write(_) => (1, 0),
             Action::Swap { expected, .. } => (2, expected),
+            Action::Damaged(damage) => (3 + damage as u32, 0),
         };
         for number in [self.key, self.called_ns, self.answered_ns, self.value_after(), expected] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -105,7 +141,7 @@ impl Call {
             0 => Action::Read(value),
             1 => Action::Write(value),
             2 => Action::Swap { expected, value },
-            _ => return None,
+            kind => Action::Damaged(*Damage::ALL.get(usize::try_from(kind - 3).ok()?)?),
         };
         let (called_ns, answered_ns) = (number(1), number(2));
         let client = (last & u64::from(u32::MAX)) as u32;

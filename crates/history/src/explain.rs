@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::call::{ABSENT, Action, Call, take_out};
+use crate::call::{ABSENT, Action, Call, Damage, take_out};
 
 /// How a call contradicts others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +13,8 @@ pub enum Kind {
     Stale,
     /// A delete was acknowledged, and a later read returned a deleted value.
     Resurrected,
+    /// A read returned no value at all.
+    Damaged(Damage),
     /// A read returned a value that was never written, or not yet.
     Phantom,
     /// Two concurrent writes on the same condition both succeeded.
@@ -33,6 +35,7 @@ impl Kind {
             Self::Lost => "lost",
             Self::Stale => "stale",
             Self::Resurrected => "resurrected",
+            Self::Damaged(damage) => damage.name(),
             Self::Phantom => "phantom",
             Self::TwoWinners => "two_winners",
             Self::LostUpdate => "lost_update",
@@ -345,7 +348,7 @@ impl<'a> Explained<'a> {
             .filter(|(place, call)| call.is_answered() && !self.is_wrong[*place as usize])
             .filter_map(|(place, call)| match call.action {
                 Action::Swap { expected, .. } => Some((expected, place)),
-                Action::Read(_) | Action::Write(_) => None,
+                Action::Read(_) | Action::Write(_) | Action::Damaged(_) => None,
             })
             .collect();
         swaps.sort_unstable();

@@ -74,7 +74,8 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
     if let Initial::Value(value) = initial {
         calls.insert(0, Call { action: Action::Write(value), ..first });
     }
-    let mut anomalies = without_origin(&mut calls, initial);
+    let mut anomalies = without_damage(&mut calls);
+    anomalies.extend(without_origin(&mut calls, initial));
     bound_unanswered(&mut calls);
     if model == Model::Linear {
         match decide(&calls, initial) {
@@ -191,6 +192,21 @@ fn writes_by_value(calls: &[Call]) -> Vec<(u64, u32)> {
     written
 }
 
+/// Takes out reads that returned no value at all, and returns the first of each kind as an anomaly.
+fn without_damage(calls: &mut Vec<Call>) -> Vec<Anomaly> {
+    let mut anomalies: Vec<Anomaly> = Vec::new();
+    calls.retain(|call| {
+        let Action::Damaged(damage) = call.action else { return true };
+        let kind = Kind::Damaged(damage);
+        match anomalies.iter_mut().find(|anomaly| anomaly.kind == kind) {
+            Some(anomaly) => anomaly.times += 1,
+            None => anomalies.push(Anomaly { kind, calls: vec![*call], times: 1 }),
+        }
+        false
+    });
+    anomalies
+}
+
 /// Takes out reads of what was never written, or not yet, and returns them as anomalies. A write on such a
 /// condition stays as one on none.
 fn without_origin(calls: &mut Vec<Call>, initial: Initial) -> Vec<Anomaly> {
@@ -213,7 +229,7 @@ fn without_origin(calls: &mut Vec<Call>, initial: Initial) -> Vec<Anomaly> {
         anomalies.push(Anomaly { kind: Kind::Phantom, calls: proof, times: 1 });
         match call.action {
             Action::Swap { value, .. } => calls[place].action = Action::Write(value),
-            Action::Read(_) | Action::Write(_) => is_out[place] = true,
+            _ => is_out[place] = true,
         }
     }
     take_out(calls, &is_out);

@@ -16,7 +16,7 @@ mod key;
 mod search;
 mod zones;
 
-pub use call::{ABSENT, Action, CALL_BYTES, Call, UNANSWERED};
+pub use call::{ABSENT, Action, CALL_BYTES, Call, Damage, UNANSWERED};
 pub use explain::{Anomaly, Kind, Staleness};
 pub use files::{Initials, Judgement, Quantiles, judge_files};
 pub use key::{Initial, KeyJudgement, Model, Standing, judge_key};

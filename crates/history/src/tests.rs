@@ -69,7 +69,7 @@ fn draw(chance: &mut Chance, shape: Shape) -> Vec<Call> {
         let is_lost = is_lie || is_unanswered && chance.below(2) == 0;
         if let Some(value) = action.and_then(|action: Action| match action {
             Action::Write(value) | Action::Swap { value, .. } => Some(value),
-            Action::Read(_) => None,
+            Action::Read(_) | Action::Damaged(_) => None,
         }) && !is_lost
         {
             (before, state) = (state, value);
@@ -205,9 +205,10 @@ fn kinds(calls: &[Call], model: Model) -> Vec<Kind> {
 
 #[test]
 fn each_anomaly_has_its_name() {
-    use Action::{Read, Swap, Write};
+    use Action::{Damaged, Read, Swap, Write};
     let put = |value, at| call(Write(value), at, at + 1);
     let get = |value, at| call(Read(value), at, at + 1);
+    let torn = |at| call(Damaged(Damage::Torn), at, at + 1);
     let delete = |at| call(Write(ABSENT), at, at + 1);
     let swap = |expected, value, at| call(Swap { expected, value }, at, at + 1);
     let both = |a, b| [call(a, 10, 20), call(b, 12, 22)];
@@ -222,6 +223,7 @@ fn each_anomaly_has_its_name() {
         (vec![put(1, 10), delete(12), get(ABSENT, 14), get(1, 16)], Some(Kind::Resurrected)),
         (vec![put(1, 10), get(2, 12)], Some(Kind::Phantom)),
         (vec![get(1, 10), put(1, 12)], Some(Kind::Phantom)),
+        (vec![put(1, 10), torn(12), get(1, 14), torn(16)], Some(Kind::Damaged(Damage::Torn))),
         (
             both(Swap { expected: 0, value: 1 }, Swap { expected: 0, value: 2 }).to_vec(),
             Some(Kind::TwoWinners),

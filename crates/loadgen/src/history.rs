@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use loadstone_history::{
-    ABSENT, Action, Anomaly, CALL_BYTES, Initial, Initials, Judgement, Model, Quantiles,
+    ABSENT, Action, Anomaly, CALL_BYTES, Damage, Initial, Initials, Judgement, Model, Quantiles,
     UNANSWERED, judge_files,
 };
 
@@ -34,6 +34,11 @@ fn action_of(request: &Request, outcome: Outcome, version: u64) -> Option<(Actio
         Operation::Get if is_ok => Some((Action::Read(version), true)),
         // Of a delete, it says that nothing was there to delete.
         Operation::Get | Operation::Delete if is_absent => Some((Action::Read(ABSENT), true)),
+        // Of a read that failed, its bytes may still say something; that few came may be the connection's fault.
+        Operation::Get => outcome
+            .damage()
+            .filter(|damage| *damage != Damage::Short)
+            .map(|damage| (Action::Damaged(damage), true)),
         // The condition did not hold, and nothing was changed.
         Operation::PutIfAbsent
         | Operation::PutIfMatch
@@ -144,7 +149,7 @@ fn finding_of(anomaly: &Anomaly, dataset: &Dataset) -> Finding {
 
 fn call_of(call: &loadstone_history::Call) -> Call {
     let operation = match call.action {
-        Action::Read(_) => Operation::Get,
+        Action::Read(_) | Action::Damaged(_) => Operation::Get,
         Action::Write(ABSENT) => Operation::Delete,
         Action::Write(_) => Operation::Put,
         Action::Swap { value: ABSENT, .. } => Operation::DeleteIfMatch,
@@ -154,6 +159,7 @@ fn call_of(call: &loadstone_history::Call) -> Call {
     let outcome = match call.action {
         _ if !call.is_answered() => "unanswered",
         Action::Read(ABSENT) => "absent",
+        Action::Damaged(damage) => damage.name(),
         _ => "ok",
     };
     let known = |value: u64| (value != ABSENT).then_some(value);
@@ -190,7 +196,7 @@ mod tests {
         for (operation, outcome, expected) in [
             (Operation::Get, Outcome::OK, Some((Action::Read(4), 120))),
             (Operation::Get, Outcome::ABSENT, Some((Action::Read(ABSENT), 120))),
-            (Operation::Get, Outcome::TORN, None),
+            (Operation::Get, Outcome::TORN, Some((Action::Damaged(Damage::Torn), 120))),
             (Operation::Get, failed, None),
             (Operation::Put, Outcome::OK, Some((Action::Write(9), 120))),
             (Operation::Put, Outcome::TIMEOUT, Some((Action::Write(9), UNANSWERED))),

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
+use loadstone_history::Damage;
+
 use crate::error::Kind;
 use crate::payload::Verdict;
 use crate::script::SetVerdict;
@@ -79,6 +81,19 @@ impl Outcome {
     #[must_use]
     pub(crate) fn is_absent(self) -> bool {
         self == Self::NOT_FOUND || self == Self::http(404)
+    }
+
+    /// Returns how the bytes of a read are none that any write had left, if they came.
+    #[must_use]
+    pub(crate) fn damage(self) -> Option<Damage> {
+        match self {
+            Self::CORRUPT | Self::MISMATCH => Some(Damage::Corrupt),
+            Self::TORN => Some(Damage::Torn),
+            Self::TRUNCATED => Some(Damage::Short),
+            Self::OVERLONG => Some(Damage::Long),
+            Self::MISDIRECTED | Self::FOREIGN => Some(Damage::Mixed),
+            _ => None,
+        }
     }
 
     /// Tells whether something went wrong with this very request. That an object is not there

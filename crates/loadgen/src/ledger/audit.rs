@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use loadstone_history::Damage;
 use serde::Serialize;
 
 use super::owed::{Allowed, Noted, Owed};
@@ -24,11 +25,7 @@ pub(crate) enum FindingKind {
     Lost,
     Stale,
     Resurrected,
-    Corrupt,
-    Torn,
-    Short,
-    Long,
-    Mixed,
+    Damaged(Damage),
     Phantom,
     Ghost,
     ListMissing,
@@ -41,11 +38,7 @@ impl FindingKind {
             Self::Lost => "lost",
             Self::Stale => "stale",
             Self::Resurrected => "resurrected",
-            Self::Corrupt => "corrupt",
-            Self::Torn => "torn",
-            Self::Short => "short",
-            Self::Long => "long",
-            Self::Mixed => "mixed",
+            Self::Damaged(damage) => damage.name(),
             Self::Phantom => "phantom",
             Self::Ghost => "ghost",
             Self::ListMissing => "list_missing",

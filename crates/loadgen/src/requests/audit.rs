@@ -239,12 +239,9 @@ impl Answer {
             _ if outcome.is_absent() => Self::Absent,
             Outcome::STALE => Self::Wrong(FindingKind::Stale),
             Outcome::PHANTOM => Self::Wrong(FindingKind::Phantom),
-            Outcome::TORN => Self::Wrong(FindingKind::Torn),
-            Outcome::TRUNCATED => Self::Wrong(FindingKind::Short),
-            Outcome::OVERLONG => Self::Wrong(FindingKind::Long),
-            Outcome::MISDIRECTED | Outcome::FOREIGN => Self::Wrong(FindingKind::Mixed),
-            Outcome::CORRUPT | Outcome::MISMATCH => Self::Wrong(FindingKind::Corrupt),
-            _ => Self::None,
+            _ => outcome
+                .damage()
+                .map_or(Self::None, |damage| Self::Wrong(FindingKind::Damaged(damage))),
         }
     }
 }
