@@ -8,7 +8,7 @@ import pytest
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.report.pages.reasons import CASES_MAX, reasons_of
+from loadstone.report.formats.html import CASES_MAX, reasons_of
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_sweep
 

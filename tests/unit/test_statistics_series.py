@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from loadstone.analysis.judgements import validity
-from loadstone.analysis.statistics import change_points, series, steadiness
+from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.errors import InputError
 
 # Annual flow of the Nile at Aswan, 1871 to 1970 (Cobb 1978): the level falls after 1898, index 28.
@@ -44,13 +44,13 @@ def autoregressive(n: int, phi: float) -> np.ndarray:
 
 def test_autocorrelation_is_the_textbook_one() -> None:
     # Box & Jenkins: of 1..5 at lag 1, Σ(x_t - 3)(x_{t+1} - 3) / Σ(x_t - 3)² = 4/10.
-    assert series.autocorrelation([1, 2, 3, 4, 5], 1) == pytest.approx(0.4)
-    assert series.autocorrelation([1, 2, 3, 4, 5], 2) == pytest.approx(-0.1)
-    assert series.autocorrelation([7.0] * 5, 1) == 0.0
+    assert steadiness.autocorrelation([1, 2, 3, 4, 5], 1) == pytest.approx(0.4)
+    assert steadiness.autocorrelation([1, 2, 3, 4, 5], 2) == pytest.approx(-0.1)
+    assert steadiness.autocorrelation([7.0] * 5, 1) == 0.0
 
 
 def test_batch_means_drop_what_is_left_over_in_front() -> None:
-    assert list(series.batch_means([99, 1, 3, 5, 7], 2)) == [2, 6]
+    assert list(steadiness.batch_means([99, 1, 3, 5, 7], 2)) == [2, 6]
 
 
 def test_mser_is_the_argmin_of_its_formula() -> None:

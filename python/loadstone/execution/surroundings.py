@@ -11,10 +11,17 @@ from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.errors import LoadstoneError, TargetError
+from loadstone.errors import LeftBehindError, LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.cards import make_cards
-from loadstone.execution.events import CeilingFailed, Event, HostNews, Resting
+from loadstone.execution.events import (
+    CardFailed,
+    CardMade,
+    CardStarted,
+    CeilingFailed,
+    Event,
+    HostNews,
+    Resting,
+)
 from loadstone.execution.host.settling import Settling, disk_queue
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.arms import ArmServers
@@ -241,3 +248,36 @@ def _edges(trials: Sequence[PlannedTrial]) -> dict[str, _Edges]:
 def _phase(planned: PlannedTrial) -> tuple[str, ...]:
     document = planned.document
     return (str(document["case"]), planned.phase, str(document["block"]))
+
+
+def make_cards(
+    plan: Plan, writer: RunWriter, listen: Callable[[Event], None], interrupt: Interrupt
+) -> list[LoadstoneError]:
+    """Make the cards that a plan asks for and its run has not yet; return what went wrong.
+
+    A target that could not be asked is noted with the reason: the trials go on without its card.
+    """
+    if not plan.cards:
+        return []
+    from loadstone.card.making import make_card  # 20 modules that few runs need
+
+    problems: list[LoadstoneError] = []
+    for target in plan.cards:
+        name = target["name"]
+        cards = writer.manifest.get("cards") or {}
+        if name in cards or interrupt.is_asked:
+            continue
+        listen(CardStarted(target=name))
+        left: list[str] = []
+        try:
+            card = make_card(target, say_left=left.append, say_freed=lambda line: None)
+        except TargetError as error:
+            problems.append(error)
+            failed = writer.manifest.get("cards_failed") or {}
+            writer.amend({"cards_failed": {**failed, name: error.message}})
+            listen(CardFailed(target=name, reason=error.message))
+        else:
+            writer.amend({"cards": {**cards, name: card}})
+            listen(CardMade(card=card))
+        problems += [LeftBehindError(f'target "{name}": the card left {line}') for line in left]
+    return problems

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loadstone.analysis.statistics import change_points, series, student
+from loadstone.analysis.statistics import change_points, student
 from loadstone.errors import InputError
 
 Series = NDArray[np.float64]
@@ -93,11 +93,11 @@ def drift(values: ArrayLike, batches: int = 30) -> Drift:
     """
     x = np.asarray(values, dtype=float)
     for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
-        means = series.batch_means(x, count)
+        means = batch_means(x, count)
         index = np.arange(count, dtype=float)
         slope, intercept, error = _line(index, means)
         residuals = means - (intercept + slope * index)
-        if series.autocorrelation(residuals, 1) <= 2 / math.sqrt(count):
+        if autocorrelation(residuals, 1) <= 2 / math.sqrt(count):
             break
     scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
     half = student.quantile(0.95, count - 2) * error
@@ -155,7 +155,7 @@ def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> 
         failures.extend(
             f"the level changes by {point.magnitude:+.0%} inside the window"
             for point in change_points.e_divisive(
-                series.batch_means(window, min(30, window.size)), seed=seed
+                batch_means(window, min(30, window.size)), seed=seed
             )
         )
     return Steadiness(
@@ -167,3 +167,28 @@ def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> 
         round_s=round_s,
         margin=margin,
     )
+
+
+def autocorrelation(values: ArrayLike, lag: int) -> float:
+    """Return the sample autocorrelation r_k = Σ (x_t - x̄)(x_{t+k} - x̄) / Σ (x_t - x̄)².
+
+    A constant series has an autocorrelation of 0.
+    """
+    x = np.asarray(values, dtype=float)
+    deviations = x - x.mean()
+    scale = float(deviations @ deviations)
+    if scale <= (1e-12 * max(1.0, abs(float(x.mean())))) ** 2 * x.size or lag >= x.size:
+        return 0.0
+    if lag == 0:
+        return 1.0
+    return float(deviations[:-lag] @ deviations[lag:]) / scale
+
+
+def batch_means(values: ArrayLike, batches: int) -> Series:
+    """Return the means of equal batches of a series; values left over at its start are ignored."""
+    x = np.asarray(values, dtype=float)
+    length = x.size // batches
+    if length == 0:
+        raise InputError(f"{x.size} values cannot be cut into {batches} batches")
+    means: Series = x[x.size - length * batches :].reshape(batches, length).mean(axis=1)
+    return means
