@@ -14,16 +14,12 @@ Two bounds follow from it (operational analysis, Denning and Buzen 1978):
 """
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from loadstone.analysis.instrument.headroom import jitter_of
-from loadstone.analysis.measured.part import Part, read_parts
-from loadstone.analysis.measured.rows import Rows
-from loadstone.analysis.statistics.latency import latency, merge
 from loadstone.campaign.drivers import facts_of
 from loadstone.documents.manifest import HostConditions
 from loadstone.results.calibration import (
@@ -32,7 +28,6 @@ from loadstone.results.calibration import (
     Session,
     costs_of,
 )
-from loadstone.results.record import Record, Run
 
 Basis = Literal["measured", "processor time"]
 
@@ -267,38 +262,3 @@ def _shown(value: object) -> str:
         case list():
             return " ".join(map(str, value))
     return str(value)
-
-
-def points_of(run: Run) -> Iterator[CalibrationPoint]:
-    """Return a point for each measured trial that ended; what was cut short is left out."""
-    for record in run.records:
-        if record.trial["measured"] and record.is_whole:
-            for part in read_parts(record, Rows(record.intervals)):
-                if part.good and not part.errors:
-                    yield _point(record, part)
-
-
-def _point(record: Record, part: Part) -> CalibrationPoint:
-    trial, summary = record.trial, record.summary
-    requests = summary.get("requests") or part.good
-    service = latency(merge([part.histograms["service"]]))
-    jitter = jitter_of([record])
-    return CalibrationPoint(
-        driver=trial["target"]["driver"],
-        operation=part.operation,
-        clients=trial["load"]["clients"],
-        bytes_per_request=part.bytes / part.good,
-        requests_per_s=part.requests_per_s,
-        # Of the whole trial, its warm-up too: a request costs the same in both.
-        cpu_ns_per_request=sum(summary["thread_cpu_ns"]) / requests,
-        cores=summary["cores"],
-        verify=trial["verify"] or 0.0,
-        connections=trial["connections"] or "keep_alive",
-        settings=costs_of(trial["target"]["driver"], trial["target"].get("settings") or {}),
-        requests=part.good,
-        duration_s=part.duration_s,
-        service_ns_p50=service.quantiles["p50"] if service is not None else None,
-        service_ns_p99=service.quantiles["p99"] if service is not None else None,
-        hiccup_ns_p99_9=jitter.hiccup_ns_p99_9,
-        run_delay_share=jitter.run_delay_share,
-    )

@@ -139,7 +139,7 @@ def _check(wish: "Wish") -> None:
 
 
 def _calibrate(wish: "Wish", directory: Path, facts: HostFacts, build: str, form: str) -> int:
-    from loadstone.analysis.instrument.own_ceiling import points_of
+    from loadstone.analysis.instrument.calibration_points import points_of
     from loadstone.execution import runner
     from loadstone.results import calibration
     from loadstone.results.store import read_run
