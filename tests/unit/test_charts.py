@@ -12,9 +12,11 @@ import pytest
 
 from loadstone import published
 from loadstone.analysis import analyse
+from loadstone.analysis.audits import UNANSWERED
 from loadstone.report import REPORTS, Options
 from loadstone.report.formats.html import drawn_of_run
 from loadstone.report.formats.images import run_script
+from loadstone.report.pages.chart_data import proof_data
 from loadstone.results.store import read_run
 from tests.unit.drawn_charts import DrawnChart, charts_of, charts_of_account, charts_of_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
@@ -286,3 +288,32 @@ def test_trials_of_many_cases_have_files_of_their_own(tmp_path: Path):
     assert len(shown) == 14
     page = REPORTS["html"].render(run, analyse(run), Options()).decode()
     assert page.count('<tr data-target="amazon"') == 14
+
+
+def test_a_proof_draws_each_call_in_the_lane_of_its_client():
+    def call(client, operation, version, begin, end, outcome="ok"):
+        return {
+            "client": client, "operation": operation, "version": version, "outcome": outcome,
+            "from_unix_ns": begin, "to_unix_ns": end,
+        }  # fmt: skip
+
+    calls = [
+        call(4, "put", 2**40 + 7, 1000, 2000),
+        call(6, "put", 2**40 + 9, 3000, 2**64 - 1, UNANSWERED),
+        call(4, "get", 2**40 + 7, 5000, 5500),
+        call(9, "get", None, 6000, 6400, "torn"),
+    ]
+    finding = {"kind": "stale", "bucket": "b", "key": "k", "number": 1, "times": 1, "calls": calls}
+    proof = proof_data(finding)
+    assert [(row["lane"], row["label"]) for row in proof["calls"]] == [
+        ("client 4", "put A"),
+        ("client 6", "put unanswered"),
+        ("client 4", "get A"),
+        ("client 9", "get torn"),
+    ]
+    # A call without an answer is drawn to the last end that is known.
+    assert [row["end"] for row in proof["calls"]] == [1000, 5400, 4500, 5400]
+    charts = charts_of({"results": None, "proofs": [proof]})
+    check(charts)
+    assert charts["proofs"].panels == ["stale: b/k"]
+    assert {"client 4", "client 6", "client 9", "get torn"} <= set(texts(charts["proofs"]))

@@ -12,6 +12,7 @@ from typing import Any
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, ScriptAnswer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import headline_of
+from loadstone.analysis.audits import WORDS
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import find_rule, limit_in_words
@@ -70,6 +71,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         notes=tuple(notes_below(answer.results)),
         table=result_table(answer, rounds),
         cautions=answer.cautions,
+        audits=findings.audits,
+        finding_words=WORDS,
         read_back=tuple(read_back_lines(run, findings)),
         results=len(answer.results),
         findings=findings.findings,

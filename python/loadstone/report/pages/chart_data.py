@@ -6,12 +6,14 @@ eye sees no more. The same keys name the same things as in the JSON report.
 
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.answers.answer import LOADS, Answer, case_words
+from loadstone.analysis.audits import UNANSWERED, Audited, call_words
 from loadstone.analysis.cells.sessions import ACTIONS_MAX, TimedAction, read_session_actions
 from loadstone.analysis.instrument.resources import RESOURCES, ResourceSeries
 from loadstone.analysis.judgements.labels import VOIDING
@@ -23,6 +25,7 @@ from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_parameters, describe_size
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.report.result_words import operation_words
 from loadstone.report.tables.capacity import STALLED
 from loadstone.results.record import Record, Run
@@ -30,6 +33,8 @@ from loadstone.results.record import Record, Run
 CURVE_POINTS_MAX = 4000
 SECONDS_MIN = 3
 """A trial that took less has no shape over time."""
+
+PROOFS_MAX = 4
 
 SWEPT_FIRST = (*LOADS, "hosts", "buckets", "containers", "fill_percent", "fill_bytes")
 SWEPT_VALUES_MIN = 3
@@ -60,6 +65,7 @@ def chart_data(
         "ceilings": [ceiling_row(ceiling) for ceiling in ceilings_of(findings.ceilings)],
         "searches": [_search(search) for search in findings.searches],
         "sessions": session_data(run) if findings.actions else None,
+        "proofs": [proof_data(finding) for finding in _proven(findings.audits)],
         **_over_time(findings),
     }
 
@@ -171,6 +177,52 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
             for number, step in enumerate(search.steps, start=1)
         ],
     }
+
+
+def _proven(audits: Sequence[Audited]) -> list[AuditFinding]:
+    """Return the first findings, of each kind one before a second of any."""
+    findings = [finding for audit in audits for finding in audit.findings if finding["calls"]]
+    first = {finding["kind"]: finding for finding in reversed(findings)}
+    others = [finding for finding in findings if finding is not first[finding["kind"]]]
+    return [*reversed(first.values()), *others][:PROOFS_MAX]
+
+
+def proof_data(finding: AuditFinding) -> dict[str, Any]:
+    """Return the calls that prove a finding as bars, in nanoseconds since the first one began.
+
+    Versions are numbers of many digits: they are A, B, … in the order in which calls name them.
+    """
+    calls = finding["calls"]
+    versions = dict.fromkeys(version for call in calls if (version := _version(call)) is not None)
+    letters: dict[int | None, str] = dict(zip(versions, ascii_uppercase, strict=False))
+    start_ns = min(call["from_unix_ns"] for call in calls)
+    ends_ns = [call["to_unix_ns"] for call in calls if call["outcome"] != UNANSWERED]
+    last_ns = max([*ends_ns, *(call["from_unix_ns"] for call in calls)])
+    return {
+        "title": f"{finding['kind']}: {finding['bucket']}/{finding['key']}",
+        "calls": [
+            {
+                "lane": _lane(call),
+                "operation": call["operation"],
+                "label": f"{call['operation']} {letters.get(_version(call), call['outcome'])}",
+                "words": call_words(call),
+                "begin": call["from_unix_ns"] - start_ns,
+                "end": min(call["to_unix_ns"], last_ns) - start_ns,
+            }
+            for call in calls
+        ],
+    }
+
+
+def _lane(call: AuditCall) -> str:
+    if call.get("client") is not None:
+        return f"client {call['client']}"
+    return f"trial {call['trial']}" if call.get("trial") else "audit"
+
+
+def _version(call: AuditCall) -> int | None:
+    """Return the version that a call wrote or read, where its answer says so."""
+    return call.get("version") if call["outcome"] == "ok" else None
 
 
 def session_data(run: Run) -> dict[str, Any] | None:

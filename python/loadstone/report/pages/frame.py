@@ -16,7 +16,8 @@ STYLES = ("page.css", "tables.css", "charts.css", "print.css")
 DRAWING = ("words.js", "lettering.js", "selection.js", "charts.js")
 CHARTS = (
     *DRAWING, "overview.js", "operations.js", "load.js", "times.js", "distributions.js",
-    "searches.js", "sessions.js", "queries.js", "comparison.js", "history.js", "sections.js",
+    "searches.js", "sessions.js", "proofs.js", "queries.js", "comparison.js", "history.js",
+    "sections.js",
 )  # fmt: skip
 PAGE = (*CHARTS, "tables.js", "frame.js", "page.js")
 HEADLESS = (*CHARTS, "headless.js")

@@ -5,6 +5,7 @@ import { distribution } from "./distributions.js";
 import { trends } from "./history.js";
 import { dataAlongLoad, heatmap, overview, rateLatency } from "./load.js";
 import { layoutCharts } from "./operations.js";
+import { proofs } from "./proofs.js";
 import { queryBytes, querySeconds } from "./queries.js";
 import { searchLatency, searchSteps } from "./searches.js";
 import { data } from "./selection.js";
@@ -16,6 +17,7 @@ export const SECTIONS = {
   overview: () => (data.results ? overview() : []),
   searches: () => [searchSteps(), searchLatency()],
   sessions: () => [sessions()],
+  proofs: () => [proofs()],
   sweep: () => (data.results ? [rateLatency(), heatmap(), dataAlongLoad()] : []),
   "over-time": overTime,
   latency: () => (data.results ? [distribution()] : []),
