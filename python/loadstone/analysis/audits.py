@@ -13,7 +13,7 @@ from loadstone.documents.mix import writes_data
 from loadstone.documents.summary import AuditCall, AuditFinding, HistorySummary, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.audits import kept_audits
-from loadstone.results.record import Run
+from loadstone.results.record import Record, Run
 from loadstone.units import counted
 
 AUDIT_FAILED = "AUDIT_FAILED"
@@ -170,7 +170,77 @@ def upper_bound(wrong: int, looked_at: int) -> float:
 
 def percent(share: float) -> str:
     """Return a share in percent, with two digits that count."""
-    return f"{100 * share:.2g} %"
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survival:
+    """What acknowledged writes did of a fault that came about `times`, each at load.
+
+    `wrong` of the objects `read_back` were not as acknowledged, after `times_wrong` of the faults.
+    Objects that one fault takes are not independent of each other: a bound on the share of faults
+    stands beside that of objects.
+    """
+
+    fault: str
+    times: int
+    times_wrong: int
+    acknowledged: int
+    read_back: int
+    wrong: int
+
+    @property
+    def wrong_share_max(self) -> float | None:
+        """The share of wrong objects that is excluded with 95 %; None if nothing was read."""
+        return upper_bound(self.wrong, self.read_back) if self.read_back else None
+
+    @property
+    def times_wrong_share_max(self) -> float:
+        """The share of faults after which something is wrong that is excluded with 95 %."""
+        return upper_bound(self.times_wrong, self.times)
+
+    def statement(self) -> str:
+        """Say it in a sentence."""
+        share, faults = self.wrong_share_max, counted(self.times, FAULT_NOUNS[self.fault])
+        if share is None:
+            return f"nothing was read back after {faults}"
+        if self.wrong:
+            of_all = f"{self.wrong:,} of {self.read_back:,} acknowledged objects"
+            return f"{of_all} were lost or wrong, after {self.times_wrong} of {faults}"
+        return (
+            f"0 of {self.read_back:,} acknowledged objects were lost or wrong after {faults}: with"
+            f" 95 %, at most {percent(share)} of objects, and at most"
+            f" {percent(self.times_wrong_share_max)} of {FAULT_NOUNS[self.fault]}s take any"
+        )
+
+
+FAULT_NOUNS = {"kill": "process kill", "power_cut": "power cut"}
+"""The faults of a durability run, by the names of their commands."""
+
+
+def survivals(records: Sequence[Record]) -> Iterator[Survival]:
+    """Yield what records show of each fault that came in a load and was audited after it."""
+    faults = {
+        (record.trial["target"]["name"], record.trial["block"]): entry["hook"]
+        for record in records
+        for entry in record.hooks
+        if entry["hook"] in FAULT_NOUNS
+    }
+    for fault in dict.fromkeys(faults.values()):
+        audits = [
+            Audited.of(record.trial, record.summary)
+            for record in records
+            if record.trial["phase"] == AUDIT
+            and faults.get((record.trial["target"]["name"], record.trial["block"])) == fault
+        ]
+        yield Survival(
+            fault=fault,
+            times=len(audits),
+            times_wrong=sum(audit.wrong > 0 for audit in audits),
+            acknowledged=sum(audit.acknowledged for audit in audits),
+            read_back=sum(audit.read_back for audit in audits),
+            wrong=sum(audit.wrong for audit in audits),
+        )
 
 
 def read_audits(run: Run) -> tuple[Audited, ...]:
@@ -225,6 +295,16 @@ def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
             evidence=(evidence,) if share is not None or audit.history else (),
             cases=(f"trial {audit.trial}",),
         )
+
+
+def find_survivals(records: Sequence[Record]) -> Iterator[Finding]:
+    """Report what acknowledged writes survived of the faults of a durability run."""
+    for survival in survivals(records):
+        evidence = Evidence(
+            metric="objects wrong", value=float(survival.wrong), threshold=0.0, unit="objects",
+            place=f"{survival.times} times: {FAULT_NOUNS[survival.fault]}",
+        )  # fmt: skip
+        yield Finding(rule="durability", statement=survival.statement(), evidence=(evidence,))
 
 
 def describe(audit: Audited) -> Iterator[str]:

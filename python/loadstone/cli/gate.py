@@ -10,6 +10,7 @@ from loadstone.analysis.accounts.judged_account import read_account
 from loadstone.cli import exit_code
 from loadstone.cli.messages import say
 from loadstone.errors import InputError, LeftBehindError, LoadstoneError
+from loadstone.execution.events import Event
 from loadstone.execution.runner import RunEnd
 from loadstone.report.formats import gate as reports
 from loadstone.results.files import durable
@@ -52,6 +53,9 @@ class GateKeeper:
             f" A build that is equal passes with a power of {POWER:.0%} where the ratios of blocks"
             f" spread by up to {rules.spread:.1%}; {reports.error_rates(rules)}."
         )
+
+    def watch(self, event: Event) -> None:
+        """Let it happen: a gate looks at whole blocks only."""
 
     def decide(self, folder: Path, blocks: int) -> bool:
         """Look, where the block is one to look after; return whether it was the last."""

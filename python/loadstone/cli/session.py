@@ -6,9 +6,9 @@ import functools
 import shlex
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, cast
 
 import typer
 
@@ -32,6 +32,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, LeftBehindError, LoadstoneError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
+from loadstone.execution.events import Event
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.memory_group import MemoryGroup, limited
@@ -46,7 +47,6 @@ from loadstone.results.writer import RunWriter, is_only_begun
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.analysis.judgements.thresholds import Threshold
-    from loadstone.cli.gate import GateKeeper
     from loadstone.execution.object_lists import ListMaker
 
 REMAINS_SHOWN = 8
@@ -67,6 +67,19 @@ MetricsPush = Annotated[
         metavar="URL",
     ),
 ]
+
+
+class Keeper(Protocol):
+    """What a run is for, where that is no report: it is told of all events, and answers."""
+
+    def watch(self, event: Event) -> None:
+        """Take note of what happens; the run goes on when this returns."""
+
+    def decide(self, folder: Path, blocks: int) -> bool:
+        """Return whether no blocks are needed after so many."""
+
+    def conclude(self, folder: Path, end: runner.RunEnd) -> int:
+        """Print the answer, and return the exit code."""
 
 
 class LiveMetrics(NamedTuple):
@@ -94,13 +107,13 @@ def measure(
     allow_commands: bool = False,
     with_page: bool = False,
     thresholds: Sequence["Threshold"] = (),
-    gate: "GateKeeper | None" = None,
+    gate: Keeper | None = None,
     is_quiet: bool = False,
     metrics: LiveMetrics | None = None,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    `with_page` puts report.html into the folder before. A `gate` ends the run, and answers.
+    `with_page` puts report.html into the folder before. A `gate` may end the run, and answers.
 
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
@@ -144,9 +157,9 @@ def measure(
         try:
             note_deletes(campaign, plan)
             end = runner.execute(
-                plan, writer, view.show, schedule=campaign.schedule, observe=_observe,
+                plan, writer, _listen(view.show, gate), schedule=campaign.schedule,
+                observe=_observe, table=hosts.table,
                 decide=None if gate is None else functools.partial(gate.decide, folder),
-                table=hosts.table,
             )  # fmt: skip
         except BaseException:
             # What stopped it may keep the folder from being read, too.
@@ -177,6 +190,17 @@ def measure(
     return _exit_code(end, campaign, thresholds, findings, is_left=_is_left(folder, campaign))
 
 
+def _listen(show: Callable[[Event], None], gate: Keeper | None) -> Callable[[Event], None]:
+    """Return what is told of each event: the screen, and then who decides on the run."""
+
+    def listen(event: Event) -> None:
+        show(event)
+        if gate is not None:
+            gate.watch(event)
+
+    return listen
+
+
 def _export(metrics: LiveMetrics, folder: Path, stack: contextlib.ExitStack) -> None:
     if metrics.push is not None:
         if not extras.has("otlp"):
@@ -197,7 +221,7 @@ def _interrupted(
     file: Path | None,
     form: str,
     command: str | None,
-    gate: "GateKeeper | None",
+    gate: Keeper | None,
 ) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
     _print_left(folder, file, command, is_gate=gate is not None)
@@ -320,7 +344,7 @@ def _finished(
     folder: Path,
     form: str,
     thresholds: Sequence["Threshold"],
-    gate: "GateKeeper | None",
+    gate: Keeper | None,
 ) -> int:
     """Say that nothing is left of a run, and how it went as a whole."""
     _changes(campaign, read_manifest(folder), folder)

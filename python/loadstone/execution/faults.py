@@ -59,6 +59,12 @@ class FaultCommands:
             names[KILL] = None
         return {name: partial(self.run, name) for name in names}
 
+    def words_of(self, name: str) -> list[str]:
+        """Return the command that does something, as a record names it."""
+        if name in self._commands or self._server is None:
+            return list(self._commands.get(name, ()))
+        return ["kill", "-s", "KILL", "--", f"-{self._server.pid}"]
+
     def run(self, name: str) -> None:
         """Do something to the target; a start returns once the server answers."""
         if name == START:

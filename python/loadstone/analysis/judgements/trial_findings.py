@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
 from loadstone.analysis import numbers
-from loadstone.analysis.audits import find_audited
+from loadstone.analysis.audits import find_audited, find_survivals
 from loadstone.analysis.fills import find_missed
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
@@ -56,6 +56,7 @@ def _findings(view: RunView) -> Iterator[Finding]:
     """Yield the findings of trials, results and the run, in the order in which reports say them."""
     records = view.run.records if view.run is not None else ()
     yield from find_audited(view.audits)
+    yield from find_survivals(records)
     yield from find_contradictions(view.contradictory)
     yield from find_stalls(view.measured.values())
     yield from find_lost_hosts(view)

@@ -54,6 +54,15 @@ RULES: tuple[Rule, ...] = (
         means="What was read back was as it had been acknowledged, at the time of the audit.",
         do="Nothing. To look again later, keep the data: loadstone audit RUN.",
     ),
+    _note(
+        id="durability",
+        effect="none",
+        says="what was acknowledged before a process kill or a power cut, and is lost after it",
+        means="The durability class of the target's acknowledgements: rates of targets that survive"
+        " other faults do not compare.",
+        do="State it beside the rates. For a tighter bound: loadstone audit durability with more"
+        " --times.",
+    ),
     _caution(
         id="connections-closed",
         short="the store closes each connection",

@@ -3,6 +3,7 @@
 \b
   RUN               read back what a run wrote, whose data and ledger were kept
   bestiary TARGET   try published sequences of requests by which stores lost data
+  durability TARGET write at load, kill the store, start it, and read back
 
 RUN needs: loadstone bench ... --audit --keep-data. All buckets are listed, and each object is
 read, or as many as --sample says. Nothing is written to the target. The answer is added to the run
@@ -13,6 +14,9 @@ or that need its maintenance, are tried where you give the commands. A command i
 as a shell does, but no shell reads it. If --start stays in the foreground, it is the server: it is
 started at once if nothing answers, killed where --kill is missing, and ended with loadstone.
 
+Durability needs --start, and --kill or --power-cut. Each comes about --times, in the last second
+of a load of -d on new objects. "0 of 51,204 lost" comes with the share that it excludes.
+
 Exit codes: 0, nothing is wrong; 1, an object is not as it was acknowledged, a sequence failed, or a
 target could not be reached; 6, a sequence was undecided; 5, something is left in a store.
 
@@ -21,10 +25,12 @@ Examples:
   loadstone audit runs/first --sample 100000
   loadstone audit bestiary http://127.0.0.1:9000
   loadstone audit bestiary http://127.0.0.1:9000 -o bestiary.html
+  loadstone audit durability http://127.0.0.1:9000
       --kill "systemctl kill -s KILL store" --start "systemctl start store"
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,18 +44,23 @@ from loadstone.cli.screen.output import Overwrite, print_table, print_words, wri
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
+    from loadstone.campaign.reading.quick import Flags
     from loadstone.documents.bestiary import Bestiary
 
-BESTIARY = "bestiary"
+BESTIARY, DURABILITY = "bestiary", "durability"
 FORMS = ("terminal", "json")
 
 
 def command(
+    context: typer.Context,
     subject: Annotated[
-        str, typer.Argument(help="A run folder, or: bestiary.", metavar="RUN|bestiary")
+        str,
+        typer.Argument(
+            help="A run folder, or what to try on a store.", metavar="RUN|bestiary|durability"
+        ),
     ],
     target: Annotated[
-        str | None, typer.Argument(help="bestiary: the store's address.", metavar="TARGET")
+        str | None, typer.Argument(help="The store's address.", metavar="TARGET")
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="RUN: read back so many objects, drawn by chance.")
@@ -80,6 +91,19 @@ def command(
             help="URL that answers once the store runs; default: TARGET's.", metavar="URL"
         ),
     ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="durability: objects of each load.")
+    ] = 100_000,
+    duration: Annotated[
+        str, typer.Option("--duration", "-d", help="durability: how long each load lasts.")
+    ] = "10s",
+    threads: Annotated[
+        int, typer.Option("--threads", "-t", min=1, help="durability: requests in flight.")
+    ] = 16,
+    size: Annotated[
+        str, typer.Option("--size", "-s", help="durability: size of each object.")
+    ] = "4KiB",
+    times: Annotated[int, typer.Option(min=1, help="durability: how often each fault comes.")] = 5,
     settings: Annotated[
         list[str] | None,
         typer.Option("--target-set", help="A setting of TARGET's driver.", metavar="KEY=VALUE"),
@@ -88,7 +112,12 @@ def command(
         str, typer.Option("--format", "-f", help="terminal or json.", metavar="FORMAT")
     ] = "terminal",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A page (.html) or a document (.json).")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A page (.html) or document (.json); of durability the run folder.",
+        ),
     ] = None,
     overwrite: Overwrite = False,
     allow_commands: Annotated[
@@ -98,21 +127,30 @@ def command(
         ),
     ] = False,
 ) -> int:
-    if subject != BESTIARY:
+    if subject not in (BESTIARY, DURABILITY):
         if target is not None:
-            raise InputError.of_value(subject, f'"{BESTIARY}", before the address of a store')
+            raise InputError.of_value(subject, f"{BESTIARY} or {DURABILITY}, before an address")
         return _read_back(Path(subject), sample, allow_commands=allow_commands)
     if target is None:
-        raise InputError("the bestiary needs a store", f"loadstone audit {BESTIARY} TARGET")
+        raise InputError(f"{subject} needs a store", f"loadstone audit {subject} TARGET")
     if form not in FORMS:
         raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
-    if output is not None and output.suffix not in (".html", ".json"):
-        raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
     commands = {
         "kill": kill, "power_cut": power_cut, "start": start, "maintain": maintain,
         "degrade": degrade, "restore": restore,
     }  # fmt: skip
     given = {name: text for name, text in commands.items() if text is not None}
+    if subject == DURABILITY:
+        load: Flags = {
+            "count": str(count), "duration": duration, "threads": str(threads), "size": size,
+            "audit": True,
+        }  # fmt: skip
+        words = shlex.join(["loadstone", *context.obj])
+        return _measure(
+            target, settings or (), given, ready, load, times, output, form=form, typed=words
+        )
+    if output is not None and output.suffix not in (".html", ".json"):
+        raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
     bestiary, code = _try(target, settings or (), given, ready)
     text = json.dumps(bestiary, indent=2, ensure_ascii=False)
     if output is not None:
@@ -158,6 +196,47 @@ def _try(
     if left:
         return bestiary, exit_code.LEFT
     return bestiary, exit_code.UNDECIDED if "undecided" in answers else 0
+
+
+def _measure(
+    target: str,
+    settings: Sequence[str],
+    given: Mapping[str, str],
+    ready: str | None,
+    load: "Flags",
+    times: int,
+    output: Path | None,
+    *,
+    form: str,
+    typed: str,
+) -> int:
+    """Write at load, bring about each fault so many times, and read back."""
+    from loadstone import units
+    from loadstone.analysis.audits import FAULT_NOUNS
+    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.cli import session
+    from loadstone.cli.commands.load.ab import split_command, url_of
+    from loadstone.cli.durability import DurabilityKeeper
+    from loadstone.cli.settings import parse_settings
+    from loadstone.execution.faults import START, FaultCommands
+    from loadstone.execution.interrupt import Interrupt
+
+    commands = {name: split_command(text) for name, text in given.items()}
+    if START not in commands:
+        raise InputError("what survives a fault is known once the store is back", "pass --start")
+    folder = output or session.default_folder(DURABILITY)
+    with FaultCommands(commands, ready or url_of(target), Interrupt()) as faults:
+        names = [name for name in FAULT_NOUNS if name in faults.actions]
+        if not names:
+            raise InputError("there is no fault to survive", "pass --kill or --power-cut")
+        load["blocks"] = times * len(names)
+        campaign = campaign_from_flags(
+            "put", target, settings=parse_settings(settings),
+            overrides=["expect.failures=true", "on_error=continue"], **load,
+        )  # fmt: skip
+        load_s = units.parse_duration_ns(load["duration"] or "") / 1e9
+        keeper = DurabilityKeeper(faults, names, folder, load_s, form)
+        return session.measure(campaign, folder, command=typed, gate=keeper, allow_commands=True)
 
 
 def _print(bestiary: "Bestiary") -> None:

@@ -1,0 +1,75 @@
+"""`loadstone audit durability`: what is lost at a fault is counted, and counted for that fault."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.cli import exit_code
+from tests.system.command import TOLD_AS_JSON, Said, loadstone
+from tests.system.servers.processes import free_ports
+from tests.system.test_bestiary import SERVE, SERVER_KEYS
+from tests.system.test_card import KEYS, port_of
+
+SMALL = ("-n", "400", "-d", "1s", "-t", "8", "-f", "json")
+
+
+@pytest.fixture
+def url() -> str:
+    """Return an address at which nothing answers."""
+    return f"http://127.0.0.1:{free_ports(1)}"
+
+
+def durability(url: str, run: Path, *words: str | Path) -> Said:
+    keys = {**KEYS, **SERVER_KEYS}
+    return loadstone("audit", "durability", url, *SMALL, "-o", run, *words, environment=keys)
+
+
+def faults_in(said: Said) -> dict[str, dict[str, Any]]:
+    return {fault["fault"]: fault for fault in said.json()["faults"]}
+
+
+def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -> None:
+    start = f"{SERVE} --port {port_of(url)}"
+    said = durability(url, tmp_path / "run", "--times", "1", "--start", start)
+    assert said.code == exit_code.FAILED
+    kill = faults_in(said)["kill"]
+    assert kill["wrong"] == kill["read_back"] == kill["acknowledged"] > 0
+    assert (kill["times"], kill["times_wrong"], kill["wrong_share_max"]) == (1, 1, 1.0)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(url)))
+
+
+def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_path: Path) -> None:
+    """A kill leaves the directory; what stands for a power cut here takes it along."""
+    data, number = tmp_path / "data", tmp_path / "number"
+    start = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"
+    cut = f"sh -c 'kill -9 $(cat {number}); rm -rf {data} || rm -rf {data}'"
+    run = tmp_path / "run"
+    said = durability(url, run, "--times", "1", "--start", start, "--power-cut", cut)
+    assert said.code == exit_code.FAILED, said.err
+    faults = faults_in(said)
+    assert faults.keys() == {"kill", "power_cut"}, said.err
+    kill, power_cut = faults["kill"], faults["power_cut"]
+    assert (kill["times"], kill["wrong"]) == (1, 0), said.err
+    assert kill["read_back"] == kill["acknowledged"] > 0
+    assert 0 < kill["wrong_share_max"] < 3.1 / kill["read_back"]
+    assert kill["times_wrong_share_max"] == pytest.approx(0.95)
+    assert (power_cut["times"], power_cut["times_wrong"]) == (1, 1)
+    assert power_cut["wrong"] == power_cut["read_back"] > 0
+    report = loadstone("report", run, "-f", "json").json()
+    assert [finding["rule"] for finding in report["findings"]].count("durability") == 2
+    assert [hook["hook"] for hook in report["hooks"]] == ["kill", "power_cut"]
+    assert not list((data / "buckets").iterdir())
+
+
+def test_without_a_fault_or_a_start_nothing_is_written(url: str, tmp_path: Path) -> None:
+    for words in ((), ("--kill", "true"), ("--start", "true")):
+        said = loadstone(
+            *TOLD_AS_JSON, "audit", "durability", url, *words, "-o", tmp_path / "run",
+            environment=KEYS,
+        )  # fmt: skip
+        assert said.code == exit_code.FAILED
+        assert len(said.kinds) == 1
+        assert not (tmp_path / "run").exists()
