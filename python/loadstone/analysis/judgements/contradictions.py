@@ -1,4 +1,4 @@
-"""What in a trial's record cannot be: times that run backwards, counts that disagree."""
+"""Impossible records: times that run backwards, counts that disagree."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -9,20 +9,20 @@ from loadstone.analysis.measured.rows import Rows
 from loadstone.results.record import Record
 
 TIMES = ("start_ns", "measure_start_ns", "measure_end_ns", "end_ns")
-"""An iteration's times, in the order in which they can only come."""
+"""An iteration's times, in the only possible order."""
 
 SECOND_NS = 1_000_000_000
 
 
 def contradictions(record: Record, intervals: Rows) -> list[str]:
-    """Return what cannot be in a whole trial's account of itself, one sentence each."""
+    """Return the contradictions within a whole trial's record, one sentence each."""
     if not record.is_whole or not record.summary.get("iterations"):
         return []
     return [*_of_windows(record), *_of_counts(record, intervals)]
 
 
 def find_contradictions(sentences: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    """Report trials that contradict themselves; each is given with one of its sentences."""
+    """Report trials whose records contradict themselves, given as (trial, sentence)."""
     if sentences:
         listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in sentences[:3])
         yield Finding(
@@ -56,6 +56,6 @@ def _of_counts(record: Record, intervals: Rows) -> Iterator[str]:
         yield f"its summary counts {summarised} requests, its intervals {counted}"
     seconds = intervals["second"].tolist()
     last_ns = max(entry.get("end_ns", 0) for entry in record.summary.get("iterations") or ())
-    # A request that had to be given up is counted in the second in which that was seen.
+    # A request that timed out is counted in the second in which it was given up.
     if seconds and (min(seconds) < 0 or 0 < last_ns < (max(seconds) - 1) * SECOND_NS):
         yield f"its intervals reach to second {max(seconds)}, and it ended before"

@@ -1,4 +1,4 @@
-"""A finding: what a rule says about an account, and the numbers it says it from."""
+"""A finding: the statement of a rule about an account, with the numbers behind it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +14,9 @@ from loadstone.documents.report.result import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number behind a finding: what it is, what it was held against, and where it stands.
+    """One number behind a finding, with its threshold and its place.
 
-    `source` names the kind of evidence where several metrics are one: two cores of a host that are
-    both full are one counter, and no proof of each other.
+    `source` joins metrics that are not independent: two full cores of a host are one counter.
     """
 
     metric: str
@@ -29,19 +28,17 @@ class Evidence:
 
     @property
     def counter(self) -> tuple[str, str]:
-        """What the number counts as when counters that agree are counted: its kind and its host."""
+        """The independent counter that it belongs to: its kind and its host."""
         return self.source or self.metric, self.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One statement of one rule, whose row in the table says what follows from it.
+    """One statement of one rule.
 
-    `weight` stands for the rule's own severity where this case differs from it, and `todo` for what
-    the rule says is to be done, where the case itself knows better. `row` is the rule itself, where
-    the table of rules has none of its name. `is_inferred` marks what rests on an unstated
-    assumption, such as the speed of a link. `chance` is the probability that the pattern would show
-    by accident. `cases` lists what it is about.
+    `weight` and `todo` replace the rule's severity and its advice in this case. `row` is the rule
+    if the table of rules lacks it. `is_inferred` marks an unstated assumption, such as the speed of
+    a link. `chance` is the probability of the pattern by accident. `cases` are what it is about.
     """
 
     rule: str
@@ -56,17 +53,17 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
+        """Its severity."""
         return self.weight or self.definition.severity
 
     @property
     def effect(self) -> Effect:
-        """What follows for the number."""
+        """Its effect on the number."""
         return self.definition.effect
 
     @property
     def means(self) -> str:
-        """What follows for the number, as a sentence."""
+        """Its effect on the number, as a sentence."""
         return self.definition.means
 
     @property
@@ -76,7 +73,7 @@ class Finding:
 
     @property
     def covers(self) -> tuple[str, ...]:
-        """The labels that it says in full."""
+        """The labels that it makes redundant."""
         return self.definition.covers
 
     @property

@@ -1,4 +1,4 @@
-"""What a run says of its client hosts: which were lost, late, unequal, or of uncertain clocks."""
+"""Findings on client hosts: lost, late or unequal ones, and uncertain clocks."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def find_started_apart(view: RunView) -> Iterator[Finding]:
 
 
 def find_uncertain_clocks(view: RunView) -> Iterator[Finding]:
-    """Report the host whose clock is known worst, where that is not well enough."""
+    """Report the least certain clock of all hosts, if its bound is too wide."""
     bounds = [
         (int(host.get("clock_bound_ns") or 0), str(host["name"]), name)
         for name, record in view.measured.items()
@@ -81,7 +81,7 @@ def find_uncertain_clocks(view: RunView) -> Iterator[Finding]:
 
 
 def find_set_clocks(view: RunView) -> Iterator[Finding]:
-    """Report the clocks that were set, each with by how much at most."""
+    """Report clocks that were set during a trial, with the largest step."""
     steps = [
         (host.get("clock_step_ns") or 0, str(host["name"]), name)
         for name, record in view.measured.items()

@@ -1,6 +1,6 @@
-"""What a run's numbers say together: its results, what limited each, and what is doubtful.
+"""The judgement of a run: its results, the limit of each, and the findings.
 
-Made from what was measured alone, so that every command that judges a run comes to the same.
+It depends on the measurements alone, so that every command judges a run alike.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from loadstone.results.record import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResults:
-    """What the actions of scripts did: each, by space and type of user, and all together."""
+    """The actions of scripts: each one, by space and type of user, and all together."""
 
     rounds: tuple[ActionCell, ...]
     groups: tuple[ActionCell, ...]
@@ -45,9 +45,9 @@ class ScriptResults:
 class Judgement:
     """The results of a run, and the findings that follow from them.
 
-    `results` are cases with all rounds added up, `rounds` each round by itself, `iterations` each
-    iteration, and `mixes` the phases of several operations once more, as the operation "all".
-    `parts` are what they are the sums of.
+    `results` are cases with all rounds added up, `rounds` and `iterations` each round and iteration
+    by itself, and `mixes` the phases of several operations as the operation "all". All are sums of
+    `parts`.
     """
 
     parts: Sequence[Part]
@@ -63,7 +63,7 @@ class Judgement:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What the rules find in the measurements alone."""
+        """The findings of all rules."""
         return judge(self.view)
 
 
@@ -76,7 +76,7 @@ def judge_measured(
 ) -> Judgement:
     """Judge what was measured in a run.
 
-    `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
+    `ceilings` were measured outside of the run; `null_rates` are the rates of the same client
     against a null target.
     """
     spoiled = spoiled_trials(measured.parts)
@@ -131,7 +131,7 @@ def judge_measured(
 
 
 ByTrial = Mapping[str, Sequence[Result]]
-"""The results of rounds that each trial has a part in, by its id."""
+"""The results of rounds, by the ids of their trials."""
 
 
 def _by_trial(rounds: Sequence[Result]) -> ByTrial:
@@ -145,7 +145,7 @@ def _by_trial(rounds: Sequence[Result]) -> ByTrial:
 def _verdict_of(
     cell: Cell, by_trial: ByTrial, is_of: Callable[[Cell, Result], bool] | None = None
 ) -> Verdict | None:
-    """Return what limited a cell: what limited the rounds of its operation that it is made of."""
+    """Return the limit of a cell, chosen from those of its rounds."""
     results = {id(result): result for trial in cell.trials for result in by_trial.get(trial, ())}
     is_of = is_of or _is_of
     return chosen_verdict(
@@ -164,7 +164,7 @@ def _is_of(cell: Cell, result: Result) -> bool:
 def _actions(
     measured: Measured, spoiled: Reasons, targets: Sequence[str], by_trial: ByTrial
 ) -> ScriptResults:
-    """Return what scripts did; what their requests met in the same trials is true of them, too."""
+    """Return the actions of scripts, with the labels and limits of their requests."""
 
     def result_of(cell: Cell) -> Result:
         results = {
@@ -190,10 +190,9 @@ def _actions(
 
 
 def usable_parts(parts: Sequence[Part], rounds: Sequence[Result]) -> list[Part]:
-    """Return the parts without the rounds that must not be used, where a case has others.
+    """Return the parts without void rounds, if their case has other rounds.
 
-    A round in which the client stalled does not spoil what the other rounds found. One in which the
-    target failed is a part of what the target does, and stays.
+    Only rounds that the client or the record spoiled are left out: a failing target stays in.
     """
     void = {
         (trial, result.operation)
@@ -220,7 +219,7 @@ def usable_parts(parts: Sequence[Part], rounds: Sequence[Result]) -> list[Part]:
 
 
 def _is_spoiled(result: Result) -> bool:
-    """Tell whether a round is void for reasons of the client or the record alone."""
+    """Tell whether only the client or the record made a round void."""
     reasons = VOIDING & set(result.labels)
     is_failing = result.verdict is not None and result.verdict.limit == "INVALID(errors)"
     return bool(reasons) and reasons <= LEFT_OUT and not is_failing

@@ -1,7 +1,7 @@
-"""Labels: what a reader must know before using a number, as a short word beside it.
+"""Labels: short warnings beside a number; the functions that decide which ones it bears.
 
-A label never changes a number. Those a trial was recorded with are kept as they are. Their words
-stand in the table of rules; here is how each is found.
+A label never changes a number. Labels of the record are kept. Their words are in the table of
+rules.
 """
 
 import math
@@ -60,7 +60,7 @@ VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "inv
 """Labels under which a number must not be used as a result."""
 
 LEFT_OUT = frozenset(name for name, rule in LABELS.items() if rule.is_left_out)
-"""Labels whose reason lies in the client or the record: a minority of such trials is left out."""
+"""Labels of faults of the client or the record: a minority of such trials is left out."""
 
 SHORT_S = 60
 SHORT_REQUESTS = 1000
@@ -69,10 +69,9 @@ LOG_INS_MAX = 3
 LOG_INS_PER_HOUR = 6
 LOG_INS_SHARE = 0.01
 OUTAGE_SHARE = 0.05
-"""As for a client that stood still (STALLED_SHARE): so much of a rate is a difference to report."""
+"""As STALLED_SHARE, for a client that stood still."""
 OUTAGE_TIMES = 10
-"""A pause of the target is an outage when so many usual requests would have fitted into it: clients
-that work in step pause for about one."""
+"""A pause is an outage from this many usual requests on: clients in step pause for about one."""
 OUTAGE_REQUESTS_PER_S = 10
 """Fewer leave seconds without any by chance: at ten a second, one in 20,000."""
 CHANCE = 3.0
@@ -96,10 +95,7 @@ def is_cached(record: Record) -> bool:
 
 
 def label_trial(record: Record) -> tuple[str, ...]:
-    """Return the labels of one trial: those it was recorded with, and how it ended.
-
-    Every result that a trial has a part in asks: they are looked for once.
-    """
+    """Return the labels of one trial, computed once for all results that it is part of."""
     labels = _LABELLED.get(record)
     if labels is None:
         labels = tuple(
@@ -115,7 +111,7 @@ _LABELLED: WeakKeyDictionary[Record, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return the labels of a cell: those of its trials, and what its own numbers give rise to."""
+    """Return the labels of a cell: those of its trials, and its own."""
     labels = [label for part in parts for label in label_trial(part.record)]
     return tuple(
         dict.fromkeys(
@@ -165,7 +161,7 @@ def is_stalled_shortly(record: Record) -> bool:
 
 
 def logs_in_often(record: Record) -> bool:
-    """LOG_INS: the identity service had a share in what was measured."""
+    """LOG_INS: log-ins took a share of the measured time."""
     count, took_ns = record.summary.get("log_ins") or 0, record.summary.get("log_ins_ns") or 0
     iterations = record.summary.get("iterations") or ()
     lasted_ns = max((times["end_ns"] for times in iterations), default=0)
@@ -175,7 +171,7 @@ def logs_in_often(record: Record) -> bool:
 
 
 def is_unchecked(record: Record) -> bool:
-    """UNCHECKED: no look whether the bytes that came back were those that were written."""
+    """UNCHECKED: the bytes that were read were not verified."""
     trial = record.trial
     reads = READS.intersection(operations_of(trial))
     return trial.get("verify") == 0 and bool(reads) and facts_of(trial["target"]["driver"]).keeps
@@ -202,7 +198,7 @@ def has_empty_trial(cell: "Cell", _: Sequence[Part]) -> bool:
 
 
 def has_few_requests(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """FEW: of a stretch of time, which may cut the first and the last request of each client."""
+    """FEW: a time limit cuts the first and the last request of each client, and there are few."""
     clients = cell.load.get("clients") or 0 if cell.load.get("kind") == "closed" else 0
     is_cut = any((part.record.trial.get("stop") or {}).get("duration_ns") for part in parts)
     answered = sum(part.mix.answered for part in parts)
@@ -241,7 +237,7 @@ def is_short(cell: "Cell", _: Sequence[Part]) -> bool:
 
 
 def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
-    """LITTLE: too much in flight cannot be, in any of its trials or in all together."""
+    """LITTLE: more requests in flight than there were clients, in a trial or in all together."""
     trials: dict[str, list[Part]] = {}
     for part in parts:
         trials.setdefault(part.record.id, []).append(part)
@@ -249,7 +245,7 @@ def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
 
 
 def is_idle(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """IDLE: too little in flight is time that clients spent outside requests, unless asked to."""
+    """IDLE: clients spent time outside requests, and were not told to."""
     rate = sum(part.mix.answered for part in parts) / cell.duration_s
     if all(is_held_back(part.record, rate, is_idle=True) for part in parts):
         return False
@@ -268,7 +264,7 @@ def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:
 
 
 def has_lag(cell: "Cell", parts: Sequence[Part]) -> bool:
-    """LAG, unless requests left late only because all clients waited for the target's answers."""
+    """LAG, unless requests left late only because all clients waited for the target."""
     shares = [occupied_share(part.record) for part in parts]
     is_idle = all(share is not None and share < OCCUPIED_SOME for share in shares)
     if is_idle and is_overloaded(cell, parts):
@@ -299,9 +295,7 @@ def is_noisy(cell: "Cell", _: Sequence[Part]) -> bool:
 
 
 def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part]) -> float:
-    """Return the rate at which requests were due; fewer than were wanted, only as far as chance
-    makes arrivals fewer.
-    """
+    """Return the rate at which requests were due, or the wanted one less its chance deviation."""
     window_s = sum(part.duration_s for part in parts)
     wanted, due = wanted_per_s * window_s, sum(part.mix.due for part in parts)
     # Evenly spaced arrivals may miss a window by one.

@@ -1,4 +1,4 @@
-"""Trials that results go without, since the client or the record was at fault in them."""
+"""Trials left out of results, since the client or the record was at fault."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,11 +26,11 @@ Reasons = Mapping[str, tuple[str, ...]]
 NAMED = 6
 
 
-# A reason that lies in the client or in the record leaves a trial out, while less than half of
-# the trials of a result have one. What may be the target's doing stays in, whatever else went
-# wrong: to leave it out would make the target look better than it is.
+# A trial is left out for faults of the client or the record, if less than half of a result's trials
+# have one. Trials in which the target may have failed stay in: without them it would look better
+# than it is.
 def spoiled_trials(parts: Sequence[Part]) -> Reasons:
-    """Return the trials that went wrong by the client or the record alone, with the labels why."""
+    """Return the trials that only the client or the record spoiled, with their labels."""
     trials: dict[str, list[Part]] = {}
     for part in parts:
         trials.setdefault(part.record.id, []).append(part)
@@ -39,9 +39,9 @@ def spoiled_trials(parts: Sequence[Part]) -> Reasons:
 
 
 def without_spoiled(parts: Sequence[AnyPart], reasons: Reasons) -> list[AnyPart]:
-    """Return the parts without spoiled trials, in results of which those are the minority.
+    """Return the parts without spoiled trials, where those are the minority of a result.
 
-    Where half of a result's trials are spoiled the others are in doubt, too: all of them stay.
+    If half of a result's trials are spoiled, the others are in doubt too, and all of them stay.
     """
     left_out = _left_out(parts, reasons)
     if not left_out:
@@ -72,7 +72,7 @@ def find_left_out(view: RunView) -> Iterator[Finding]:
 
 
 def _left_out(parts: Sequence[Part], reasons: Reasons) -> dict[tuple[object, ...], Collection[str]]:
-    """Return the trials that each result goes without, of those that go without any."""
+    """Return the trials that are left out of each result that leaves out any."""
     trials: dict[tuple[object, ...], dict[str, None]] = {}
     for part in parts:
         trials.setdefault(_result_of(part), {})[part.record.id] = None
@@ -95,14 +95,14 @@ def _reasons(parts: Sequence[Part]) -> tuple[str, ...]:
     operations: dict[str, list[Part]] = {}
     for part in parts:
         operations.setdefault(part.operation, []).append(part)
-    # A label of results: here one trial is looked at, before it has a part in any.
+    # LITTLE is a label of results, which do not exist yet: this checks a single trial.
     is_little = any(has_too_many_in_flight(of_one) for of_one in operations.values())
     candidates = (*labels, *(["LITTLE"] if is_little else []))
     return tuple(label for label in candidates if label in LEFT_OUT)
 
 
 def _may_be_the_target(parts: Sequence[Part]) -> bool:
-    """Tell whether a trial's target failed, or was away: that is an answer of the target."""
+    """Tell whether a trial's target failed or was away."""
     summary = parts[0].record.summary
     failed, requests = summary.get("failed") or 0, summary.get("requests") or 0
     is_failing = error_gate(requests=requests - failed, failed=failed).outcome == "fail"

@@ -1,9 +1,9 @@
-"""How many objects clean-ups met, against what the records of the trials before say must be there.
+"""The number of objects that clean-ups met, against the number that the trials before imply.
 
-A store that acknowledges puts and keeps nothing, or deletes that it does not do, contradicts itself
-here, although nobody read those objects back. Each trial moves two bounds: at least so many of its
-objects are there, at most so many. What is not known widens them: a request that failed may have
-been done or not. Where anything else may have changed the objects, nothing is expected.
+This finds stores that acknowledge puts or deletes without doing them, even if nobody reads the
+objects back. Each trial moves a lower and an upper bound of the number of objects. A failed request
+widens them, since it may have been done. Nothing is expected where anything else may have changed
+the objects.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,17 +30,17 @@ _OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """So many objects are there at least, and at most."""
+    """The least and the greatest number of objects that may be there."""
 
     least: int = 0
     most: int = 0
 
     def put(self, *, surely: int, perhaps: int, universe: int) -> "Bounds":
-        """Return the bounds after so many of a universe of objects were put, each once."""
+        """Return the bounds after puts of distinct objects out of `universe`."""
         return Bounds(max(self.least, surely), min(universe, self.most + perhaps))
 
     def remove(self, *, surely: int, perhaps: int, universe: int) -> "Bounds":
-        """Return the bounds after so many of a universe of objects were deleted, each once."""
+        """Return the bounds after deletes of distinct objects out of `universe`."""
         return Bounds(max(0, self.least - perhaps), min(self.most, universe - surely))
 
     def __add__(self, other: "Bounds") -> "Bounds":
@@ -49,7 +49,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCounts:
-    """What the requests of one operation in one trial came to, over all of its stages."""
+    """The requests of one operation in one trial, over all stages."""
 
     good: int = 0
     failed: int = 0
@@ -63,7 +63,7 @@ class RequestCounts:
 
 @dataclass(slots=True)
 class Place:
-    """The objects of one dataset: its own, their copies, and what mixes put beyond them."""
+    """The objects of one dataset: originals, their copies, and those that mixes added."""
 
     originals: Bounds = field(default_factory=Bounds)
     copies: Bounds = field(default_factory=Bounds)
@@ -92,7 +92,7 @@ class Place:
             self._note_phase(document, requests.get(operations[0], RequestCounts()))
 
     def _note_mix(self, requests: Mapping[str, RequestCounts]) -> None:
-        """Each put of a mix is of a new object, and each delete of one that was put well."""
+        """In a mix each put makes a new object, and each delete removes one that was put."""
         puts = [requests.get(name, RequestCounts()) for name in _PUTS]
         deletes = [requests.get(name, RequestCounts()) for name in _DELETES]
         self.beyond += Bounds(
@@ -105,7 +105,7 @@ class Place:
     def _note_phase(self, document: TrialDocument, requests: RequestCounts) -> None:
         (operation,) = operations_of(document)
         objects = dataset_of(document).get("objects") or 0
-        # Each request takes another object, until all had their turn.
+        # Each request takes the next object.
         goes_over = order_of(document) == "sequential" and _runs_once(document)
         match operation:
             case _ if operation in _CHANGES_NOTHING:
@@ -136,7 +136,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUpCount:
-    """A clean-up that met fewer or more objects than there must have been."""
+    """A clean-up that met an unexpected number of objects."""
 
     trial: str
     met: Bounds
@@ -158,7 +158,7 @@ class ObjectCounts:
         self.wrong: list[CleanUpCount] = []
         self._places: dict[tuple[str, str], Place] = {}
         self._missing = _trials_without_record(run)
-        # A trial that was cut short and begun again has no record of what the first attempt did.
+        # There is no record of the first attempt of a trial that was cut short and repeated.
         self._is_whole = not run.manifest.get("resumed")
 
     def note(self, record: Record, intervals: Rows) -> None:
@@ -179,7 +179,7 @@ class ObjectCounts:
     def _compare(self, record: Record, place: Place) -> None:
         summary = record.summary
         swept = summary.get("objects_swept") or 0
-        # A listing that is behind shows what is gone already: it may have been counted twice.
+        # A listing that lags behind may show deleted objects, which are then counted twice.
         met = Bounds(swept - (summary.get("objects_swept_again") or 0), swept)
         is_counted = "objects_swept_again" in summary and is_removed(summary, record.trial)
         is_counted = is_counted and bool(summary.get("buckets_deleted"))
@@ -190,7 +190,7 @@ class ObjectCounts:
             self.wrong.append(CleanUpCount(trial=record.id, met=met, expected=expected))
 
     def _is_alone(self, record: Record) -> bool:
-        """Tell whether nothing but this run's whole trials changed the objects of a trial."""
+        """Tell whether only complete trials of this run changed the objects."""
         document, summary = record.trial, record.summary
         ownership = document.get("ownership") or {}
         settings = document["target"].get("settings") or {}
@@ -213,7 +213,7 @@ class ObjectCounts:
 
 
 def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
-    """Report clean-ups that met fewer or more objects than there must have been."""
+    """Report clean-ups that met fewer or more objects than expected."""
     for is_fewer in (True, False):
         chosen = [
             clean_up
@@ -255,7 +255,7 @@ def _span(bounds: Bounds) -> str:
 
 
 def _requests(intervals: Rows) -> dict[str, RequestCounts]:
-    """Return what became of a trial's requests, by their operation."""
+    """Count a trial's requests by operation."""
     counts: dict[str, RequestCounts] = {}
     names = dict.fromkeys(intervals["operation"].tolist())
     for name in names:
@@ -271,12 +271,12 @@ def _requests(intervals: Rows) -> dict[str, RequestCounts]:
 
 
 def _runs_once(document: TrialDocument) -> bool:
-    """Tell whether a trial's requests take their objects in one go."""
+    """Tell whether a trial goes over its objects once."""
     stages = document.get("warm_up_ns") or document.get("cool_down_ns")
     return document.get("iterations", 1) == 1 and not stages
 
 
 def _trials_without_record(run: Run) -> set[tuple[str, str]]:
-    """Return the places in which a planned trial left no record of what it did."""
+    """Return the places with a planned trial that left no record."""
     recorded = {record.id for record in run.records}
     return {place_of(document) for document in run.plan if document["id"] not in recorded}

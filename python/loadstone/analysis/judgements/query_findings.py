@@ -1,4 +1,4 @@
-"""What is wrong with the queries of a run: caches that were not cold, and wrong answers."""
+"""Findings on queries: caches that were not cold, wrong and unchecked answers."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
 
 
 def find_wrong_answers(view: RunView) -> Iterator[Finding]:
-    """Report queries whose answers are wrong, that failed, or that nothing was compared with."""
+    """Report queries with wrong or unchecked answers, and those that failed."""
     for arm in view.queries.arms if view.queries else ():
         for times in arm.queries:
             for outcome, count in times.failures.items():

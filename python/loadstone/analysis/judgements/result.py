@@ -1,7 +1,7 @@
-"""A result: one operation of one case over its trials, judged once, and read by everything else.
+"""A result: one operation of one case over its trials, judged once.
 
-Nothing but this has a printed rate, a spread or a standing: reports, comparisons, histories and
-thresholds show what stands here and compute none of it again.
+Rates, spreads and standings are computed here alone; reports, comparisons, histories and thresholds
+read them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ from loadstone.results.record import Record
 class Result(Cell):
     """A cell that has been judged.
 
-    `verdict` is what limited it, `reasons` are the ids of the rules that its standing follows from.
-    `example` is what came back with the first of its most frequent error.
+    `verdict` is its limit, `reasons` are the ids of the rules behind its standing, and `example` is
+    the first message of its most frequent error.
     """
 
     verdict: Verdict | None
@@ -39,12 +39,12 @@ class Result(Cell):
 
     @property
     def limit(self) -> str:
-        """The id of what limited it; empty where nothing was asked."""
+        """The id of its limit; empty if nothing was asked."""
         return self.verdict.rule if self.verdict is not None else ""
 
     @property
     def limit_words(self) -> str:
-        """What kept the rate from being higher, in words: one limit, or what makes it void."""
+        """Its limit in words, or the reason why it is void."""
         is_invalid = self.verdict is not None and self.verdict.effect == "invalid"
         if self.is_void and not is_invalid:
             return reason_words(self.reasons[0])
@@ -54,7 +54,7 @@ class Result(Cell):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The labels that its standing does not follow from: how certain it is, how narrow."""
+        """The labels that are no reasons of its standing."""
         return tuple(label for label in self.labels if label not in self.reasons)
 
     @property
@@ -84,9 +84,9 @@ def _names(labels: Sequence[str], verdict: Verdict | None) -> Iterable[str]:
 
 
 def chosen_verdict(verdicts: Sequence[tuple[int, Verdict]]) -> Verdict | None:
-    """Return the verdict of several: one that voids before others, else that of most requests.
+    """Return one of several verdicts, each given with its requests.
 
-    Each comes with its requests; of the same limit, the one that is proven best speaks.
+    A voiding verdict wins; otherwise the limit of most requests, by its best proof.
     """
     for _, verdict in verdicts:
         if verdict.effect == "invalid":

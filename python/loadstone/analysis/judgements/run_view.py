@@ -1,4 +1,4 @@
-"""What a rule on a run may look at."""
+"""The view of a run that rules judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run as rules see it; what was not read is empty.
+    """A run as rules see it; parts that were not read are empty.
 
-    `rounds` are the results of each round, `trials` every planned trial, `contradictory` the
-    trials that contradict themselves, each with how, `empty` those in whose measured time no
-    request ended, `miscounted` the clean-ups that met fewer or more objects than there must have
-    been, and `audits` what was read back against the ledgers.
+    `rounds` are the results of each round, and `trials` all planned trials. `contradictory` are
+    pairs of a trial and a contradiction in its record; `empty` are trials whose measured time saw
+    no request end; `miscounted` are clean-ups with an unexpected number of objects.
     """
 
     account: Account

@@ -1,4 +1,4 @@
-"""What a rate may be taken for: decided here once, from the labels and the limit of a result."""
+"""The standing of a result, decided here once from its labels and its limit."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from loadstone.analysis.rules import Effect, find_rule
 
 Standing = Literal["valid", "bound", "void"]
-"""What the target does, the least that it can do, or nothing: then the number must not be used."""
+"""The number is what the target does, the least that it can do, or must not be used."""
 
 EFFECTS: Mapping[Effect, Standing] = {"invalid": "void", "bound": "bound"}
 
@@ -15,9 +15,9 @@ CHECKS = {"errors": "too many requests failed"}
 
 
 def standing_of(names: Iterable[str]) -> tuple[Standing, tuple[str, ...]]:
-    """Return what labels and limits make of a number, and which of them do.
+    """Return the standing that follows from labels and limits, and its reasons.
 
-    A void number is void for one reason or several; that it would be a bound, too, says nothing.
+    Reasons for a bound are dropped if the number is void.
     """
     by_standing: dict[Standing, dict[str, None]] = {"void": {}, "bound": {}}
     for name in names:
@@ -31,15 +31,15 @@ def standing_of(names: Iterable[str]) -> tuple[Standing, tuple[str, ...]]:
 
 
 def worst_of(standings: Iterable[Standing]) -> Standing:
-    """Return what a number may be taken for that is made of several results; valid of none."""
+    """Return the worst of several standings; valid if there are none."""
     return max(standings, key=("valid", "bound", "void").index, default="valid")
 
 
 def may_be_compared(standing: Standing, other_standing: Standing, reasons: Iterable[str]) -> bool:
-    """Tell whether a ratio of two numbers with these standings says something of the targets.
+    """Tell whether the ratio of two numbers with these standings is a ratio of the targets.
 
-    A void number stands in no ratio, and a number is not held against a bound. Nor are two bounds
-    of the client's own: their ratio is the client's. What both sides share leaves the ratio be.
+    It is not if one is void, or only one is a bound. Two bounds have a ratio if all reasons hold
+    for both sides alike; bounds of the client do not.
     """
     if standing != other_standing or standing == "void":
         return False
@@ -47,7 +47,7 @@ def may_be_compared(standing: Standing, other_standing: Standing, reasons: Itera
 
 
 def reason_words(name: str) -> str:
-    """Return a reason of a standing, or a limit, in a few words; a check by what it checks."""
+    """Return a reason of a standing, or a limit, in a few words."""
     rule, _, check = name.partition("(")
     definition = find_rule(rule)
     if check:

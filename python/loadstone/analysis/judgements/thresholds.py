@@ -1,4 +1,4 @@
-"""Thresholds: what a run must not do, as a job writes it: "get p99 > 50ms", "failures > 1%"."""
+"""Thresholds that fail a run: "get p99 > 50ms", "failures > 1%"."""
 
 import operator
 import re
@@ -49,16 +49,13 @@ class Threshold:
     unit: str
 
     def is_met(self, value: float) -> bool:
-        """Whether a value does what the threshold forbids."""
+        """Whether a value crosses the threshold."""
         return _COMPARED[self.sign](value, self.limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A case that a threshold was held against.
-
-    `is_crossed` is None where that is not known, for the reason that `what` gives.
-    """
+    """The outcome of a threshold for one case; `what` says why `is_crossed` is None."""
 
     threshold: Threshold
     case: str
@@ -67,7 +64,7 @@ class Outcome:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """Return a threshold as people write it."""
+    """Parse a threshold; raise InputError if it is none."""
     match = _FORM.fullmatch(text)
     name = match[2] if match else ""
     metric = PERCENTILES.get(name, name)
@@ -98,7 +95,7 @@ def _limit(metric: str, text: str) -> tuple[float, str]:
 
 
 def judge(threshold: Threshold, findings: Findings) -> tuple[Outcome, ...]:
-    """Hold every case of a run against a threshold."""
+    """Check every case of a run against a threshold."""
     results = [
         result
         for result in findings.results

@@ -1,4 +1,4 @@
-"""What single trials of a run say: were they steady, and what limited them?"""
+"""Findings on single trials, and the list of all findings of a run."""
 
 import math
 import shlex
@@ -45,7 +45,7 @@ FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS"
 
 
 def judge(view: RunView) -> tuple[Finding, ...]:
-    """Return all findings of a run: of its trials one by one, and of its numbers together."""
+    """Return all findings of a run, most severe first."""
     findings = [*_findings(view), *numbers.found_by(numbers.RULES, view.account)]
     rules = {finding.rule for finding in findings}
     labels = (finding for finding in find_labels(view.rounds) if finding.rule not in rules)
@@ -53,7 +53,7 @@ def judge(view: RunView) -> tuple[Finding, ...]:
 
 
 def _findings(view: RunView) -> Iterator[Finding]:
-    """Yield the findings of trials, results and the run, in the order in which reports say them."""
+    """Yield the findings of trials, results and the run, in the order of reports."""
     records = view.run.records if view.run is not None else ()
     yield from find_audited(view.audits)
     yield from find_survivals(records)
@@ -87,7 +87,7 @@ def _findings(view: RunView) -> Iterator[Finding]:
 
 
 def find_missing(view: RunView) -> Iterator[Finding]:
-    """Report what was planned and did not run."""
+    """Report planned trials that did not run."""
     missing = tuple(trial.trial for trial in view.trials if trial.state == "not run")
     if missing:
         text = f"{len(missing)} of {len(view.trials)} planned trials did not run"
@@ -120,7 +120,7 @@ def find_empty(view: RunView) -> Iterator[Finding]:
 
 
 def find_unsteady(view: RunView) -> Iterator[Finding]:
-    """Report trials that never settled, and those too short to say."""
+    """Report trials that never became steady, and those too short to tell."""
     parts = view.parts
     unsteady: list[tuple[str, str]] = []
     short = []
@@ -173,7 +173,7 @@ def describe_steadiness(findings: Sequence[Finding]) -> str | None:
 
 
 def _is_plausibly_steady(part: Part) -> bool:
-    """Tell whether a short stretch at least settles in its first half and stays on one level."""
+    """Tell whether a short stretch settles in its first half and stays on one level."""
     return (
         steadiness.mser5(part.rates).is_valid
         and change_points.classify(part.rates).kind != "no steady state"
@@ -201,7 +201,7 @@ def find_limited(view: RunView) -> Iterator[Finding]:
 
 
 def find_verdicts(view: RunView) -> Iterator[Finding]:
-    """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
+    """State the limit of each result; one finding per limit."""
     decided = [(result, result.verdict) for result in view.rounds if result.verdict is not None]
     groups: dict[tuple[str, str | None], list[tuple[Result, Verdict]]] = {}
     for result, verdict in decided:
@@ -229,7 +229,7 @@ DAY_S = 86_400
 
 
 def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
-    """Report results whose instrument has no known ceiling, or one that was measured long ago."""
+    """Report results without a calibrated ceiling, or with an old one."""
     unknown = [part for part in parts if part.no_ceiling]
     if unknown:
         reasons = "; ".join(dict.fromkeys(part.no_ceiling for part in unknown))
@@ -264,7 +264,7 @@ def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
 
 
 def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
-    """Report features of the kernel that this host refused, and what was done without them."""
+    """Report kernel features that the host refused, and their replacements."""
     cases_of: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         for refusal in refused(part.record.summary).items():
@@ -279,7 +279,7 @@ def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
 
 
 def calibration_command(parts: Sequence[Part]) -> str:
-    """Return the command that calibrates the loads of these parts; none where there is none."""
+    """Return the command that calibrates the loads of these parts; empty if there is none."""
     trials = [part.record.trial for part in parts]
     drivers = _unique(trial["target"]["driver"] for trial in trials)
     drivers = [driver for driver in drivers if facts_of(driver).calibration]
@@ -295,7 +295,7 @@ def calibration_command(parts: Sequence[Part]) -> str:
         {clients for trial in trials if (clients := (trial.get("load") or {}).get("clients"))}
     )
     if threads:
-        # One alone shows how long a request takes when no other is served.
+        # A single client shows the time of a request without any others.
         words += ["--threads", ",".join(map(str, sorted({1, *threads})))]
     words += ["--operations", ",".join(operations)]
     words += _settings(trials)
@@ -305,7 +305,7 @@ def calibration_command(parts: Sequence[Part]) -> str:
 
 
 def _settings(trials: Iterable[TrialDocument]) -> Iterator[str]:
-    """Return the flags of settings that are not as usual, and make a request dearer or cheaper."""
+    """Return the flags of unusual settings that change the cost of a request."""
     for trial in trials:
         driver = trial["target"]["driver"]
         usual = usual_costs(driver)
@@ -326,11 +326,11 @@ def _name(part: Part) -> str:
 
 
 CLOSED_SHARE = 0.5
-"""From so many new connections for each request on, the store is said to close each of them."""
+"""From this many new connections per request on, the store closes connections."""
 
 
 def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
-    """Report trials in which connections that should have been kept were closed by the store."""
+    """Report trials in which the store closed connections that clients wanted to keep."""
     closing = []
     for record in records:
         if record.trial.get("connections") == "per_request":
@@ -368,7 +368,7 @@ def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
 
 
 def find_retries(records: Iterable[Record]) -> Iterator[Finding]:
-    """Report requests outside the measurement that were sent again after temporary answers."""
+    """Report retries outside the measurement after temporary answers."""
     retried = [record for record in records if record.summary.get("retries")]
     if not retried:
         return
@@ -381,8 +381,8 @@ def find_retries(records: Iterable[Record]) -> Iterator[Finding]:
     yield Finding(
         rule="requests-retried",
         statement=(
-            f"outside the measurement, requests were sent again after temporary answers: {kinds}"
-            f" (they waited {units.format_duration(paused_ns)} in all)"
+            f"outside the measurement, requests were retried after temporary answers: {kinds}"
+            f" (pauses of {units.format_duration(paused_ns)} in all)"
         ),
         evidence=tuple(
             Evidence(metric=f"retries after {kind}", value=float(count))

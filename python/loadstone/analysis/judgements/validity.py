@@ -1,6 +1,6 @@
-"""Gates: may these numbers be used at all?
+"""Gates: checks of a trial's accounting, which must hold before its numbers are used.
 
-A gate that cannot be judged for want of data says so; it does not pass.
+A gate without data is "unknown", not passed.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TAIL_PRINTED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One check of a trial's accounting, with the number it looked at and what it wanted."""
+    """The outcome of one check, with its number and the range that was wanted."""
 
     name: str
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""What a run knows about each of its cells that a verdict rests on, and the verdict itself."""
+"""Gathers the facts of each cell, and decides its verdict."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from loadstone.documents.outcomes import CLIENT_FAILURES
 from loadstone.results.record import Record
 
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
-"""What `client_limits` found in each trial, by the trial's id."""
+"""The flags of `client_limits`, by trial."""
 
 NullRates = Mapping[tuple[str, int | None, int | None], float]
 """Requests per second of a null target, by operation, size and requests in flight."""
@@ -32,21 +32,20 @@ NullRates = Mapping[tuple[str, int | None, int | None], float]
 NO_SUCH_LABEL = "no such label"
 
 THROTTLES = ("throttled", "http_429")
-"""What drivers take for being asked for fewer requests, each by its own protocol; records of before
-they did have the status."""
+"""Outcomes that ask for fewer requests; older records have the HTTP status."""
 
 LOSSES = ("NETWORK_PATH", "TARGET_NETWORK", "TARGET_SOFTWARE")
-"""Limits outside of the client that its counters, or those of the target's hosts, speak for."""
+"""Limits beyond the client, shown by counters of the client or of the target's hosts."""
 
 WITH_HEADERS = 1.02
-"""Headers that are less of what the wire carries are not worth a word."""
+"""Headers are mentioned from this share of the payload on."""
 
 CEILINGS = {
     "network": ("NETWORK_PATH", "path"),
     "device": ("TARGET_DISK", "device"),
     "server": ("TARGET_SOFTWARE", "store's own benchmark"),
 }
-"""The limit that a ceiling would be, and its name, by the resource that it is of."""
+"""The limit and the name of a ceiling, by its resource."""
 
 
 def decide_cells(
@@ -60,11 +59,10 @@ def decide_cells(
     uses: Mapping[str, Uses] | None = None,
     tried: Mapping[CellKey, Sequence[Tried]] | None = None,
 ) -> list[tuple[Cell, Verdict]]:
-    """Return what limited each cell, as far as a run by itself can tell.
+    """Return the verdict on each cell.
 
-    `ceilings` are those that were measured apart; `servers` is how busy the target's own resources
-    were in each trial, by the trial's id, and `uses` how busy the client's were; `tried` is what
-    was changed to see whether a cell's limit moves.
+    `ceilings` were measured apart. `servers` and `uses` hold the utilisation of the target's and of
+    the client's resources by trial; `tried` holds interventions by cell.
     """
     records = {part.record.id: part.record for part in parts}
     wire = {cell.trials: _wire_factors(cell, records) for cell in cells}
@@ -92,7 +90,7 @@ def decide_cells(
 
 
 def _used(trials: Sequence[Uses]) -> Uses:
-    """Return the client's resources that were watched in all trials, and how much was used."""
+    """Return the greatest use of each client resource that was watched in all trials."""
     limits = [limit for limit in trials[0] if all(limit in used for used in trials)]
     return {
         limit: max((share for used in trials if (share := used[limit]) is not None), default=None)
@@ -101,7 +99,7 @@ def _used(trials: Sequence[Uses]) -> Uses:
 
 
 def _utilisation(trials: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:
-    """Return the mean utilisation of each resource over several trials; None when none was seen."""
+    """Return the mean utilisation of each resource over trials; None if none was watched."""
     names = dict.fromkeys(name for used in trials for name in used)
     return {name: fmean(used[name] for used in trials if name in used) for name in names} or None
 
@@ -113,7 +111,7 @@ def observe(
     flags: Flags,
     first_trial: tuple[str, ...] = (),
 ) -> Observed:
-    """Gather what a run knows about one of its cells, given the first trial of its target."""
+    """Return the observations on one cell, given the first trial of its target."""
     sweep = sorted(_same_sweep(cell, cells), key=_load)
     place = sweep.index(cell)
     of_cell: dict[str, list[Evidence]] = {}
@@ -124,7 +122,7 @@ def observe(
     best = max(swept.requests_per_s for swept in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
     refused = sum(cell.errors.get(kind, 0) for kind in CLIENT_FAILURES)
-    # A limit is that of all operations of a mix together.
+    # The operations of a mix share one limit.
     rate = sum(other.requests_per_s for other in cells if other.trials == cell.trials)
     idle = 1 - cell.little if cell.little and cell.little < LITTLE_INSTRUMENT else None
     is_held = bool(records) and all(
@@ -159,7 +157,7 @@ def observe(
 
 
 def _first_trials(cells: Sequence[Cell]) -> Mapping[str, tuple[str, ...]]:
-    """Return the first trial of each target, as the trials of a cell that has no other."""
+    """Return the first trial of each target, as a cell's tuple of trials."""
     first: dict[str, tuple[int, str]] = {}
     for cell in cells:
         for rate in cell.trial_rates:
@@ -170,7 +168,7 @@ def _first_trials(cells: Sequence[Cell]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _next_to(others: Sequence[Cell], first_trial: tuple[str, ...]) -> LoadPoint | None:
-    """Return the nearest of other loads, past one that only the target's first trial was of.
+    """Return the nearest of other loads, skipping one that was only measured in the first trial.
 
     A target may be slow at first: caches are empty, connections and leases are new.
     """
@@ -198,10 +196,9 @@ def _met_below(lower: Sequence[Cell]) -> LoadPoint | None:
 
 
 def _wire_factors(cell: Cell, records: Mapping[str, Record]) -> Mapping[str, float]:
-    """Return how many bytes the wire carried for each one of payload, by direction.
+    """Return the bytes on the wire per byte of payload, by direction.
 
-    Small objects are mostly headers. Known where one operation has the trials to itself, and its
-    driver counts what it sends and receives.
+    Known for trials of one operation whose driver counts bytes sent and received.
     """
     of_cell = [records[name] for name in cell.trials if name in records]
     summaries = [record.summary for record in of_cell]
@@ -216,8 +213,8 @@ def _wire_factors(cell: Cell, records: Mapping[str, Record]) -> Mapping[str, flo
 
 
 def _gates(cell: Cell) -> Iterator[Gate]:
-    # What the client could not send is its own limit, and what the target put off is its answer to
-    # too much load: both say what the limit is, and leave no doubt about the rest.
+    # Unsent requests show a limit of the client, throttled ones of the target: neither makes the
+    # other requests doubtful.
     explained = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *CLIENT_FAILURES, NOT_SENT))
     yield error_gate(requests=cell.good, failed=cell.failed - explained)
     for label in cell.labels:
@@ -233,13 +230,13 @@ def _gates(cell: Cell) -> Iterator[Gate]:
 
 
 def _ceiling_of_client(cell: Cell) -> float | None:
-    """Return at which rate of the cell the load generator itself would be at its ceiling."""
+    """Return the rate of the cell at which the load generator would reach its ceiling."""
     share = cell.instrument.share if cell.instrument is not None else 0.0
     return cell.requests_per_s / share if share and cell.requests_per_s else None
 
 
 def _lag(cell: Cell) -> Evidence | None:
-    """Return how late requests of an open load left, where they left too late."""
+    """Return the lag of an open load, if requests left too late."""
     if "LAG" not in cell.labels or cell.lag is None:
         return None
     lag_ns = cell.lag.quantiles["p99"]
@@ -251,12 +248,12 @@ def _lag(cell: Cell) -> Evidence | None:
 def _offer(
     cell: Cell, records: Sequence[Record], *, is_held: bool
 ) -> tuple[float | None, bool | None]:
-    """Return the rate that was asked for, and whether it was achieved; None without one."""
+    """Return the offered rate, and whether it was achieved; None if there is none."""
     if cell.load.get("kind") == "open":
         return cell.load.get("rate_per_s"), "OVERLOAD" not in cell.labels
     limits = {record.trial.get("rate_limit_per_s") for record in records}
     limit = limits.pop() if len(limits) == 1 else None
-    # A limit that is not reached limits nothing: the load is then as any closed one.
+    # A rate limit that is not reached has no effect.
     return (limit, True) if limit and is_held else (None, None)
 
 
@@ -274,9 +271,10 @@ def _ceilings(
     cells: Sequence[Cell],
     wire: Mapping[tuple[str, ...], Mapping[str, float]],
 ) -> dict[str, CeilingUse]:
-    """Return the lowest ceiling of each resource that holds for a cell, by the limit it would be.
+    """Return the lowest ceiling of each resource for a cell, by limit.
 
-    A ceiling that any load of the same target and direction went beyond is none for all of them.
+    `share_max` is that of all loads of the target in this direction: one that passed the ceiling
+    disproves it for all of them.
     """
     bounds = bounds_of(cell.operation)
     alike = [
@@ -343,9 +341,9 @@ def _point(cell: Cell, *, is_first: bool = False) -> LoadPoint:
 
 
 def _error(cell: Cell) -> float:
-    """Return the relative standard error of a rate: from its trials or its seconds, the larger.
+    """Return the relative standard error of a rate, from its trials or its seconds, the larger one.
 
-    Seconds of one trial share what that trial met, so that their error is a lower bound.
+    Seconds of one trial are correlated, so that their error is a lower bound.
     """
     if not cell.requests_per_s:
         return 0.0
@@ -356,12 +354,11 @@ def _error(cell: Cell) -> float:
     return max(of_trials, of_seconds) / cell.requests_per_s
 
 
-# A host more is a second client. Where it brings its own load, a rate that rises confirms a
-# counter that was full, but by itself it may show a load that was too small. Where more hosts
-# make the same load together, nothing else has changed, and a rate that rises was limited by the
-# clients.
+# With the same load from more hosts only the clients change: a higher rate shows their limit. With
+# more load from more hosts, a higher rate confirms a full counter; alone it may show that the load
+# was too small.
 def tried_by_sweep(totals: Sequence[Cell]) -> dict[CellKey, list[Tried]]:
-    """Return for each cell what the next larger numbers of hosts brought."""
+    """Return the effect of more hosts on each cell."""
     tried_of: dict[CellKey, list[Tried]] = {}
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in totals:
@@ -390,7 +387,7 @@ def _brought(cell: Cell, group: Sequence[Cell]) -> Iterator[Tried]:
 
 
 def _case(cell: Cell) -> tuple[object, ...]:
-    """Return what cells have in common that differ in hosts and load only."""
+    """Return a key that is equal for cells that differ in hosts and load only."""
     varied = {"hosts", "threads", "rate"}
     rest = {key: value for key, value in cell.parameters.items() if key not in varied}
     named = json.dumps(rest, sort_keys=True)
@@ -398,7 +395,7 @@ def _case(cell: Cell) -> tuple[object, ...]:
 
 
 def _host_load(cell: Cell) -> dict[str, object]:
-    """Return the load that each host made: what is counted, divided by the hosts."""
+    """Return the load of each host."""
     hosts = cell.hosts or 1
     return {
         key: value / hosts if isinstance(value, (int, float)) else value

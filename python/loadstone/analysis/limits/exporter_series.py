@@ -106,13 +106,13 @@ class _Spread:
 
 @dataclass(slots=True)
 class ExporterWatch:
-    """Looks through the trials of a run, one at a time, and then says what was worth a chart."""
+    """Collects the metrics of exporters trial by trial, and chooses those worth a chart."""
 
     _spreads: dict[Key, _Spread] = field(default_factory=dict)
     _trials: list[tuple[Record, float]] = field(default_factory=list)
 
     def look(self, record: Record, quantities: Quantities, offset_s: float) -> None:
-        """Take note of one trial, which began at this time under load."""
+        """Add one trial, which began at this time under load."""
         series = _samples(quantities)
         if not series:
             return
@@ -151,7 +151,7 @@ class ExporterWatch:
     def _read(
         self, keys: Sequence[Key], points: int
     ) -> dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]]:
-        """Read the chosen series once more: all of them would not fit into memory."""
+        """Read the chosen series again: all of them would not fit into memory."""
         read: dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]] = {}
         wanted = set(keys)
         if not wanted:
@@ -191,7 +191,7 @@ def _is_counter(metric: str) -> bool:
 
 
 def _unit(metric: str) -> tuple[str, float]:
-    """Return the unit of a metric by its name, and what its values are multiplied with."""
+    """Return the unit of a metric and the factor of its values, by its name."""
     bare = metric
     for ending in COUNTER_ENDINGS:
         bare = bare.removesuffix(ending)
@@ -225,7 +225,7 @@ def _metric(
 
 
 def _names(keys: Iterable[Key], *, has_hosts: bool) -> dict[Key, str]:
-    """Return what tells each series from the others: its host, and the labels that differ."""
+    """Name each series by its host and the labels that differ."""
     labels = {key: dict(_LABEL.findall(key[3])) for key in keys}
     values: dict[str, set[str | None]] = {}
     for name in itertools.chain.from_iterable(labels.values()):

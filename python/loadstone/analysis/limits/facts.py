@@ -1,7 +1,7 @@
-"""The facts that speak for or against each limit: one table of resources and what was observed.
+"""The facts for and against each limit.
 
-Each look reads one resource from `Observed` and yields facts. A fact supports a limit or refutes
-it; a resource that was not observed yields none. No look decides anything: `verdict.decide` does.
+Each look reads one resource from `Observed` and yields facts, which support or refute a limit; a
+resource that was not observed yields none. `verdict.decide` weighs the facts.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ CONFIRMS: dict[str, tuple[Intervention, ...]] = {
     "INSTRUMENT_CPU": ("second client", "more hosts", "half the verification"),
     "NETWORK_PATH": ("half the size",),
 }
-"""The changes that bring more where a limit is the right one; for other client limits, hosts."""
+"""The interventions that confirm a limit; other limits of the client are confirmed by hosts."""
 
 TARGET_RESOURCES = (
     ("TARGET_CPU", ("cpu", "core")),
@@ -50,12 +50,11 @@ TARGET_RESOURCES = (
 
 
 class Rank(IntEnum):
-    """Which supported limit is named first where several stand.
+    """The order in which supported limits are named.
 
-    A target that refuses comes first, for refused clients ask again at once and are busy by that.
-    A resource of the target that is full outranks "more load brings more": more clients may take
-    its share from another client. One that is merely busy does not. A hint is named only where
-    nothing else is: that a device always has work is so at half of what many devices can do.
+    A refusing target comes first: refused clients are busy with retries. A full resource of the
+    target outranks "more load brings more", since one client may take the share of another; a busy
+    one does not. A hint is named only alone: a device may always be busy at half of its rate.
     """
 
     REFUSED = 0
@@ -71,9 +70,9 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One observation, with the limit that it supports or refutes and why.
+    """One observation that supports or refutes a limit.
 
-    `is_intervention` marks a change that moved the rate, which is proof by itself.
+    `is_intervention` marks a change that moved the rate, which is a proof by itself.
     """
 
     limit: str
@@ -140,12 +139,12 @@ def _losses(observed: Observed) -> Iterator[Fact]:
 
 
 def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
-    """Return how surely a resource of the client limits the rate; None where it does not yet.
+    """Return the rank of a busy resource of the client; None if it does not limit the rate yet.
 
-    While more clients bring much more, a resource that is busy slows requests and limits no rate.
+    While more clients bring much more, a busy resource only slows requests.
     """
     if limit == "INSTRUMENT_SOCKETS":
-        # Requests that find no port fail at once, and clients that try again are busy by that.
+        # Requests without a port fail at once, and retries keep the clients busy.
         is_refused = observed.refused_here > THROTTLED_MUCH
         return Rank.REFUSED if is_refused else Rank.CLIENT
     up, below = observed.step_up, observed.step_here
@@ -156,16 +155,16 @@ def _rank_of_client(limit: str, observed: Observed) -> Rank | None:
     if below is not None and below.is_steep and has_slack and limit != "CLIENT_NIC":
         return None
     if limit == "INSTRUMENT_CPU" and has_slack and (below is None or below.is_rise):
-        # A core that others fill, or that is taken away now and then, leaves time to do more.
+        # A core that is shared or stolen now and then leaves time for more.
         return None
     return Rank.CLIENT
 
 
 def _has_slack(observed: Observed) -> bool:
-    """Tell whether the busiest load thread had time left, with that in which it lacked a core."""
+    """Tell whether the busiest load thread was idle at times, counting waits for a core as busy."""
     if observed.occupied is None or observed.occupied >= OCCUPIED:
         return False
-    # The share of time that the hypervisor took is no part of the thread's own account.
+    # The thread's own account does not contain steal time.
     return not any(
         evidence.source == LOAD_THREADS and evidence.threshold == OCCUPIED
         for evidence in observed.flags.get("INSTRUMENT_CPU", ())
@@ -212,10 +211,10 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
 
 
 def is_late_by_answers(observed: Observed) -> bool:
-    """Tell whether requests of an open load left late since clients waited for answers to others.
+    """Tell whether an open load was late because its clients waited for answers.
 
-    So it is where the load threads were mostly idle; and where they had time left while all clients
-    were in a request, or requests took longer once many were in flight.
+    This is so if the load threads were mostly idle, or idle at times while all clients were in a
+    request or requests became slower with the number in flight.
     """
     occupied = observed.occupied
     if occupied is None:
@@ -225,7 +224,7 @@ def is_late_by_answers(observed: Observed) -> bool:
 
 
 def _changes(observed: Observed) -> Iterator[Fact]:
-    """Yield changes of the clients alone that moved the rate, where no counter was full."""
+    """Yield interventions on the clients that moved the rate although no counter was full."""
     if observed.flags:
         return
     for tried in (*_rises(observed, "more hosts"), *_slower_with_fewer_hosts(observed)):
@@ -311,9 +310,9 @@ def _loads(observed: Observed) -> Iterator[Fact]:
 
 
 def is_out_of_line(observed: Observed) -> bool:
-    """Tell whether a lower load reached the rate of the next higher one, and this one did not.
+    """Tell whether a lower load reached the rate of the next higher one, unlike this one.
 
-    A rise from here is then this trial's own slowness, and no sign that the load was too small.
+    This trial was then slow by itself, and the rise from here no sign of too small a load.
     """
     return (
         observed.higher is not None
@@ -334,12 +333,12 @@ def _ceilings(observed: Observed) -> Iterator[Fact]:
                 bearing="supports",
                 reason=share if ceiling.is_steady else f"{share}, which fell while it was measured",
                 evidence=(ceiling.evidence(),),
-                # What limits a store limits its own benchmark: the resource is more exact.
+                # The resource that limits a store limits its benchmark too, and is more exact.
                 rank=Rank.REST if limit == "TARGET_SOFTWARE" else Rank.CEILING,
             )
             yield from (_confirmation(limit, tried) for tried in changed)
         elif ceiling.has_room and limit != "TARGET_SOFTWARE":
-            # A store that does less than by its own benchmark may still be held up by itself.
+            # A store below its own benchmark may still be limited by its software.
             yield Fact(limit=limit, bearing="refutes", reason=share, evidence=(ceiling.evidence(),))
 
 
@@ -377,12 +376,12 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             )
             for name, value in watched.items()
         }
-        # Against its own threshold each: the busiest core is always busier than their mean.
+        # Each has its own threshold: the busiest core is always busier than the mean.
         busiest = max(watched, key=lambda name: watched[name] / busy_from(name))
         share = watched[busiest]
         reason = f"the target's {_resource_in_words(busiest)} is {share:.0%} busy"
         if share < busy_from(busiest) or (rises and share < RESOURCE_FULL):
-            # A card that drops packets is full in bursts, which its mean does not show.
+            # A card that drops packets is full in bursts, in spite of its mean.
             if limit in observed.losses:
                 continue
             yield Fact(
@@ -402,8 +401,8 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
 
 
 def busy_from(name: str) -> float:
-    """Return from which share on a resource of the target counts as busy."""
-    # One core of many is full by chance now and then; only one that stays full is a limit.
+    """Return the share from which on a resource of the target counts as busy."""
+    # One of many cores is often full by chance; only one that stays full is a limit.
     return CORE_FULL if name == "core" else RESOURCE_BUSY
 
 
@@ -433,9 +432,9 @@ def _rises(observed: Observed, *kinds: Intervention) -> list[Tried]:
 
 
 def _slower_with_fewer_hosts(observed: Observed) -> list[Tried]:
-    """Return where the same load from fewer hosts lost their whole share, as sure as intervals are.
+    """Return interventions in which fewer hosts lost their whole share of the rate, significantly.
 
-    A rate that falls less may be limited by something else as soon as all hosts take part.
+    A smaller loss may be due to another limit that all hosts together reach.
     """
     return [
         tried

@@ -1,4 +1,4 @@
-"""What happened when one thing of a case was halved: did its limit move?"""
+"""Interventions: a case with one thing halved, compared with the case itself."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,9 @@ BLOCKS_MIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterventionEffect:
-    """A case beside itself with one thing halved; the ratio is of requests a second, over the base.
+    """The effect of halving one thing; `ratio` is the changed rate over the base rate.
 
-    `base_rate` and `changed_rate` are those of the blocks that both ran in. The ratio's interval is
-    absent where there are no repeated blocks.
+    The rates are those of common blocks. The ratio has no interval without repeated blocks.
     """
 
     kind: Intervention
@@ -41,7 +40,7 @@ class InterventionEffect:
 
     @property
     def tried(self) -> Tried:
-        """The change as a verdict knows it."""
+        """The intervention in the form that verdicts use."""
         changed = self.changed
         load = changed.load.get("clients")
         point = None
@@ -60,14 +59,14 @@ class InterventionEffect:
 
 
 def changed_trials(run: Run) -> frozenset[str]:
-    """Return the trials that ran with one thing halved: they are no results by themselves."""
+    """Return the trials with one thing halved, which are no results."""
     return frozenset(record.id for record in run.records if "intervention" in record.trial)
 
 
 def compare_changes(
     totals: Sequence[Cell], parts: Sequence[Part], peaks: Mapping[str, Peaks]
 ) -> tuple[InterventionEffect, ...]:
-    """Return every change beside its base; `parts` are those of the changed trials."""
+    """Compare each changed case with its base; `parts` are those of changed trials."""
     cells = summarise_totals(parts, peaks)
     trials = {part.record.id: part.record.trial for part in parts}
     bases = {_key(cell, cell.parameters): cell for cell in totals}
@@ -91,7 +90,7 @@ def compare_changes(
 
 
 def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]]:
-    """Return what was tried on each cell."""
+    """Return the interventions on each cell."""
     by_cell: dict[CellKey, list[Tried]] = {}
     for change in changes:
         by_cell.setdefault((change.base.trials, change.base.operation), []).append(change.tried)
@@ -105,7 +104,7 @@ def tried(
     point: LoadPoint | None = None,
     hosts: tuple[int, int] | None = None,
 ) -> Tried:
-    """Return a change as a verdict knows it."""
+    """Return an intervention in the form that verdicts use."""
     return Tried(
         kind=kind, ratio=ratio.ratio, low=ratio.low, high=ratio.high, point=point, hosts=hosts
     )
@@ -117,13 +116,13 @@ def _key(cell: Cell, parameters: Mapping[str, object]) -> tuple[object, ...]:
 
 
 def ratio_of(base: Cell, changed: Cell) -> Ratio:
-    """Compare by blocks where both ran in them: what a block had in common cancels."""
+    """Return the ratio, paired by common blocks where there are at least two."""
     a, b = rates_of_blocks(base, changed)
     return paired_ratio(a, b) if len(a) >= BLOCKS_MIN else welch_ratio(a, b)
 
 
 def rates_of_blocks(base: Cell, changed: Cell) -> tuple[list[float], list[float]]:
-    """Return the rates of both in the blocks that they share; of fewer than two, their means."""
+    """Return both rates in common blocks, or their means with fewer than two such blocks."""
     a, b = (
         {trial.block: trial.requests_per_s for trial in cell.trial_rates}
         for cell in (base, changed)

@@ -1,7 +1,7 @@
-"""Ceilings that a run measured apart from its load: what each one says, in bytes per second.
+"""Ceilings that a run measured apart from its load, in bytes per second.
 
-Of the measurements of one ceiling in one direction the highest is its value, for that is what the
-path or the device can do. One that was measured several times in a run is the mean of those values.
+The value of a ceiling is the highest of its measurements in one direction, and the mean of these
+values if it was measured several times in a run.
 """
 
 import base64
@@ -42,8 +42,8 @@ NAMES: Mapping[str, str] = {
 class MeasuredCeiling:
     """One measurement of one ceiling; `is_value` marks the one that stands for its ceiling.
 
-    `low` and `high` are the slowest and the fastest second, or sample of fio's. `replication` holds
-    the bytes that a target stores for each one written, where the campaign states that.
+    `low` and `high` are the slowest and the fastest second or sample. `replication` are the bytes
+    that a target stores for each byte written, if the campaign states it.
     """
 
     ceiling: str
@@ -70,7 +70,7 @@ class MeasuredCeiling:
 
 
 def find_left_behind(ceilings: Iterable[CeilingRecord]) -> Iterable[Finding]:
-    """Return a finding for each ceiling whose clean-up failed; what it measured stands."""
+    """Report ceilings whose clean-up failed; their measurements are valid."""
     for record in ceilings:
         if not record.left_behind:
             continue
@@ -87,8 +87,8 @@ def find_left_behind(ceilings: Iterable[CeilingRecord]) -> Iterable[Finding]:
 
 
 def bounds_of(operation: str) -> Bounds | None:
-    """Return what bounds an operation: what reads data, what writes it, or nothing."""
-    # The name of a phase may stand behind its operation.
+    """Return the direction whose ceilings bound an operation; None if it moves no data."""
+    # An operation may be followed by the name of its phase.
     word = operation.partition(" ")[0]
     return "read" if word in READS else "write" if word in WRITES else None
 
@@ -110,9 +110,9 @@ def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
 
 
 def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]:
-    """Return the ceilings as accounts hold them: one per name, targets and direction.
+    """Return one ceiling per name, targets and direction.
 
-    Targets that keep different numbers of copies are apart: see `_copies`.
+    Targets with different numbers of copies are kept apart: see `_copies`.
     """
     groups: dict[tuple[str, tuple[str, ...], str], list[MeasuredCeiling]] = {}
     for ceiling in measured:
@@ -128,10 +128,9 @@ def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]
 
 
 def _copies(ceiling: MeasuredCeiling, target: str) -> float:
-    """Return how many bytes a device writes for each one of the client's, where that is stated.
+    """Return the bytes that a device writes per byte of the client, if stated.
 
-    The store's own client and the network path see the client's bytes; devices and OSDs by
-    themselves see all that the target makes of them.
+    Network paths and the store's own client carry single copies; devices and OSDs write all copies.
     """
     is_behind = ceiling.kind in ("device", "osd_bench") and ceiling.bounds == "write"
     return ceiling.replication.get(target, 1.0) if is_behind else 1.0
@@ -177,7 +176,7 @@ def _by_bounds(
 def _value(kind: str, measurements: Sequence[CeilingMeasurement]) -> CeilingMeasurement:
     """Return the measurement that stands for a ceiling."""
     if kind == "osd_bench":
-        # OSDs that share a device are together slower than each one alone would promise.
+        # OSDs may share a device: the sum of single ones would be too high.
         return max(measurements, key=lambda entry: len(entry["parameters"].get("osds") or ()))
     return max(measurements, key=lambda entry: float(entry["bytes_per_s"]))
 

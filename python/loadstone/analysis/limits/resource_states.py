@@ -1,7 +1,6 @@
-"""Which resource was observed how: one row for each, with what it says of being the limit.
+"""The state of each resource: whether observations support or refute that it is the limit.
 
-A row says that a resource supports being the limit, or refutes it; that what was seen leaves it
-open; or that nothing looked at it. What was not looked at never has room.
+A resource that was not observed is not known to have room.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,10 +26,10 @@ Says = Literal["supports", "refutes", "open", "not observed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceState:
-    """What was seen of one resource.
+    """The state of one resource.
 
-    `value` is the share of it that was used, or the rate over that of the next load; absent where
-    there is no such number. From `threshold` on it would be a limit.
+    `value` is its utilisation, or the rate over that of the next load; from `threshold` on it would
+    be a limit.
     """
 
     resource: str
@@ -41,10 +40,9 @@ class ResourceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A resource, the limits that it may be, and how to see whether and how much of it was used.
+    """A resource and the limits that it may be.
 
-    `is_watched` tells whether anything looked at it. `use` is how much of it was used, and from
-    where on that would be a limit.
+    `is_watched` tells whether it was observed; `use` returns its utilisation and its threshold.
     """
 
     resource: str
@@ -117,7 +115,7 @@ ROWS: tuple[_Row, ...] = (
 
 
 def observe_all(observed: Observed, facts: Sequence[Fact]) -> tuple[ResourceState, ...]:
-    """Return every row of the table; what it says is what the facts of its limits do."""
+    """Return every row of the table; it says what the facts of its limits do."""
     states = []
     for row in ROWS:
         if not row.limits and not row.is_watched(observed):
@@ -144,8 +142,8 @@ def _says(row: _Row, observed: Observed, facts: Sequence[Fact]) -> Says:
         return "refutes" if step is not None and (step.is_flat or step.is_fall) else "open"
     ceiling = observed.ceilings.get(row.limits[0]) if row.limits else None
     value, threshold = row.use(observed)
-    # A ceiling that fell or was passed proves no room, and one program among others that fills a
-    # resource of the host no limit. Below its threshold all else has room.
+    # A ceiling that fell or was passed proves no room; a full resource that other programs share
+    # proves no limit. Anything else below its threshold has room.
     is_open = (ceiling is not None and not ceiling.has_room) or (
         value is not None and threshold is not None and value >= threshold
     )

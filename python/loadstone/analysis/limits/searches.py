@@ -1,7 +1,7 @@
-"""What a search for a capacity found: every trial of it, how it went on, and what it ended with.
+"""Searches for a capacity: their trials and their answers.
 
-`observe` reads off one record what an objective speaks of. It is what a running search goes by, and
-what a finished one is read again with, so that the answer can be made again from the run folder.
+`observe` reads one record for the objective, during a search and afterwards, so that the answer can
+be reproduced from the run folder.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,17 +36,15 @@ from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"
 LATE_SHARE, LATE_NS_MIN = 0.1, 1_000_000
-"""The client stands still when a sleep is late by this share of the latency that is allowed, and by
-more than it takes any host to wake from idle.
-"""
+"""The client stands still if a sleep is late by this share of the allowed latency, and by more
+than any host needs to wake from idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStep:
-    """One trial of a search; `rate` counts its good requests a second.
+    """One trial of a search, with its rate of good requests.
 
-    `is_left_out` when it missed the objective while the client's host stood still, and was run
-    again.
+    `is_left_out` if it missed the objective while the client's host stood still, and was repeated.
     """
 
     trial: str
@@ -64,10 +62,9 @@ class SearchStep:
 class CapacitySearch:
     """A search and its answer.
 
-    `lower` is the largest load that was confirmed to meet the objective and `upper` the smallest
-    that was found to miss it, `is_doubted` where only the client may be why; `rate` is what the
-    confirming trials achieved at the lower one. `is_over` is False while
-    trials are missing.
+    `lower` is the largest load confirmed to meet the objective, with the `rate` of its confirming
+    trials; `upper` is the smallest that missed it, `is_doubted` if perhaps due to the client.
+    `is_over` is False while trials are missing.
     """
 
     trial: str
@@ -118,10 +115,10 @@ class CapacitySearch:
 
 
 def observe(record: Record, goal: Goal) -> Observation:
-    """Return what a trial showed of an objective.
+    """Return a trial's observation of an objective.
 
-    Requests that timed out or were never sent took longer than any that was answered: they count
-    as the slowest, and where they reach down to the quantile there is no latency to read.
+    Requests that timed out or were not sent count as the slowest ones; there is no latency if the
+    quantile is among them.
     """
     quantile = goal.quantile
     parts = list(read_parts(record, Rows(record.intervals)))
@@ -141,10 +138,10 @@ def observe(record: Record, goal: Goal) -> Observation:
         rank = quantile * (count + unknown) / count
         latency_ns = float(good.quantile(rank)) if rank <= 1 else None
     sent = answered + failed
-    # The hiccup thread is on one core at a time, and misses one that stands still beside it.
+    # The hiccup thread runs on one core at a time, and misses stalls of other cores.
     stall = stall_of(record)
     late = stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max))
-    # What was answered behind the window was not achieved in it.
+    # Answers after the window do not count as achieved.
     kept_up = min(
         (part.mix.answered / part.mix.sent for part in parts if part.mix.sent), default=1.0
     )
@@ -157,7 +154,7 @@ def observe(record: Record, goal: Goal) -> Observation:
 
 
 def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
-    """Return the searches of a run with what each has found so far."""
+    """Return the searches of a run with their answers so far."""
     records: dict[str, list[Record]] = {}
     for record in run.records:
         of = (record.trial.get("search") or {}).get("of")
@@ -172,7 +169,7 @@ def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
 
 
 def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
-    """Return the trials that only led a search to its answer: they are no results by themselves."""
+    """Return the trials of searches that are no results, as they confirm nothing."""
     confirming = {trial for search in searches for trial in search.confirming}
     steps = {entry["id"] for entry in run.plan if "of" in (entry.get("search") or {})}
     steps |= {record.id for record in run.records if "of" in (record.trial.get("search") or {})}
@@ -180,7 +177,7 @@ def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
 
 
 def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
-    """Say what each search ended with."""
+    """Report the answer of each search."""
     for search in searches:
         is_answer = search.is_over and search.is_confirmed and search.lower is not None
         is_answer = is_answer and not search.is_doubted
@@ -206,7 +203,7 @@ def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
 
 
 def describe_answer(search: CapacitySearch) -> str:
-    """Return a search's answer as a sentence that leaves nothing out."""
+    """Return a search's answer as a complete sentence."""
     if not search.is_over:
         return f"the search is not over after {units.counted(len(search.steps), 'trial')}"
     left_out = sum(step.is_left_out for step in search.steps)
@@ -216,12 +213,12 @@ def describe_answer(search: CapacitySearch) -> str:
     fails = f"fails at {search.describe_load(search.upper)}"
     if search.lower is None:
         it_fails = f"; it {fails}" if search.upper is not None else ""
-        return f"no load was seen to meet {search.objective}{it_fails}{tail}"
+        return f"no load met {search.objective}{it_fails}{tail}"
     and_fails = f" and {fails}" if search.upper is not None else ""
     head = f"holds {search.objective} at {search.describe_load(search.lower)}{and_fails}"
     rate = ""
     if search.rate is not None:
-        rate = f"; {units.format_rate(search.rate.value)} were achieved there"
+        rate = f"; achieved {units.format_rate(search.rate.value)} there"
         if search.rate.is_spread:
             low, high = (
                 units.format_number(search.rate.low, 4),
@@ -315,7 +312,7 @@ def _step(
 
 
 def _quantile(records: Sequence[Record], quantile: float) -> float | None:
-    """Return the quantile of several trials together: counts are added, and it is read once."""
+    """Return the quantile of the merged histograms of several trials."""
     parts = [part for record in records for part in read_parts(record, Rows(record.intervals))]
     times = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
     return None if times is None else float(times.quantile(quantile))

@@ -1,7 +1,7 @@
-"""How busy the target's own resources were while a trial was measured, from its exporters.
+"""The utilisation of the target's resources during a trial, from its exporters.
 
-The names are those of the exporters that most hosts run: node_exporter and cAdvisor. A resource is
-looked at on the worst of the hosts that were watched, for the others wait for that one.
+Metrics are those of node_exporter and cAdvisor. The busiest host counts, since the others wait for
+it.
 """
 
 import re
@@ -12,20 +12,20 @@ from loadstone.analysis.judgements.finding import Evidence
 
 PREFIX = "prometheus:"
 BUSY_MAX = 0.8
-"""A device that has no work for a fifth of the time has room, however much it does at once."""
+"""A device that is idle for a fifth of the time has room."""
 PARALLEL = re.compile(r"(nvme|md|dm-|rbd|zd|bcache)")
-"""Devices that serve many requests at once: busy time says when they had any, not how many."""
+"""Devices that serve many requests at once: a busy one need not be full."""
 IDLE_MODES = ("idle", "iowait")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def find_utilisation(lines: Lines) -> Mapping[str, float]:
-    """Return the share of each resource that was used, 0 to 1; nothing when it was not probed.
+    """Return the utilisation of each resource, 0 to 1; only of those that were probed.
 
-    cpu: time of all cores that was not idle, or the share of periods in which a quota held a
-    container back; core: the busiest single core; disk: time in which something waited for it, or
-    in which the busiest device had work; network: of the card's speed. A device that serves many
-    requests at once and always has some may be full or not: it is "device", not "disk".
+    cpu: busy time of all cores, or the share of periods in which a quota throttled a container;
+    core: the busiest core; disk: time in which something waited for it, or the busy time of the
+    busiest device; network: share of the card's speed. A parallel device that is always busy may
+    be full or not: it is "device", not "disk".
     """
     series = _exporter_lines(lines)
     devices = [
@@ -100,13 +100,13 @@ LOSSES = (
     ("NETWORK_PATH", "node_netstat_Tcp_RetransSegs", "node_netstat_Tcp_OutSegs"),
     ("TARGET_SOFTWARE", "node_netstat_TcpExt_ListenDrops", "node_netstat_Tcp_PassiveOpens"),
 )
-"""What the target's hosts lost, of what, and the limit that it supports."""
+"""Counters of losses, the counters that they are a share of, and the limit that they support."""
 
 LOST = {"TARGET_NETWORK": 0.001, "NETWORK_PATH": 0.01, "TARGET_SOFTWARE": 0.001}
 
 
 def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
-    """Return what the target's exporters say was lost, by the limit that it supports."""
+    """Return losses at the target by the limit that they support."""
     series = _exporter_lines(lines)
     losses: dict[str, list[Evidence]] = {}
     for limit, metric, whole in LOSSES:

@@ -1,4 +1,4 @@
-"""What was seen of a trial's target, and became of its hooks: rules, and the words for them."""
+"""The state of a trial's target and the outcome of its hooks: rules, and their words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -27,24 +27,24 @@ def has_failed_hook(record: Record) -> bool:
 
 
 def clusters(record: Record) -> Iterator[tuple[str, ClusterState]]:
-    """Yield what was seen of the Ceph cluster, with when: before or after the load."""
+    """Yield the states of the Ceph cluster, each with its time: before or after the load."""
     for when, state in record.target_state.items():
         if "ceph" in state and state["ceph"].get("health"):
             yield when, state["ceph"]
 
 
 def last_hooks(record: Record) -> Iterable[HookEntry]:
-    """Return the hooks of a trial's last attempt: of each one the last entry there is."""
+    """Return the last entry of each hook, which is that of the last attempt."""
     return {(entry["hook"], entry["at"]): entry for entry in record.hooks}.values()
 
 
 def is_good(entry: HookEntry) -> bool:
-    """Say whether a hook did what it was meant to."""
+    """Tell whether a hook succeeded."""
     return bool(entry["state"] == "ended" and entry["exit_code"] == 0)
 
 
 def find_states(records: Sequence[Record]) -> Iterator[Finding]:
-    """Report trials of clusters that were not well, and hooks that failed, in their own words."""
+    """Report unhealthy clusters and failed hooks."""
     unwell = [
         (record.id, when, state)
         for record in records
@@ -56,7 +56,7 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
         trials = tuple(dict.fromkeys(f"trial {name}" for name, _, _ in unwell))
         yield Finding(
             rule="cluster-state",
-            statement=f"the cluster was not well in {len(trials)} of {len(records)} trials:"
+            statement=f"the cluster was not healthy in {len(trials)} of {len(records)} trials:"
             f" {'; '.join(list(conditions)[:3])}",
             cases=trials,
         )
@@ -67,7 +67,7 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
         )
         yield Finding(
             rule="HOOK",
-            statement=f"hooks did not do what they were for: {'; '.join(list(words)[:3])}",
+            statement=f"hooks failed: {'; '.join(list(words)[:3])}",
             cases=tuple(dict.fromkeys(f"trial {entry['trial']}" for entry in failed)),
         )
 

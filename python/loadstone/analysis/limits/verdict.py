@@ -1,9 +1,8 @@
-"""Which resource limited a number, and how well is that proven?
+"""The verdict: which resource limited a number, and the grade of its proof.
 
-A verdict follows from facts (`facts.py`): a limit stands where an observation supports it and none
-refutes it. Where no limit stands but more load brought no more, resources that were observed to
-have room are excluded, and the rest is named. What cannot be decided is UNDETERMINED, with the
-measurement that would decide it.
+A limit stands if a fact (`facts.py`) supports it and none refutes it. If none stands but more load
+brought no more, resources with room are excluded and the rest is named. Otherwise the verdict is
+UNDETERMINED, with the measurement that would decide it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ Grade = Literal["A", "B", "C"]
 UNDETERMINED = "UNDETERMINED"
 
 GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
-"""Limits of the client as a whole: they strengthen one of its resources, where one stands."""
+"""Limits of the client as a whole: they strengthen a limit of one of its resources."""
 
 NEXT: Mapping[str, tuple[str, str]] = {
     "loads": (
@@ -66,17 +65,16 @@ NEXT: Mapping[str, tuple[str, str]] = {
     ),
     "client": ("measure the client's own ceiling", "loadstone calibrate"),
 }
-"""The measurement that would decide, by what is missing: why, and the command. CAMPAIGN and HOST
-stand for the campaign's file and the target's host, which a report knows."""
+"""The deciding measurement by what is missing: its reason, and its command, in which reports
+replace CAMPAIGN and HOST."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The limit, how well it is proven (absent where nothing is claimed), why, and from what.
+    """The limit, the grade of its proof (None if nothing is claimed), and the reason with evidence.
 
-    `also` are further limits that stand beside it. `next` is the measurement that would decide or
-    strengthen the verdict: why it is made, and its command, or nothing. `observations` are the
-    table of all resources.
+    `also` are further limits that stand. `next` is the measurement that would decide or strengthen
+    the verdict, with its command. `observations` are the states of all resources.
     """
 
     limit: str
@@ -90,24 +88,24 @@ class Verdict:
 
     @property
     def not_observed(self) -> tuple[str, ...]:
-        """Name, in words, the resources that nothing looked at."""
+        """The resources that were not observed, in words."""
         return tuple(state.resource for state in self.observations if state.says == "not observed")
 
     @property
     def rule(self) -> str:
-        """The limit without what it is of: the id of its row in the table of rules."""
+        """The id of its rule."""
         return self.limit.partition("(")[0]
 
     @property
     def effect(self) -> Effect:
-        """What the limit makes of the number."""
+        """The effect of the limit on the number."""
         return find_rule(self.rule).effect
 
 
 def decide(observed: Observed) -> Verdict:
     """Return the verdict on one load of one case."""
     failed = [gate for gate in observed.gates if gate.outcome == "fail"]
-    # A client that is held up breaks Little's law itself: then its own limit is the answer.
+    # A client at its own limit breaks Little's law: that limit is the verdict.
     failed = [gate for gate in failed if gate.name != "LITTLE" or not observed.flags]
     if failed:
         return Verdict(
@@ -129,7 +127,7 @@ def decide(observed: Observed) -> Verdict:
 
 
 def _standing(facts: Sequence[Fact]) -> list[str]:
-    """Return the limits that are supported and not refuted, the one to name first in front."""
+    """Return the limits that are supported and not refuted, the main one first."""
     supports: dict[str, list[Fact]] = {}
     for fact in facts:
         if fact.bearing == "supports":
@@ -160,7 +158,7 @@ def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[s
     supports = [fact for fact in facts if fact.bearing == "supports"]
     of_limit = [fact for fact in supports if fact.limit == limit]
     if min(fact.rank for fact in of_limit) in (Rank.REFUSED, Rank.MET):
-        # Refused clients are busy asking again, and a rate that was achieved was limited by none.
+        # Refused clients are busy with retries, and an achieved rate was not limited.
         others = []
     general = [
         fact
@@ -171,7 +169,7 @@ def _supported(observed: Observed, facts: tuple[Fact, ...], standing: Sequence[s
     if limit.startswith(("TARGET", "NETWORK_PATH")) and limit != "TARGET_THROTTLED":
         counters += _is_saturated(observed)
     is_confirmed = any(fact.is_intervention for fact in of_limit)
-    # What a change shows stands by itself for the load and the hosts, which it changed alone.
+    # An intervention on load or hosts changes nothing else, and is a proof by itself.
     is_proof = limit in ("INSTRUMENT_HOSTS", "NOT_SATURATED")
     reason = next(
         (fact.reason for fact in of_limit if not fact.is_intervention), of_limit[0].reason
@@ -228,15 +226,14 @@ def _client_has_room(observed: Observed) -> bool:
 
 
 def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | None:
-    """Name what is left where more load brings no more, and what was observed has room.
+    """Name what is left if more load brings no more and the observed resources have room.
 
-    That it is the target follows only where the path has room, too; otherwise the limit lies
-    beyond the client, and no more can be said.
+    It is the target only if the path has room too; otherwise the limit is beyond the client.
     """
     if not _is_saturated(observed) or not _client_has_room(observed):
         return None
     if observed.is_from_memory:
-        # What the client's memory answers never comes to the target.
+        # Reads from the client's memory do not reach the target.
         return None
     step = observed.step
     is_falling = step is not None and step.is_fall and not observed.is_overloaded
@@ -274,7 +271,7 @@ def _by_elimination(observed: Observed, facts: tuple[Fact, ...]) -> Verdict | No
 
 
 def _next_of(limit: str, observed: Observed) -> str:
-    """Return which measurement would narrow down what elimination has left."""
+    """Return the measurement that would narrow the limit down."""
     if limit == "TARGET_SOFTWARE":
         return ""
     if limit == "BEYOND_CLIENT":
@@ -283,9 +280,9 @@ def _next_of(limit: str, observed: Observed) -> str:
 
 
 def _has_unknown_device(observed: Observed) -> bool:
-    """Tell whether a device of the target always had work, and nothing says how much more it can.
+    """Tell whether a device of the target was always busy, and has no ceiling with room.
 
-    The difference between it and the software is what a ceiling of the device would tell.
+    A ceiling of the device would tell its limit from that of the software.
     """
     device = observed.ceilings.get("TARGET_DISK")
     return "device" in (observed.server or {}) and (device is None or not device.has_room)
@@ -306,7 +303,7 @@ def _undetermined(observed: Observed, facts: tuple[Fact, ...]) -> Verdict:
 
 
 def _doubt(observed: Observed) -> tuple[str, str]:
-    """Return why no limit can be named, and which measurement is missing."""
+    """Return the reason for naming no limit, and the missing measurement."""
     step = observed.step
     if observed.is_from_memory:
         share = observed.point.cached or 0.0
