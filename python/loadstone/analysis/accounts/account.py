@@ -1,8 +1,7 @@
-"""An account: what measurements say, our own or published, with any tool.
+"""An account: measurements of our own runs, of other tools and of published reports.
 
-A run of ours, a file of another tool and a published report all become an Account, so that one set
-of rules judges them and one comparison sets them side by side. An account holds numbers and what
-was stated about them; it never holds a conclusion.
+All three become an Account, which one set of rules judges and one comparison compares. An account
+holds numbers and statements, never conclusions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +36,7 @@ LOWER_IS_BETTER = frozenset({SECONDS, SERVER_MEMORY})
 
 
 def is_lower_better(metric: str) -> bool:
-    """Tell whether less of a metric is better: times and their quantiles, and memory."""
+    """Tell whether less of a metric is better: times, their quantiles, and memory."""
     return metric in LOWER_IS_BETTER or "_ns_" in metric
 
 
@@ -45,14 +44,11 @@ def is_lower_better(metric: str) -> bool:
 class Measurement:
     """One number of one trial of one case.
 
-    `text` is the number as it was printed, which tells how far it was rounded. `spread` is a
-    printed ±, of whatever kind. `block` numbers the interleaved block that the trial ran in and is
-    absent unless trials are said to be interleaved. `tool` printed the number. `repetition`
-    counts the trials of one case in the order they ran. `work` is how many requests the trial made.
-    `place` says where the number stands. `started_unix_ns` is when the trial began, if that is
-    known. `standing`, its `reasons` and `labels` are those of the result that the trial is of.
-    `histogram` holds the times that a percentile or a mean of them is read from, where they are
-    known: several trials are added up before one is read (`accounts/level.py`).
+    `text` is the number as printed, which tells how far it was rounded, `spread` a printed ± of any
+    kind, and `tool` the program that printed it. `block` is that of interleaved trials, else None;
+    `repetition` counts the trials of a case in order. `work` is the number of requests. `place` is
+    its origin. `standing`, `reasons` and `labels` are those of the trial's result. `histogram`
+    holds the times behind a percentile or a mean, if known (`accounts/level.py`).
     """
 
     target: str
@@ -77,23 +73,23 @@ class Measurement:
 
     @property
     def size_bytes(self) -> int | None:
-        """How many bytes one request carries, if that is known."""
+        """The size of a request, if known."""
         return whole_parameter(self.parameters, "size")
 
     @property
     def threads(self) -> int | None:
-        """How many threads a parameter asks for, if it does."""
+        """The number of threads, if a parameter states it."""
         return whole_parameter(self.parameters, "threads")
 
     @property
     def case(self) -> tuple[tuple[str, Parameter], ...]:
-        """What two measurements of one case and round have in common, but for the target."""
+        """The case with its round, without the target."""
         workload, operation, *parameters = self.case_over_rounds
         return (workload, operation, ("round", self.round), *parameters)
 
     @property
     def case_over_rounds(self) -> tuple[tuple[str, Parameter], ...]:
-        """What tells the case of a result, whose rounds repeat it."""
+        """The case without its round."""
         return (
             ("workload", self.workload),
             ("operation", self.operation),
@@ -103,13 +99,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCeiling:
-    """A limit that was measured or stated apart from the results: of a link, a device, a daemon.
+    """A limit of a link, device or daemon that was measured or stated apart from the results.
 
-    `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
-    the extremes that were seen. `targets` and `bounds` say whose ceiling it is, for reads or for
-    writes; without them it is one for all. `is_count_inferred` says that the report does not
-    state that so many side by side let so much more through. `is_steady` is False where it fell
-    while it was measured.
+    `count` of them work side by side; `is_count_inferred` if the source does not state their joint
+    rate. `low` and `high` are the extremes. It is valid for `targets` and for the direction
+    `bounds`, or for all. `is_steady` is False if it fell while it was measured.
     """
 
     resource: Literal["network", "device", "server", "client"]
@@ -128,16 +122,16 @@ class KnownCeiling:
 
     @property
     def limit(self) -> float:
-        """How many bytes a second so many of it let through, side by side."""
+        """The bytes per second of all that work side by side."""
         return self.bytes_per_s * self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One thing said about the set-up, so that two places that disagree can be found.
+    """One statement about the set-up, to find those that contradict each other.
 
-    A limit that is said to be one `per` bucket, client or the like has the `count` of them that it
-    was seen with. `carried_by` names the quantity of what lies beneath, and cannot be passed.
+    A limit `per` bucket, client or the like was seen with `count` of them. `carried_by` is the
+    quantity beneath it, which it cannot exceed.
     """
 
     quantity: str
@@ -151,7 +145,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedRatio:
-    """A ratio said in words, with the two numbers that it is of."""
+    """A ratio in words, with its two numbers."""
 
     words: str
     value: int | float
@@ -162,7 +156,7 @@ class StatedRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedLoad:
-    """Threads of which it is said that they are all that the host has, or fewer; of how many."""
+    """A number of threads that is said to be all that the host has, or fewer."""
 
     threads: int
     share: Literal["all", "fewer"]
@@ -172,10 +166,10 @@ class StatedLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disclosure:
-    """What is known of how the measurements were made; None is "not stated", and never "no".
+    """What is known of how the measurements were made; None means "not stated".
 
-    `spread` names what a printed ± means. `order` says how the arms were ordered in time. `cached`
-    are the least and the most of its data that was in the client's page cache before a trial.
+    `spread` is the meaning of a printed ±, `order` that of the arms in time. `cached` are the least
+    and the greatest share of the data in the client's page cache before a trial.
     """
 
     replication_unit: str | None = None
@@ -209,14 +203,13 @@ class Disclosure:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Measurements of one or several targets, with everything that was stated beside them.
+    """Measurements of one or several targets, with the statements about them.
 
-    `run` identifies the run that the trials were interleaved in. `comparable` holds, per target,
-    the facts that must agree before a ratio is drawn. `identical` names pairs of targets that are
-    one target under two names: the control of A against A. `planned_threads` lists the loads that a
-    sweep set out to measure, also where nothing is printed. `hinted` was said in words only, its
-    value follows from them; it is drawn so, and no rule or comparison takes it for a number.
-    `of_user_types` are a script's actions once more, by the types of the users who did them.
+    `run` identifies the run that trials were interleaved in. `comparable` holds per target the
+    facts that must agree for a ratio. `identical` are pairs of names of one target, the A/A
+    control. `planned_threads` are the planned loads of a sweep, also those without numbers.
+    `hinted` are numbers that follow from words: they are drawn, but not judged or compared.
+    `of_user_types` are a script's actions by the types of their users.
     """
 
     name: str
@@ -272,7 +265,7 @@ class Account:
         )
 
     def headline(self) -> str:
-        """Return the metric that comparisons speak about first."""
+        """Return the first metric of comparisons."""
         actions = {measurement.workload for measurement in self.of(ACTION_RATE)}
         if actions and actions.issuperset(measurement.workload for measurement in self.of(RATE)):
             return ACTION_RATE
@@ -285,7 +278,7 @@ class Account:
 def grouped(
     measurements: Iterable[Measurement], key: Callable[[Measurement], object]
 ) -> dict[object, list[Measurement]]:
-    """Return measurements by a key, both in the order they first appear."""
+    """Group measurements by a key, in the order in which keys first appear."""
     groups: dict[object, list[Measurement]] = {}
     for measurement in measurements:
         groups.setdefault(key(measurement), []).append(measurement)

@@ -1,4 +1,4 @@
-"""The cases of an account, each as one number: the mean of its repetitions, with their spread."""
+"""The cases of an account, each with the mean and the spread of its repetitions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ SEED = 1
 
 @dataclass(frozen=True)
 class CaseMean:
-    """The repetitions of one case, with the mean and the spread of every result.
+    """The repetitions of one case, with their mean and their spread.
 
-    Of one number by itself the ends are those of the ± that was printed beside it.
+    The ends of a single number are those of its printed ±.
     """
 
     members: tuple[Measurement, ...]
@@ -38,7 +38,7 @@ class CaseMean:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The ends of the spread, or of the printed ±; no rate and no time is below zero."""
+        """The ends of the spread, or of the printed ±, not below zero."""
         if self.mean.is_spread:
             return self.mean.low, self.mean.high
         if not self.first.spread:
@@ -47,13 +47,13 @@ class CaseMean:
 
 
 def case_means(measurements: Iterable[Measurement]) -> list[CaseMean]:
-    """Return the cases of measurements of one metric, in the order in which they appear."""
+    """Return the cases of measurements of one metric, in order."""
     groups = grouped(measurements, lambda measurement: (measurement.target, measurement.case))
     return [CaseMean(tuple(group)) for group in groups.values()]
 
 
 def compare_times(account: Account) -> Iterable[tuple[str, str, Comparison]]:
-    """Yield the comparison of each other target with the first one that it shares a case with."""
+    """Yield each other target compared with the first one that it shares a case with."""
     if SECONDS not in account.metrics:
         return
     first, *others = account.targets

@@ -1,4 +1,4 @@
-"""A comparison in words and as plain values: nothing is said that the comparison does not hold."""
+"""A comparison in words and as plain values."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ KINDS_SHOWN = 5
 
 
 def sentence(comparison: Comparison, case: CaseComparison) -> str:
-    """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
+    """Return a comparison as a complete sentence: values, ratio, interval, method."""
     name = describe(case)
     unit = unit_of_metric(comparison.metric)
     head = (
@@ -48,7 +48,7 @@ def sentence(comparison: Comparison, case: CaseComparison) -> str:
 
 
 def in_words(comparison: Comparison, case: CaseComparison) -> str:
-    """Return what is known as people say it: "1.4× faster, 1.05 to 2.0", or why nothing is."""
+    """Return the verdict in short: "1.4× faster, 1.05 to 2.0", or why there is no claim."""
     ratio = case.ratio
     between = f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
     match case.verdict:
@@ -80,7 +80,7 @@ def _plain(value: float | None) -> str:
 
 
 def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
-    """Return in words why cases have no ratio, the most frequent reason first."""
+    """Return the reasons why cases have no ratio, the most frequent one first."""
     counts = Counter(words for case in void for words in _reasons(case))
     return tuple(words for words, _ in counts.most_common())
 
@@ -92,9 +92,9 @@ def _reasons(case: CaseComparison) -> tuple[str, ...]:
 
 
 def blocks_needed(case: CaseComparison, half_width: float = MARGIN) -> int | None:
-    """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
+    """Return the number of pairs for an interval of ± `half_width`, by the spread so far.
 
-    None where there are no pairs, or where days count and not blocks.
+    None if there are no pairs, or if days are the unit.
     """
     ratio = case.ratio
     if ratio.low is None or ratio.high is None or not ratio.is_paired:
@@ -107,7 +107,7 @@ def blocks_needed(case: CaseComparison, half_width: float = MARGIN) -> int | Non
 
 
 def kinds_words(comparison: Comparison) -> str:
-    """Return in what the stores are not of one kind, by their cards."""
+    """Return the differences of two kinds of stores in words."""
     shown = "; ".join(map(str, comparison.kinds[:KINDS_SHOWN]))
     more = len(comparison.kinds) - KINDS_SHOWN
     return f"not of one kind, by their cards: {shown}" + (f"; and {more} more" if more > 0 else "")
@@ -131,7 +131,7 @@ def undecided_words(comparison: Comparison) -> str:
 
 
 def caveats(comparison: Comparison, *, is_control: bool) -> Iterator[str]:
-    """Yield what must be known beside the ratios; `is_control` where A and B are one target."""
+    """Yield the caveats of a comparison; `is_control` if A and B are one target."""
     if words := undecided_words(comparison):
         yield words
     if is_control:
@@ -164,7 +164,7 @@ def _trials(case: CaseComparison) -> str:
 
 
 def describe(case: CaseComparison, leave_out: Collection[str] = ()) -> str:
-    """Return a case in words, its target first where the targets are not the arms."""
+    """Return a case in words, with its target if targets are not the arms."""
     words = [
         str(value) if isinstance(value, str) else describe_parameter(key, value)
         for key, value in _named(case)
@@ -180,7 +180,7 @@ def plural(unit: str) -> str:
 
 
 def noise(comparison: Comparison) -> str:
-    """Return the noise in words: how far a target differs from itself in A against A."""
+    """Return in words how far a target differs from itself in A against A."""
     bounds = [
         max(abs(math.log(case.ratio.low)), abs(math.log(case.ratio.high)))
         for case in comparison.comparisons
@@ -226,7 +226,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
 
 
 def _beside(case: CaseComparison) -> str:
-    """Return what a claim must not be read without: the method's own noise, and labels."""
+    """Return the noise and the labels of a claim."""
     words = ""
     if case.noise_floor is not None:
         words += f" A against A: ±{math.expm1(case.noise_floor):.1%}."
@@ -246,7 +246,7 @@ def _method(comparison: Comparison, case: CaseComparison) -> str:
 
 
 def _named(case: CaseComparison) -> list[tuple[str, Parameter]]:
-    """Return what sets a case apart in words: its round only from the second on."""
+    """Return the parameters that name a case, with the round from the second on."""
     return [
         (key, value)
         for key, value in case.case.items()
@@ -255,7 +255,7 @@ def _named(case: CaseComparison) -> list[tuple[str, Parameter]]:
 
 
 def unit_of_metric(metric: str) -> str:
-    """Return what numbers of a metric are in."""
+    """Return the unit of a metric."""
     if metric == SECONDS:
         return "s"
     known = {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s", "actions_per_s": "actions/s"}

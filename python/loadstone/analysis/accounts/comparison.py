@@ -1,9 +1,8 @@
-"""Is B faster than A, by how much, and how sure is that?
+"""Comparison: is B faster than A, by how much, and how certain is that?
 
-The ratio is always B over A. An interval comes first and a test second; a family of cases is
-corrected together; and what may not be said (too few trials, an arm that is void or a bound, a
-difference within the noise of the method) is a verdict of its own, never a number without a
-warning. The headline of a page and `loadstone compare` say what this decides.
+The ratio is always B over A. Cases of a comparison are corrected together. Where no claim is
+possible (too few trials, a void or bound arm, a difference within the noise) the verdict says so.
+The headline of a page and `loadstone compare` both rest on this.
 """
 
 import math
@@ -59,9 +58,9 @@ class KindDifference:
 
 
 def is_factor(field: str, factors: Collection[str]) -> bool:
-    """Tell whether a field is a declared factor: by its whole name, or by what it is of a phase.
+    """Tell whether a field is a declared factor, by its full name or by its last part.
 
-    "size" is meant by "downloads get: dataset.size" too, and "tls" by "setting tls".
+    "size" also means "downloads get: dataset.size", and "tls" means "setting tls".
     """
     _, _, of_phase = field.rpartition(": ")
     last = of_phase.rpartition(".")[2].removeprefix("setting ")
@@ -69,7 +68,7 @@ def is_factor(field: str, factors: Collection[str]) -> bool:
 
 
 def differing_cases(a: Cases, b: Cases) -> tuple[Difference, ...]:
-    """Return the facts in which two sides' cases have no value in common."""
+    """Return the facts of which the cases of two sides have no common value."""
 
     def shown(values: Mapping[str, Parameter]) -> object:
         known = list(values.values())
@@ -94,8 +93,8 @@ def _values_of(cases: Cases) -> dict[str, dict[str, Parameter]]:
 def differences(a: Account, b: Account) -> tuple[Difference, ...]:
     """Return the fields of the comparability key in which two arms differ.
 
-    A target is compared with the one of its name, or with the only one. Published reports and
-    files of other tools record no such fields; fields that neither side records do not differ.
+    Targets are matched by name, or as the only ones. Fields that one side does not record, as
+    published reports and files of other tools, do not differ.
     """
     differing: dict[str, Difference] = {}
     for target_a, target_b in _matched(a, b):
@@ -113,9 +112,9 @@ def differences(a: Account, b: Account) -> tuple[Difference, ...]:
 
 
 def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
-    """Return the questions that the stores of two arms answer differently, where cards say it.
+    """Return the questions that the stores of two arms answer differently, by their cards.
 
-    Two kinds of stores may be compared; a reader must know that they are no substitutes.
+    They may be compared all the same, but one cannot replace the other.
     """
     kinds = []
     for target_a, target_b in _matched(a, b):
@@ -136,9 +135,9 @@ def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
 
 
 def _facts(account: Account, target: str) -> Mapping[str, object]:
-    """Return a target's facts; a single workload's name is left out of its phases' facts.
+    """Return a target's facts, without the name of a single workload.
 
-    An unnamed workload takes the name of its campaign, which two runs seldom share.
+    An unnamed workload has the name of its campaign, which two runs seldom share.
     """
     facts = account.comparable.get(target, {})
     workloads = {measurement.workload for measurement in account.measurements}
@@ -180,14 +179,12 @@ NONCOMPARABLE = "NONCOMPARABLE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
-    """One case in both arms: geometric means, whose ratio B/A is `ratio`; what may be said.
+    """One case in both arms: geometric means `a` and `b`, their ratio B/A, and the verdict.
 
-    Where trials ran in turns, the means are those of the turns that both arms have. `standings` are
-    those of A and B, and `reasons` the ids of the rules that they follow from.
-
-    `p_holm`, which is `p` corrected for the family, decides. Of pairs `p` belongs to the interval,
-    and `p_check` is that of sign flips, which assume no distribution; `is_checked` says that they
-    agree, as far as so few pairs can.
+    Means of interleaved trials are those of common turns. `reasons` are the ids of the rules behind
+    the `standings` of A and B. `p_holm` decides, which is `p` corrected for the family. For pairs,
+    `p_check` is that of sign flips, which assume no distribution; `is_checked` if they agree as far
+    as so few pairs can.
     """
 
     case: Mapping[str, Parameter]
@@ -208,12 +205,12 @@ class CaseComparison:
 
     @property
     def test_words(self) -> str:
-        """Return what tests the ratio beside its interval, or checks it, in words."""
+        """The test beside the interval, in words."""
         return "checked by sign flips" if self.ratio.is_paired else "Mann-Whitney"
 
     @property
     def method_words(self) -> str:
-        """Return how its interval and its p were made, in words."""
+        """The method of the interval and of p, in words."""
         p = "" if self.ratio.is_paired else " p"
         return f"{self.ratio.method_words}, {self.test_words}{p}"
 
@@ -222,15 +219,12 @@ class CaseComparison:
 class Comparison:
     """Two arms, case by case and together.
 
-    `factors` are what is compared: settings in which two targets of one run were made to differ, or
-    what the caller declared.
-    `kinds` are questions of the cards that the stores answer differently.
-    `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
-    then no comparisons. `geometric_mean` is of all cases that are not void, and of a single one its
-    own ratio; where some cases are sums of others there is none. `is_one_run` says that both were
-    measured in one run: what changed between two runs, the hour too, counts as a difference of the
-    arms. `only_a` and `only_b` are cases without a partner. `by_user_type` compares the actions
-    once more by the types of users that both arms have, with a correction of its own.
+    `factors` are the compared fields, declared by the caller or by two targets of one run; `kinds`
+    are differing answers of the cards. `refused` are fields that make a ratio meaningless: without
+    insistence there are no comparisons then. `geometric_mean` is of all cases that are not void, or
+    the ratio of the only one; None if some cases are sums of others. If not `is_one_run`, anything
+    that changed between two runs is part of the ratio. `only_a` and `only_b` are cases without a
+    partner. `by_user_type` compares actions by the types of users, with a correction of its own.
     """
 
     a: str
@@ -263,14 +257,12 @@ def compare(
 ) -> Comparison:
     """Compare two accounts by their matching cases.
 
-    With one target on each side the targets are the arms; else targets of one name are matched.
-    Trials of the same interleaved blocks are compared in pairs, without blocks that one arm lacks;
-    others by Welch's t on logarithms.
-    The p of the paired t, checked by sign flips, or of Mann-Whitney decides; it is corrected by
-    Holm over all cases of the comparison.
-    `controls` are the whole runs of the arms, in which a target may be listed twice.
-    `factors` name the facts of a case, or fields, that are compared: the arms may differ in them.
-    Without `is_together` there is no ratio of all cases, whose resampling takes longest.
+    With one target on each side the targets are the arms; otherwise targets of equal names are
+    matched. Trials of the same blocks are compared in pairs, others by Welch's t on logarithms. The
+    p of the paired t (checked by sign flips) or of Mann-Whitney decides, corrected by Holm over all
+    cases. `controls` are whole runs that may list a target twice. `factors` are facts or fields in
+    which the arms may differ. Without `is_together` the ratio of all cases is left out, whose
+    resampling is slow.
     """
     chosen = metric or next(
         (
@@ -358,7 +350,7 @@ def _by_user_type(
     factors: Sequence[str],
     again: Callable[..., Comparison],
 ) -> Comparison | None:
-    """Compare the actions of each type of users; None if the arms have no type in common."""
+    """Compare the actions of each type of users; None without a common type."""
     arm_a, other = (
         replace(arm, measurements=arm.of_user_types, of_user_types=()) for arm in (a, b)
     )
@@ -372,9 +364,9 @@ def _by_user_type(
 
 
 def ratio_together(a: Account, b: Account, metric: str) -> float | None:
-    """Return the ratio of all cases as `compare` does, without interval and tests.
+    """Return the ratio of all cases of two arms of one run, without interval and tests.
 
-    Both are arms of one run. None if all cases are void.
+    None if all cases are void.
     """
     cells_a, cells_b = _cells(a, b, metric, ())
     pairs = [(trials, cells_b[key]) for key, trials in cells_a.items() if key in cells_b]
@@ -397,7 +389,7 @@ def _split(
     *,
     is_one_run: bool,
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Return the differences that are compared, and those that refuse the ratio."""
+    """Return the compared differences, and those that refuse the ratio."""
     sides = [[dict(group[0].case_over_rounds) for group in side.values()] for side in cells]
     of_cases = differing_cases(*sides)
     # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
@@ -474,7 +466,7 @@ def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
 
 
 def _least_p(pairs: int) -> float:
-    """Return the smallest p that the flips of so many signs can reach: all of them alike."""
+    """Return the smallest p of sign flips, that of equal signs."""
     return 2.0 ** (1 - pairs) * (1 + 1e-9)
 
 
@@ -536,7 +528,7 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
 
 
 def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> None:
-    """Refuse a factor that varies within one arm: its trials are of several cases."""
+    """Refuse a factor with several values within one arm."""
     for members in cells.values():
         for name in factors:
             values = {
@@ -572,7 +564,7 @@ def _case(measurement: Measurement) -> dict[str, Parameter]:
 
 
 def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
-    """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
+    """Return |ln ratio| of a target against itself, by case; the largest as None."""
     floors: dict[object, float] = {}
     for account in accounts:
         for name, other in account.identical:
@@ -589,5 +581,5 @@ def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float
 
 
 def floor_of(floors: Mapping[object, float], measurement: Measurement) -> float | None:
-    """Return the floor of a measurement's case, else the largest of the run."""
+    """Return the noise floor of a measurement's case, or the largest one."""
     return floors.get(measurement.case_over_rounds, floors.get(None))

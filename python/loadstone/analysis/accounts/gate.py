@@ -1,9 +1,8 @@
-"""Is a new build no worse than its base? An answer for rate, p99, processor time and memory.
+"""Gate: is a new build no worse than its base in rate, p99, processor time and memory?
 
-Two hypotheses are tested for each of them at each look: that the new build is worse by the margin
-or more, and that it is worse by less. The build passes where the first is rejected for all of them,
-so that no correction is needed; it fails where the second is rejected for one, with the level
-divided among them.
+Two hypotheses are tested per metric at each look: that the build is worse by the margin or more,
+and that it is worse by less. It passes if the first is rejected for all metrics, which needs no
+correction; it fails if the second is rejected for one, at the level divided by their number.
 """
 
 from collections.abc import Collection
@@ -37,7 +36,7 @@ Outcome = Literal["no worse", "worse", "not decided", "void"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What was asked, and how often the answer may be wrong."""
+    """The margin and the error rates of a gate."""
 
     margin: float
     alpha: float
@@ -46,16 +45,16 @@ class Rules:
 
     @property
     def spread(self) -> float:
-        """The spread of the log ratios of blocks up to which an equal build passes with POWER."""
+        """The spread of log ratios up to which an equal build passes with POWER."""
         return sequential.spread_that_is_decided(self.looks, self.margin, self.alpha, POWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMetric:
-    """One metric of one case. `change` is a share of the base's value, with its 95 % interval.
+    """One metric of one case; `change` is a share of the base's value, with its 95 % interval.
 
-    `pairs` blocks have a trial of both arms that may be used. `blocks_more` bring a decision with
-    POWER, by the spread so far; None where none is near.
+    `pairs` are blocks with a usable trial of both arms. `blocks_more` would bring a decision with
+    POWER, by the spread so far; None if that is far.
     """
 
     metric: str
@@ -73,7 +72,7 @@ class JudgedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateAnswer:
-    """The answer after so many blocks."""
+    """The answer after some blocks."""
 
     base: str
     new: str
@@ -98,17 +97,17 @@ class GateAnswer:
 
     @property
     def blocks_more(self) -> int | None:
-        """How many blocks more decide all that is open; None where one of them is not near."""
+        """The blocks needed to decide everything that is open; None if that is far."""
         left = [row.blocks_more for row in self.rows if row.outcome == "not decided"]
         known = [blocks for blocks in left if blocks is not None]
         return max(known) if known and len(known) == len(left) else None
 
 
 def judge(account: Account, base: str, new: str, rules: Rules, blocks: int) -> GateAnswer:
-    """Hold the new arm of a run against its base, after so many blocks.
+    """Compare the new arm of a run with its base after some blocks.
 
-    What a look may spend depends on the look alone: blocks of which a trial was left out are no
-    pairs, and count all the same.
+    The error spent by a look depends on the number of blocks alone, those with left-out trials
+    included.
     """
     arms = account.only(base), account.only(new)
     compared = [
@@ -155,7 +154,7 @@ def _outcome(
 def rules_of(
     margin: float, alpha: float, blocks_max: int, metrics: Collection[str] = METRICS.keys()
 ) -> Rules:
-    """Return the rules of a gate on some of METRICS, which looks from BLOCKS_MIN blocks on."""
+    """Return the rules of a gate on some of METRICS, with looks from BLOCKS_MIN blocks on."""
     return Rules(
         margin=margin,
         alpha=alpha,

@@ -1,4 +1,4 @@
-"""Trials of two arms that ran in turns: side by side, so that a drift hits both alike."""
+"""Trials of two arms that ran in turns, so that a drift affects both alike."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from loadstone.analysis.statistics.ratios import Ratio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The trials of both arms in one turn, and when the first of the turn's trials began."""
+    """The trials of both arms in one turn, and the start of the first trial."""
 
     a: Sequence[Measurement]
     b: Sequence[Measurement]
@@ -20,12 +20,11 @@ class Pair:
 
 
 def pairs_in_turns(a: Sequence[Measurement], b: Sequence[Measurement]) -> list[Pair]:
-    """Return the trials of both arms in each turn that both have, if there are two or more.
+    """Return the trials of both arms in each common turn, if there are two or more.
 
-    A turn is a block, or a round if there is only one block. A turn that an arm lacks, since its
-    trial was left out or never ran, is no pair. By the clock, both arms must have begun their
-    trials before the next turn begins: rounds are repeated phase by phase, one target after the
-    other, and another tool's files may have been made in any order.
+    A turn is a block, or a round if there is only one block. Both arms must have started their
+    trials before the next turn starts: rounds run phase by phase, and files of other tools may be
+    in any order.
     """
     has_blocks = len({trial.block for trial in (*a, *b)}) > 1
     arms = [_by_turn(trials, has_blocks=has_blocks) for trials in (a, b)]
@@ -76,7 +75,7 @@ def _by_turn(measurements: Sequence[Measurement], *, has_blocks: bool) -> Turns:
 
 
 def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
-    """Return the units that are compared: pairs or trials, or the days that these are of."""
+    """Return the units of comparison: pairs, trials, or their days."""
     pairs = pairs_in_turns(a, b) if is_one_run else []
     units: tuple[Units, Units]
     if pairs:
@@ -96,7 +95,7 @@ def arms_of(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: b
 
 
 def _by_day(units: Units, days: Sequence[int]) -> Units:
-    """Return the trials of each day, which are its unit."""
+    """Group trials by day."""
     trials: list[list[Measurement]] = [[] for _ in range(len(set(days)))]
     for day, unit in zip(days, units, strict=True):
         trials[day] += unit

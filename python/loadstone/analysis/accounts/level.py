@@ -1,8 +1,7 @@
-"""One number of several trials: of rates their geometric mean, of times that of all requests.
+"""One number of several trials: the geometric mean of rates, the merged quantile of times.
 
-A percentile is read from the sum of the trials' histograms, as everywhere; percentiles of trials
-are never averaged. Where another tool states them and no histogram is left, the geometric mean of
-what it states stands in.
+A percentile is read from merged histograms. If another tool states percentiles without histograms,
+their geometric mean is taken.
 """
 
 import math
@@ -19,7 +18,7 @@ BUSY_RATE = "actions_busy_per_s"
 
 
 def level_of(trials: Sequence[Measurement]) -> float:
-    """Return the one number of these trials, which are of one case and metric."""
+    """Return the number of trials of one case and metric."""
     merged = _level_of_requests(trials)
     if merged is not None:
         return merged
@@ -28,11 +27,11 @@ def level_of(trials: Sequence[Measurement]) -> float:
 
 
 def levels_of(units: Sequence[Sequence[Measurement]]) -> list[float]:
-    """Return a number for each unit of repetition, so that their geometric mean is the whole's.
+    """Return a number per unit of repetition, whose geometric mean is that of the whole.
 
-    The percentile of all requests is not a mean of the units' percentiles. Each unit is therefore
-    represented by its jackknife pseudo-value, on logarithms (Efron & Tibshirani, An Introduction
-    to the Bootstrap, 1993, chapter 11). For a geometric mean these equal the units' values.
+    A merged percentile is not the mean of the units' percentiles. Each unit is therefore
+    represented by its jackknife pseudo-value on logarithms (Efron & Tibshirani, An Introduction to
+    the Bootstrap, 1993, chapter 11); for a geometric mean these equal the units' values.
     """
     whole = _level_of_requests(list(chain.from_iterable(units)))
     if whole is None:
@@ -49,7 +48,7 @@ def levels_of(units: Sequence[Sequence[Measurement]]) -> list[float]:
 
 
 def read_level(metric: str, histograms: Sequence[bytes | None]) -> float | None:
-    """Return what a metric says of the requests of these histograms; None where none has any."""
+    """Return a metric of merged histograms; None if there are none."""
     merged = merge(histograms)
     if merged is None:
         return None

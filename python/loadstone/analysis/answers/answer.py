@@ -1,4 +1,4 @@
-"""The answer of a run, for a reader of one screen: its results, arranged, and its cautions."""
+"""The answer of a run on one screen: its results, arranged, and its cautions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ Weight = Literal["void", "bound", "caution"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A sweep along the load: its three points that matter, by what makes them matter."""
+    """A sweep along the load, with the names of its three main points."""
 
     results: tuple[Result, ...]
     load: str
@@ -36,7 +36,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """A sweep of two parameters: a result for each pair of values, absent where none was left."""
+    """A sweep of two parameters: a result per pair of values, where there is one."""
 
     down: str
     across: str
@@ -48,9 +48,9 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """What follows for how many of the results, and why, the gravest reason first.
+    """The reasons for doubting some results, the most severe first.
 
-    `weight` is a standing, or "caution" where results are less certain or hold more narrowly.
+    `weight` is a standing, or "caution" if results are less certain or hold more narrowly.
     """
 
     weight: Weight
@@ -60,10 +60,9 @@ class Caution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a run says on one screen; one of the three forms holds every result.
+    """The results of a run in one of three forms.
 
-    `knees` are the curves along the load, also those within the matrices of a load and another
-    parameter.
+    `knees` are the curves along the load, including those within matrices.
     """
 
     results: tuple[Result, ...]
@@ -74,13 +73,13 @@ class Answer:
 
 
 def answer_of(findings: Findings) -> Answer:
-    """Return the answer of a run: its results in which anything was asked for."""
+    """Return the answer of a run, of results with any request."""
     results = tuple(result for result in findings.results if result.requests)
     return arranged(results, tuple(_cautions(findings)))
 
 
 def store_statements(findings: Findings) -> tuple[str, ...]:
-    """Return what the store itself does beside answering: closes connections, asks for rest."""
+    """Return the findings on the store itself: closed connections, throttling."""
     return tuple(
         finding.statement for finding in findings.findings if finding.definition.is_of_store
     )
@@ -118,7 +117,7 @@ def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answ
 
 
 def _varied(results: Iterable[Result]) -> list[str]:
-    """Return the parameters that differ between results, a load last."""
+    """Return the parameters with several values, a load last."""
     values: dict[str, set[object]] = {}
     for result in results:
         for name, value in result.parameters.items():
@@ -132,7 +131,7 @@ def _number(value: object) -> float:
 
 
 def _curve(results: Sequence[Result], name: str) -> Curve:
-    """Return a curve, with its points of least time, of the knee and of the peak."""
+    """Return a curve with the points of least time, knee and peak."""
     swept = sorted(results, key=lambda result: _number(result.parameters.get(name)))
     usable = [result for result in swept if not result.is_void and result.good] or swept
     peak = max(usable, key=lambda result: result.requests_per_s)
@@ -183,7 +182,7 @@ def _matrix(results: Sequence[Result], names: Sequence[str]) -> Matrix:
 
 
 def _cautions(findings: Findings) -> Iterable[Caution]:
-    """Return at most one caution of each weight; none repeats a reason of one before."""
+    """Return at most one caution per weight, without repeated reasons."""
     stated: set[str] = set()
     results = findings.results
     for weight in ("void", "bound"):
@@ -218,17 +217,16 @@ def _cautions(findings: Findings) -> Iterable[Caution]:
 
 
 def _covered(names: Iterable[str]) -> set[str]:
-    """Return rules with those that they say in full."""
+    """Return rules with those that they cover."""
     rules = [find_rule(name.partition("(")[0]) for name in names]
     return {name for rule in rules for name in (rule.id, *rule.covers)}
 
 
 def _is_remark(finding: Finding, results: Sequence[Result]) -> bool:
-    """Tell whether a finding is true of what is shown, and of no standing.
+    """Tell whether a finding concerns the shown results, and is no reason of a standing.
 
-    A limit of the client counts where it is the verdict, not wherever it was touched. A label of a
-    trial counts where a result bears it: of trials that are left out there is no result, and rounds
-    of one trial each are a result of several.
+    A limit of the client counts if it is the verdict. A label of a trial counts if a shown result
+    bears it: trials may be left out, and rounds of one trial each be one result of several.
     """
     rule = finding.definition
     if rule.id in LABELS:
@@ -240,7 +238,7 @@ def _is_remark(finding: Finding, results: Sequence[Result]) -> bool:
 
 
 def _is_narrowing(label: str, results: Sequence[Result]) -> bool:
-    """Tell whether a label says that a number is less certain, or holds more narrowly."""
+    """Tell whether a label makes a number less certain, or valid more narrowly."""
     is_single = any(result.rate.n < 2 for result in results)
     return find_rule(label).effect == "precision" and (label != "n=1" or is_single)
 
@@ -255,7 +253,7 @@ def no_result(findings: Findings) -> str:
 
 
 def case_words(result: Result) -> str:
-    """Return the parameters of a result in words, without the system, which the target names."""
+    """Return the parameters of a result in words, without the system."""
     return describe_parameters({k: v for k, v in result.parameters.items() if k != SYSTEM})
 
 
@@ -265,9 +263,9 @@ ACTION = "action"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptAnswer:
-    """What users got done: all actions of a case together, and each action by itself.
+    """The answer in actions: all actions of a case together, and each action by itself.
 
-    Users are made before all else and audits run after it: neither is among them.
+    The making and the audit of users are left out.
     """
 
     whole: Answer
@@ -275,7 +273,7 @@ class ScriptAnswer:
 
 
 def answer_of_scripts(findings: Findings, answer: Answer) -> ScriptAnswer | None:
-    """Return the answer in actions; None where a measured phase followed no script.
+    """Return the answer in actions; None if a measured phase had no script.
 
     `answer` is the answer in requests, with the run's cautions.
     """

@@ -1,4 +1,4 @@
-"""What came of clients that contended for a few objects: tries, and how fairly they won."""
+"""Contention of clients for a few objects: tries per win, and fairness."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from loadstone.documents.mix import COMPARE_AND_SWAP
 class Contention:
     """A result whose requests each end with a win.
 
-    `tries_per_win` counts the wins themselves; `fairness` is the least of its trials' Jain indices
-    over clients, None where a trial has none.
+    `tries_per_win` includes the win; `fairness` is the least of its trials' Jain indices over
+    clients, None if a trial has none.
     """
 
     result: Result

@@ -1,7 +1,7 @@
-"""The first screen of a report: one sentence, how far it may be trusted, and a few tiles.
+"""The first screen of a report: a sentence, its confidence, and a few tiles.
 
-What failed is named first. Two targets are compared as `loadstone compare` does it: what that does
-not decide is not claimed here, and the two rates that stand beside a ratio are those that it is of.
+Failures come first. Two targets are compared as by `loadstone compare`: a ratio is claimed only if
+it decides, beside the two rates that it is of.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,9 +45,9 @@ NOT_KNOWN = find_rule("UNDETERMINED").short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number of the first screen: what it is, its value in words, and what it rests on.
+    """One number of the first screen, with its name and a note.
 
-    `key` says to programs what it is of, as several tiles may be; a page has it as `data-tile`.
+    `key` identifies it to programs; pages have it as `data-tile`.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRatio:
-    """Two targets in one case, B being the faster: `of` says what may be said of their ratio."""
+    """Two targets in one case, and the comparison of `over` with `under`."""
 
     over: Result
     under: Result
@@ -75,7 +75,7 @@ class TargetRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTarget:
-    """A target of which no result may be used, and the first reason that came back."""
+    """A target without a usable result, and the first reason."""
 
     target: str
     reason: str
@@ -83,7 +83,7 @@ class FailedTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The first screen in words; `confidence` is 0 (must not be used) to 3."""
+    """The first screen; `confidence` is 0 (must not be used) to 3."""
 
     sentence: str
     standing: Standing
@@ -126,7 +126,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
 
 
 def _is_data(results: Sequence[Result]) -> bool:
-    """Tell whether results differ in size: then data says which is the best, and not requests."""
+    """Tell whether results differ in size: the best one then moves the most data."""
     return len({result.size_bytes for result in results}) > 1 and all(
         result.bytes for result in results
     )
@@ -175,7 +175,7 @@ def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
 
 
 def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
-    """Say which operations have no result, where others have one."""
+    """Name operations without a result, if others have one."""
     if best is None:
         return
     good = [result for result in answer.results if result.good]
@@ -186,9 +186,9 @@ def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
 
 
 def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
-    """Return the ratio of the two fastest targets in the fastest case that both have.
+    """Return the ratio of the two fastest targets in the fastest common case.
 
-    A target that is listed under two names counts once.
+    A target under two names counts once.
     """
     twins = {second for _, second in findings.account.identical}
     best: dict[str, dict[tuple[str, str, str], Result]] = {}
@@ -308,7 +308,7 @@ def _main_sentence(
 
 
 def _knee_sentence(answer: Answer) -> Iterable[str]:
-    """Say from where on more load brings no more, for each operation, target and size."""
+    """Return the knee of each operation, target and size."""
     if not answer.knees:
         return
     are_sized = _is_data([result for result in answer.results if result.bytes])
@@ -327,7 +327,7 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
 
 
 def _ratio_sentence(ratio: TargetRatio) -> str:
-    """Say how two targets stand to each other: the ratio where it is claimed, or why it is not."""
+    """Return the ratio of two targets, or why it is not claimed."""
     over, under, of = ratio.over, ratio.under, ratio.of
     operation = over.operation
     # The rates of the pairs that were compared: their ratio is the one that is printed.
@@ -352,7 +352,7 @@ def _ratio_sentence(ratio: TargetRatio) -> str:
 
 
 def ratio_words(ratio: TargetRatio) -> str:
-    """Return what a ratio rests on, or why none is given."""
+    """Return the basis of a ratio, or why there is none."""
     of = ratio.of
     if of.verdict == "void":
         return "; ".join(claims.reasons([of]))

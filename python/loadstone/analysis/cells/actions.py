@@ -1,8 +1,7 @@
-"""The actions of scripts in numbers: one row for each action of a case, over all its trials.
+"""The actions of scripts: one row per action and case, over all trials.
 
-An action is counted beside the requests that it is made of. The names distinguish two rates, for
-they differ by what else the sessions do meanwhile: of all clients by the wall time, and of one
-client while it does nothing but this.
+Actions are counted beside their requests. They have two rates: that of all clients by wall time,
+and that of a client that does nothing else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,13 +35,11 @@ CRYPTOGRAPHY = ("encryption", "wrapping", "hashing", "paths")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionPart(Part):
-    """What one action did in one iteration of one trial.
+    """One action in one iteration of one trial.
 
-    `cryptography` are the histograms of what good actions spent, by kind. `span_ns` is the time
-    from the begin of the first good action to the end of the last, `turn_ns` that from the begin of
-    the first to the end of the last of all actions in its turn: making users, an audit, or all
-    else. Both are None in records that do not say it; they do not say what cryptography took
-    either.
+    `cryptography` are histograms of the time that good actions spent, by kind. `span_ns` lasts from
+    the start of the first good action to the end of the last, `turn_ns` likewise for all actions of
+    its turn: making users, an audit, or the rest. All are None in records without them.
     """
 
     cryptography: Mapping[str, Encoded | None]
@@ -52,14 +49,12 @@ class ActionPart(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionCell:
-    """One action of one case in one round; `cell` counts actions where another counts requests.
+    """One action of one case in one round; `cell` counts actions instead of requests.
 
-    The rates of `cell` are by the time of its turn, from the begin of the first action of it to the
-    end of the last: while users are made or audited (`OUT_OF_LINE`), nothing else is done. In
-    records that do not say when actions began they are by the time of the measured part.
-    `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping`,
-    `hashing` and `paths` are what good actions spent on them, of those that spent any. `space` and
-    `user_type` say which of these actions are meant, where not all are.
+    The rates of `cell` are over the time of its turn, since nothing else runs while users are made
+    or audited (`OUT_OF_LINE`); in records without times of turns, over the measured time.
+    `cell.objects` are the requests of good actions. `encryption`, `wrapping`, `hashing` and `paths`
+    are times of the good actions that spent any. `space` and `user_type` narrow down the actions.
     """
 
     action: str
@@ -74,18 +69,18 @@ class ActionCell:
 
     @property
     def completed_per_s(self) -> float | None:
-        """Good actions of all clients together, by wall time.
+        """Good actions of all clients by wall time.
 
-        None of `OUT_OF_LINE` in records that do not say how long they went on.
+        None for `OUT_OF_LINE` in records without its time.
         """
         is_known = self.action not in OUT_OF_LINE or self.span_s
         return self.cell.requests_per_s if is_known else None
 
     @property
     def crypto_share(self) -> float | None:
-        """The client's cryptography as a share of the time that good actions took.
+        """The share of the client's cryptography in the time of good actions.
 
-        None if the record lacks it.
+        None if it was not recorded.
         """
         service = self.cell.service
         if self.span_s is None or service is None:
@@ -96,27 +91,27 @@ class ActionCell:
 
     @property
     def busy_per_s(self) -> float | None:
-        """Good actions by the sum of their own times: what one client does that does only these."""
+        """The rate of a client that does only this action."""
         service = self.cell.service
         return 1e9 / service.mean_ns if service is not None and service.mean_ns else None
 
     @property
     def requests_per_action(self) -> float | None:
-        """How many requests a good action was made of."""
+        """The requests per good action."""
         return self.cell.objects / self.cell.good if self.cell.good else None
 
 
 def read_action_parts(record: Record) -> Iterable[ActionPart]:
-    """Return what each action did in each iteration of a trial; nothing where it has no script."""
+    """Return the actions of each iteration of a trial; none without a script."""
     if record.actions_path is None:
         return
     yield from _parts(record, Rows(record.actions, {"operation": "action"}))
 
 
 def read_group_parts(record: Record) -> Iterable[ActionPart]:
-    """Return the parts of actions by space and type of user, and of each type; see `Group`.
+    """Return the actions by space and type of user, and those of each type; see `Group`.
 
-    Empty if no action has parts that differ in them.
+    Empty if no action differs in them.
     """
     if record.actions_path is None:
         return
@@ -137,7 +132,7 @@ def read_group_parts(record: Record) -> Iterable[ActionPart]:
 
 
 def read_whole_parts(record: Record) -> Iterable[ActionPart]:
-    """Return what all actions together did, making and audits apart."""
+    """Return all actions together, without the making and the audit of users."""
     if record.actions_path is None:
         return
     rows = Rows(record.actions, {"operation": "action"})
@@ -147,7 +142,7 @@ def read_whole_parts(record: Record) -> Iterable[ActionPart]:
 
 
 class Group(NamedTuple):
-    """Actions that are counted together, as the name of one operation holds them."""
+    """Actions that are counted together, encoded in the name of one operation."""
 
     action: str
     space: str | None = None
@@ -187,7 +182,7 @@ def _parts(record: Record, rows: Rows) -> Iterable[ActionPart]:
 
 
 def _turn(operation: str) -> str:
-    """Return which turn of a script an action is of: one of `OUT_OF_LINE`, or all else."""
+    """Return the turn of an action: one of `OUT_OF_LINE`, or all else."""
     action = Group.read(operation).action
     return action if action in OUT_OF_LINE else ALL
 
@@ -198,7 +193,7 @@ def _merged(encoded: Iterable[bytes | None]) -> Encoded | None:
 
 
 def _span_ns(rows: Rows) -> int | None:
-    """Return the time from the first begin to the last end; an earlier build's table has none."""
+    """Return the time from the first start to the last end; None in old records."""
     if not len(rows) or not rows["ended_ns"].any():
         return None
     return int(rows["ended_ns"].max()) - int(rows["began_ns"].min())
@@ -211,9 +206,9 @@ def summarise_actions(
     by_round: bool,
     judge: Callable[[Cell], "Result"],
 ) -> tuple[ActionCell, ...]:
-    """Return a row for each action of each case, in the order of cases; by round or over all.
+    """Return a row per action and case, by round or over all rounds.
 
-    Actions that run before or after all others come last: a script is not run for them.
+    Actions before and after all others come last.
     """
     of_trial: dict[tuple[str, str], list[ActionPart]] = {}
     for part in parts:
@@ -263,7 +258,7 @@ def _action(
 
 
 def _by_turns(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
-    """Return a cell whose rates are by the time that its turn went on, where all parts say it."""
+    """Return a cell with rates over the time of its turn, if all parts have it."""
     if not cell.good or any(part.turn_ns is None for part in parts if part.good):
         return cell
     turns_s: dict[str, float] = {}

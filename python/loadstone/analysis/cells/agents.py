@@ -1,7 +1,6 @@
-"""What each agent did: the rows of a trial by who made their load.
+"""The rows of a trial by agent.
 
-A cell adds up agents. This is the same, one agent at a time: in the windows of the whole trial, so
-that counts, bytes and histograms of all agents add up to those of the cell.
+In the windows of the whole trial, so that counts, bytes and histograms add up to the cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,10 @@ from loadstone.results.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCell:
-    """One operation of one trial as one agent saw it, all iterations added up.
+    """One operation of one trial and one agent, over all iterations.
 
-    `requests_per_s` is its share, by good requests, of the trial's rate: the agents' rates add up
-    to it. What was done at the edges of the window is known of all agents together only.
+    `requests_per_s` is its share of the trial's rate, by good requests: work at the edges of the
+    window is only known of all agents together.
     """
 
     agent: str
@@ -37,7 +36,7 @@ class AgentCell:
 
 
 def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
-    """Return each agent's results in a trial, by name, with operations in the trial's order."""
+    """Return the results of each agent in a trial, with operations in the trial's order."""
     whole: dict[str, list[Part]] = {}
     for part in read_parts(record, intervals):
         whole.setdefault(part.operation, []).append(part)

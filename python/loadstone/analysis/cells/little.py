@@ -1,4 +1,4 @@
-"""Little's law over all operations of a part of a run: do the books of requests and time agree?"""
+"""Little's law over all operations of a part of a run."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ LONG_REQUEST = 0.99
 
 
 def little_of(parts: Sequence[Part]) -> float | None:
-    """Return Little's ratio over all operations: 1 when the books of requests and time agree.
+    """Return Little's ratio over all operations, which is 1 if rate and time agree.
 
-    Closed load: rate times mean service time over clients. Open load: requests in flight, as they
-    were counted, over rate times mean service time. None where a host was lost in the middle: its
-    requests are known up to its last second, and its clients' time is not.
+    Closed load: rate times mean service time over clients. Open load: counted requests in flight
+    over rate times mean service time. None if a host was lost during the load, whose clients' time
+    is unknown.
     """
     count = sum(part.mix.service_count for part in parts)
     window_s = sum(part.duration_s for part in parts)
@@ -55,9 +55,9 @@ def little_of(parts: Sequence[Part]) -> float | None:
 
 
 def little_beyond_chance(ratio: float | None, requests: int, load: LoadDocument) -> float:
-    """Return Little's ratio, and 1 where too few requests prove nothing.
+    """Return Little's ratio, or 1 if too few requests prove nothing.
 
-    The first and the last request of each client are cut by the window.
+    The window cuts the first and the last request of each client.
     """
     clients = load.get("clients") or load.get("clients_max") or 1
     is_enough = requests >= REQUESTS_PER_CLIENT * clients
@@ -65,10 +65,10 @@ def little_beyond_chance(ratio: float | None, requests: int, load: LoadDocument)
 
 
 def is_held_back(record: Record, requests_per_s: float, *, is_idle: bool = False) -> bool:
-    """Tell whether a closed load reached the rate to which it was limited, over all operations.
+    """Tell whether a closed load reached its rate limit, over all operations.
 
-    Clients that are idle wait for that limit: a little less is then what its begin cost. One that
-    another tool let wait between its requests is held back at any rate.
+    Idle clients wait for that limit, and may be a little below it because of the start. Pauses of
+    another tool hold clients back at any rate.
     """
     limit = record.trial.get("rate_limit_per_s")
     if limit:
@@ -77,7 +77,7 @@ def is_held_back(record: Record, requests_per_s: float, *, is_idle: bool = False
 
 
 def has_too_many_in_flight(parts: Sequence[Part]) -> bool:
-    """Tell whether the parts of one operation count more requests than clients can have made."""
+    """Tell whether one operation has more requests than its clients can have made."""
     requests = sum(part.good + sum(part.errors.values()) for part in parts)
     load = parts[0].record.trial.get("load") or LoadDocument()
     excess = little_beyond_chance(little_of(parts), requests, load) - 1
@@ -85,10 +85,10 @@ def has_too_many_in_flight(parts: Sequence[Part]) -> bool:
 
 
 def _cut_share(parts: Sequence[Part], load: LoadDocument) -> float:
-    """Return by how much the edges of a window can lift Little's ratio of an open load at most.
+    """Return by how much the edges of a window can raise Little's ratio of an open load.
 
-    A request is counted where it is answered, with all of its time. All clients may be in a long
-    one when the window begins, and in short ones when it ends.
+    A request counts where it is answered, with all of its time: all clients may be in a long
+    request at the start of the window, and in short ones at its end.
     """
     times = merge([part.histograms["service"] for part in parts])
     if load.get("kind") != "open" or times is None:

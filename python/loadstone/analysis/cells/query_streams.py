@@ -1,4 +1,4 @@
-"""Streams of queries beside each other: how many queries an hour, and what went wrong."""
+"""Concurrent streams of queries: queries per hour, and failures."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +14,11 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRuns:
-    """All runs of one arm with so many streams.
+    """All runs of one arm with a number of streams.
 
-    `elapsed_s` are the runs in which every answer was right, by block; others have no rate.
-    `starts_ns` says when each of them began. CPU seconds and bytes are of a whole run. `mean_s` has
-    each query's geometric mean over streams and runs, in which others ran beside it: no time of a
-    query by itself.
+    `elapsed_s` are the runs with right answers alone, by block; others have no rate. CPU seconds
+    and bytes are those of a whole run. `mean_s` is the geometric mean of each query over streams
+    and runs, with the other streams beside it.
     """
 
     arm: tuple[tuple[str, str], ...]
@@ -39,12 +38,12 @@ class StreamRuns:
 
     @property
     def rates(self) -> list[float]:
-        """Queries an hour of each run that was answered rightly, in the order of the blocks."""
+        """Queries per hour of each right run, in the order of blocks."""
         return [self.queries * HOUR_S / self.elapsed_s[block] for block in sorted(self.elapsed_s)]
 
     @property
     def rate(self) -> Mean | None:
-        """Queries an hour: the mean of the runs, as of every result."""
+        """Queries per hour, as the mean of the runs."""
         starts = [self.starts_ns[block] for block in sorted(self.elapsed_s)]
         return mean_of(self.rates, starts) if self.rates else None
 
@@ -60,7 +59,7 @@ class StreamRuns:
 
 
 def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> StreamRuns:
-    """Put the runs of one arm and count of streams together."""
+    """Combine the runs of one arm and number of streams."""
     elapsed: dict[int, float] = {}
     starts: dict[int, int | None] = {}
     times: dict[str, list[float]] = {}

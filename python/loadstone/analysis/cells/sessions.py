@@ -1,8 +1,7 @@
-"""What a few sessions of a script did, action by action: found in the log of requests.
+"""A few sessions of a script, action by action, from the log of requests.
 
-The log names objects, not sessions. A session is found by what it touches where no other session
-touches the same beside it, and its requests must then stand in the log in the script's order: a
-session of which that does not hold is left out, never guessed.
+The log names objects, not sessions. A session is identified by subjects that no concurrent session
+touches, and left out if its requests are not in the script's order.
 """
 
 import hashlib
@@ -36,10 +35,10 @@ Done = tuple[str, int, str, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedAction:
-    """An action from when its first request was sent to the end of its last one.
+    """An action from the start of its first request to the end of its last one.
 
-    `session` counts from 1 among those that run beside each other, in the script's order. `outcome`
-    is "ok" or that of its first request that failed.
+    `session` counts concurrent sessions from 1 in the script's order. `outcome` is "ok" or that of
+    the first failed request.
     """
 
     session: int
@@ -58,9 +57,9 @@ class _Wanted:
 
 
 def read_session_actions(record: Record) -> tuple[TimedAction, ...]:
-    """Return the first actions of the first sessions that can be told apart in a trial's log.
+    """Return the first actions of the first identifiable sessions in a trial's log.
 
-    Empty if the trial followed no script or was not logged, or if its script's file is another.
+    Empty without a script or a log, or if the script's file differs.
     """
     file = (record.trial.get("script") or {}).get("requests")
     if record.operations_path is None or file is None:
@@ -96,7 +95,7 @@ def _is_file(path: Path, sha256: str) -> bool:
 
 
 def _batches(script: "RecordBatchFileReader", first: int, last: int) -> Iterator["RecordBatch"]:
-    """Yield the rows of sessions from one to before another; a script is sorted by session."""
+    """Yield the rows of a range of sessions; scripts are sorted by session."""
     import pyarrow.compute as pc
 
     for number in range(script.num_record_batches):
@@ -111,7 +110,7 @@ def _batches(script: "RecordBatchFileReader", first: int, last: int) -> Iterator
 
 
 def _middle(script: "RecordBatchFileReader") -> tuple[int, int]:
-    """Return the sessions that run beside each other: the first, and the one behind the last."""
+    """Return the range of sessions that run concurrently."""
     known = script.schema.metadata or {}
     return int(known[b"first_sessions"]), int(known[b"sessions"]) - int(known[b"last_sessions"])
 
@@ -145,7 +144,7 @@ def _wanted_of(
 def _owners(
     script: "RecordBatchFileReader", wanted: Mapping[int, Sequence[_Wanted]], first: int
 ) -> dict[int, int]:
-    """Return the session of each subject, without sessions that share one with another."""
+    """Return the session of each subject that no other session uses."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -171,7 +170,7 @@ def _owners(
 
 
 def _done_of(record: Record, owners: Mapping[int, int]) -> dict[int, list[Done]]:
-    """Return the logged requests on subjects of a single session, in the order sent."""
+    """Return the logged requests on subjects of single sessions, in the order sent."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -193,7 +192,7 @@ def _done_of(record: Record, owners: Mapping[int, int]) -> dict[int, list[Done]]
 def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> list[TimedAction]:
     """Return a session's logged actions; none if their order differs from the script's.
 
-    Users are created before the session, and audited after it, on the same objects.
+    Users are created before the session and audited after it, on the same objects.
     """
 
     def is_same(done: Done, row: _Wanted) -> bool:

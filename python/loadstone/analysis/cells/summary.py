@@ -1,6 +1,6 @@
-"""A run in numbers: one cell per operation of a case, round and iteration.
+"""Cells: one per operation of a case, round and iteration.
 
-A trial's rate is its good work over the common wall time of the measure stage. A cell adds up its
+A trial's rate is its good work over the common wall time of the measured stage. A cell adds up
 blocks, trials and agents: counts, times and histograms, never percentiles.
 """
 
@@ -30,9 +30,9 @@ ALL_OPERATIONS = "all"
 def summarise(
     parts: Sequence[Part], peaks: Mapping[str, Peaks]
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Return the cells of each iteration, and the totals with all iterations added up.
+    """Return the cells of each iteration, and those with all iterations added up.
 
-    `peaks` holds the most that each trial used of its client, by the trial's id.
+    `peaks` are the peaks of the client by trial.
     """
     cells: list[Cell] = []
     totals: list[Cell] = []
@@ -54,25 +54,25 @@ def summarise(
 def summarise_cases(
     parts: Sequence[Part], peaks: Mapping[str, Peaks], totals: tuple[Cell, ...]
 ) -> tuple[Cell, ...]:
-    """Return the totals with all rounds of a case added up: `totals` where there is one round."""
+    """Return the cells with all rounds added up; `totals` if there is one round."""
     if len({total.round for total in totals}) < 2:
         return totals
     return summarise_over_rounds(parts, peaks)
 
 
 def summarise_over_rounds(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
-    """Return the totals with all rounds of a case added up."""
+    """Return the cells with all rounds added up."""
     groups = _groups(parts, each=False, by_round=False)
     return tuple(_cell(group, peaks, None) for group in groups)
 
 
 def summarise_totals(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
-    """Return the totals alone."""
+    """Return the cells with all iterations added up."""
     return tuple(_cell(group, peaks, None) for group in _groups(parts, each=False))
 
 
 def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
-    """Return the totals of phases with several operations, the operations added up too."""
+    """Return the cells of phases with several operations, which are added up."""
     mixes: dict[tuple[str, int], list[Part]] = {}
     for part in parts:
         if len(operations_of(part.record.trial)) > 1:
@@ -82,7 +82,7 @@ def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[
 
 
 def _added_up(parts: Sequence[Part]) -> Part:
-    """Return the operations of one iteration as one; they share their wall time."""
+    """Add up the operations of one iteration, which share their wall time."""
     errors: dict[str, int] = {}
     for part in parts:
         for kind, count in part.errors.items():
@@ -111,7 +111,7 @@ def _sum_of(parts: Sequence[Part], name: str) -> bytes | None:
 
 
 def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list[list[Part]]:
-    """Return the parts of each cell: of each iteration, or of all iterations together."""
+    """Return the parts of each cell, of single iterations or of all."""
     groups: dict[tuple[object, ...], list[Part]] = {}
     for part in parts:
         key = (
@@ -184,7 +184,7 @@ def _errors(parts: Sequence[Part]) -> dict[str, int]:
 
 
 def times_of(parts: Sequence[Part]) -> Mapping[str, Latency | None]:
-    """Return each kind of time of good requests; equal histograms are added up once."""
+    """Return each kind of time of good requests; equal histograms are merged once."""
     errors = _errors(parts)
     timeouts = Timeouts(
         count=errors.get("timeout", 0),
@@ -202,7 +202,7 @@ def times_of(parts: Sequence[Part]) -> Mapping[str, Latency | None]:
 
 
 def _stated(parts: list[Part]) -> Latency | None:
-    """Return what another tool states of one trial's times; those of several cannot be added up."""
+    """Return the times that another tool states of one trial; several cannot be combined."""
     stated = [
         stated
         for part in parts
@@ -247,7 +247,7 @@ def _latest_s(parts: list[Part], ends: Sequence[int | None]) -> float | None:
 
 
 def _client(parts: list[Part], peaks: Mapping[str, Peaks]) -> Client:
-    """Return the client's cost of a request of the whole trial: threads serve all operations."""
+    """Return the client's cost per request of the trial: threads serve all operations."""
     records = {part.record.id: part.record for part in parts}.values()
     requests = sum(record.summary.get("requests") or 0 for record in records)
     cpu_ns = sum(sum(record.summary.get("thread_cpu_ns") or ()) for record in records)

@@ -1,7 +1,7 @@
-"""A run over time: rates, latencies and errors of each trial, in steps that a chart can carry.
+"""Rates, latencies and errors of each trial over time.
 
-A long trial is drawn in wider steps; the step is part of the data, so that a chart can name it.
-Histograms of a step are merged before a percentile is read from it.
+Long trials have wider steps; `step` is part of the data. Histograms of a step are merged before a
+percentile is read.
 """
 
 import math
@@ -26,7 +26,7 @@ _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """The rates of one step, from good requests; `elapsed_s` is the middle of the step."""
+    """The rates of good requests in one step; `elapsed_s` is its middle."""
 
     elapsed_s: float
     stage: str
@@ -36,7 +36,7 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPoint:
-    """The latencies of one step; absent where the step has too few requests for them."""
+    """The latencies of one step, if it has enough requests."""
 
     elapsed_s: float
     stage: str
@@ -46,7 +46,7 @@ class LatencyPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorPoint:
-    """How often one kind of error came in one step."""
+    """The rate of one kind of error in one step."""
 
     elapsed_s: float
     kind: str
@@ -73,14 +73,14 @@ class Timeline:
 
 
 def points_per_trial(records: Sequence[Record]) -> int:
-    """Return how many points each trial's lines may have, so that one page can show them all."""
+    """Return the number of points per trial, so that one page can show all."""
     measured = [record.trial for record in records if record.trial["measured"]]
     lines = sum(len(operations_of(trial)) or 1 for trial in measured)
     return min(POINTS_PER_TRIAL_MAX, max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, lines)))
 
 
 def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timeline]:
-    """Return one trial over time, each operation with at most about so many points."""
+    """Return one trial over time, with at most about `points` points per operation."""
     trial, case = record.trial, record.trial["case"]
     end_s = _end_s(record, every)
     for operation in operations_in(record, every):
@@ -106,7 +106,7 @@ def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timelin
 
 
 def step_s(duration_s: float, points: int) -> int:
-    """Return the shortest round step that needs no more points than this."""
+    """Return the shortest round step that needs no more than these points."""
     for step in _STEPS_S:
         if duration_s <= step * points:
             return step
@@ -121,7 +121,7 @@ def _end_s(record: Record, rows: Rows) -> float:
 
 
 def _latency_step_s(good: Rows, end_s: float, step: int) -> int:
-    """Return a step wide enough for a p99, unless that left fewer points than a line needs."""
+    """Return a step wide enough for a p99, unless too few points are left."""
     requests = good.sum("requests")
     wanted = REQUESTS_FOR_P99 * end_s / requests if requests else end_s
     return max(step, step_s(max(1.0, min(wanted, end_s / POINTS_PER_TRIAL_MIN)), 1))
@@ -158,7 +158,7 @@ def _by_step(rows: Rows, name: str, step: int) -> dict[int, int]:
 
 
 def _stages(rows: Rows, step: int) -> dict[int, str]:
-    """Return the stage of each step; if two share it, the one with more requests."""
+    """Return the stage of each step; of two, the one with more requests."""
     counts: dict[int, dict[str, int]] = {}
     for second, stage, requests in zip(
         *(rows[name].tolist() for name in ("second", "stage", "requests")), strict=True

@@ -1,6 +1,6 @@
-"""Was a card of the client full, and what was dropped by it, by its queues, or on the way?
+"""Network cards of the client: full ones, and losses by cards, queues and the path.
 
-Counters of cards are of the whole host: they count where the load moved most of the bytes.
+Counters are those of the whole host, so they count only if the load moved most of the bytes.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ REPEATED = 0.01
 
 
 def busy_cards(record: Record, lines: Lines) -> Iterator[Evidence]:
-    """Yield cards that the load kept full, and packets for which no processor had time."""
+    """Yield cards that the load filled, and packets without a processor."""
     for metric in ("received_bytes", "sent_bytes"):
         for line, share in shares_of_cards(lines, metric):
             # A virtual card states a nominal speed: one that was exceeded is no limit.
@@ -43,7 +43,7 @@ def busy_cards(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def shares_of_cards(lines: Lines, metric: str) -> Iterator[tuple[Line, float]]:
-    """Yield what each card moved, with its share of the line's speed, where that is known."""
+    """Yield the rates of cards as shares of their speed, where known."""
     for line in lines.get(("network", metric), ()):
         speed = _beside(lines, ("network", "speed_bits_per_s"), line)
         if speed is not None:
@@ -62,7 +62,7 @@ DROPS = (
 
 
 def drops(record: Record, lines: Lines) -> Iterator[Evidence]:
-    """Yield what cards and their queues dropped, and bytes that came in and not up to IP."""
+    """Yield drops of cards and queues, and received bytes that did not reach IP."""
     for metric, way in DROPS:
         for line in lines.get(("network", metric), ()):
             packets = _beside(lines, ("network", f"{way}_packets"), line)
@@ -91,9 +91,9 @@ def _beside(lines: Lines, quantity: tuple[str, str], line: Line) -> Line | None:
 
 
 def _lost_inside(lines: Lines, received: Line) -> float | None:
-    """Return which share of what a card received the kernel dropped before IP; None unwatched.
+    """Return the share of received bytes that the kernel dropped before IP; None if unwatched.
 
-    What others receive by this card and pass on counts as received by IP: it hides a loss.
+    Forwarded traffic of others hides a loss.
     """
     of_ip = lines.get(("tcp", "ip_received_bytes"), ())
     up = next((line.growth for line in of_ip if line.host == received.host), None)
@@ -119,7 +119,7 @@ REPEATS = (
 
 
 def losses(record: Record, lines: Lines) -> Iterator[Evidence]:
-    """Yield what was lost or overtaken on the way, as TCP noticed it."""
+    """Yield losses and reordering on the path, as TCP saw them."""
     if is_on_own_host(record) or next(drops(record, lines), None) is not None:
         # What the client itself dropped is sent again, too.
         return
@@ -132,7 +132,7 @@ def losses(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def busy_interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
-    """Yield cores that the packets of cards kept busy."""
+    """Yield cores that were busy with packets."""
     for line in lines.get(("cpu", "softirq_ns"), ()):
         share = line.rate / 1e9
         is_full = line.subject != "all" and share >= SOFTIRQ_BUSY
@@ -142,9 +142,9 @@ def busy_interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
-    """Tell whether the load itself may have moved at least half of what was seen on the host.
+    """Tell whether the load may have moved at least half of a host's bytes.
 
-    A full card may be another program's, or not the one on the load's way.
+    Otherwise a full card may be due to another program, or not be on the load's path.
     """
     whole_ns = whole_ns_of(record)
     if not whole_ns:
@@ -158,13 +158,13 @@ def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
 
 
 def _receives_most(record: Record, lines: Lines, host: str) -> bool:
-    """Tell whether most of what a host received was the load's, be it answers to what it sent."""
+    """Tell whether the load received most of a host's bytes."""
     metrics = ("received_bytes", "sent_bytes")
     busiest = max(metrics, key=lambda metric: _moved(lines, host, metric))
     return _is_mostly_own(record, busiest, _moved(lines, host, busiest))
 
 
 def _moved(lines: Lines, host: str, metric: str) -> float:
-    """Return the bytes a second of a host's busiest card."""
+    """Return the bytes per second of a host's busiest card."""
     rates = (line.rate for line in lines.get(("network", metric), ()) if line.host == host)
     return max(rates, default=0.0)

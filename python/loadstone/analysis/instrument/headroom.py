@@ -1,4 +1,4 @@
-"""The instrument itself, seen in a trial: how near its own ceiling, and how often it hiccuped."""
+"""The load generator in a trial: its share of its own ceiling, and its hiccups."""
 
 import base64
 import binascii
@@ -43,9 +43,9 @@ HICCUP_SHARE = 0.10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jitter:
-    """What the client's host did to a thread of the load generator that only wanted to sleep.
+    """Delays of a thread of the load generator that only sleeps.
 
-    `run_delay_share` is how long the worst load thread waited for a core, of the time measured.
+    `run_delay_share` is the share of time that the worst load thread waited for a core.
     """
 
     hiccup_ns_p99_9: int | None
@@ -55,9 +55,9 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """The calibration that a run carries with it, or why it has none; of each client host its own.
+    """The calibration of a run and of its client hosts, or the reason why there is none.
 
-    `machine` is what makes a host the same one: agents on one machine share its ceiling.
+    Agents with the same `machine` share its ceiling.
     """
 
     calibration: Calibration | None
@@ -68,7 +68,7 @@ class Calibrated:
 
 
 def read_calibration(manifest: Manifest) -> Calibrated:
-    """Return what a manifest keeps of the instrument's calibration."""
+    """Return the calibration in a manifest."""
     facts = manifest.get("host") or {}
     if manifest.get("imported"):
         return Calibrated(calibration=None, absent="", conditions=conditions_of(facts))
@@ -97,9 +97,9 @@ def _read_kept(kept_calibration: KeptCalibration | None, facts: HostFacts) -> Ca
 
 
 def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]:
-    """Return the parts of one trial with each iteration's share of the instrument's ceiling.
+    """Return the parts of one trial with the share of the load generator's ceiling.
 
-    With several client hosts it is that of the host with the least headroom.
+    Of several client hosts the one with the least headroom counts.
     """
     parts = list(parts)
     judged: list[Part] = []
@@ -118,7 +118,7 @@ def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]
 
 
 def combine_shares(parts: Sequence["Part"]) -> CeilingShare | None:
-    """Return the share over several parts, each with the weight of its time."""
+    """Return the share over several parts, weighted by time."""
     shares = [(part.instrument, part.duration_s) for part in parts if part.instrument is not None]
     if not shares or len(shares) != len(parts):
         return None
@@ -135,7 +135,7 @@ def combine_shares(parts: Sequence["Part"]) -> CeilingShare | None:
 
 
 def jitter_of(records: Iterable[Record]) -> Jitter:
-    """Return what the instrument saw of its own host during some trials; hiccups are merged."""
+    """Return the merged hiccups of some trials, and their run delays."""
     records = list(records)
     merged = hiccups_of(records)
     delays = [delay for record in records if (delay := _run_delay(record)) is not None]
@@ -147,7 +147,7 @@ def jitter_of(records: Iterable[Record]) -> Jitter:
 
 
 def hiccups_of(records: Iterable[Record]) -> "Histogram | None":
-    """Return by how much a sleep was late, all trials added up."""
+    """Return the merged histogram of late sleeps."""
     from loadstone._loadgen import Histogram
 
     merged = Histogram()
@@ -191,7 +191,7 @@ def _run_delay(record: Record) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Worker:
-    """What one client host did of a trial: its clients, its share of the requests, its figures."""
+    """One client host in a trial: its clients, its share of the requests, its figures."""
 
     clients: int | None
     requests_share: float
@@ -212,7 +212,7 @@ def _here(record: Record) -> _Worker:
 def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) -> CeilingShare:
     """Return the share of the client host that used the most of its ceiling.
 
-    Each host is taken to have the mix of all. Agents on one machine share its ceiling.
+    All hosts are assumed to have the same mix. Agents on one machine share its ceiling.
     """
     record = parts[0].record
     load = record.trial.get("load") or {}
@@ -240,7 +240,7 @@ def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) 
 
 
 def _together(shares: Sequence[CeilingShare]) -> CeilingShare:
-    """Add up the shares that agents on one machine used of its ceiling."""
+    """Add up the shares of agents on one machine."""
     rate = shares[0].share * shares[0].ceiling_per_s
     share = sum(share.share for share in shares)
     return replace(shares[0], share=share, ceiling_per_s=rate / share if share else 0.0)
@@ -276,7 +276,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
 
 
 def _busy(record: Record, worker: _Worker, conditions: HostConditions) -> float:
-    """Return the share of its cores' time that the load's threads used during a trial."""
+    """Return the share of cores' time that load threads used in a trial."""
     cpu_ns = sum(worker.thread_cpu_ns)
     ends = [
         entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
@@ -287,10 +287,10 @@ def _busy(record: Record, worker: _Worker, conditions: HostConditions) -> float:
 
 
 def _share(parts: Sequence["Part"], calibrated: Calibrated, worker: _Worker) -> CeilingShare:
-    """Add up the shares of operations; failed requests count, as the client did their work too.
+    """Add up the shares of operations, failed requests included.
 
-    A remote target may cost the client more than loopback did, so the share is at least what its
-    threads used of their cores.
+    A remote target may cost the client more than loopback, so the share is at least that of its
+    threads.
     """
     ceilings = [_ceiling(part, calibrated, worker) for part in parts]
     rates = [(part.good + sum(part.errors.values())) / part.duration_s for part in parts]
@@ -317,12 +317,12 @@ SHARE_MIN = 0.8
 
 
 def hosts_of(record: Record) -> Sequence[LoadHost]:
-    """Return what the record says of each host; nothing where the trial ran on this one alone."""
+    """Return the hosts of a record; none if the trial ran on this one alone."""
     return record.summary.get("hosts") or ()
 
 
 def lost(record: Record) -> list[LoadHost]:
-    """Return the hosts that were lost, before the trial or in it."""
+    """Return the hosts that were lost before or during the trial."""
     return [host for host in hosts_of(record) if host["state"] == "lost"]
 
 
@@ -332,7 +332,7 @@ def has_lost_host(record: Record) -> bool:
 
 
 def is_lost_meanwhile(record: Record) -> bool:
-    """Tell whether a host was lost in the middle of its load."""
+    """Tell whether a host was lost during its load."""
     return any(host.get("lost_ns") for host in lost(record))
 
 
@@ -352,10 +352,10 @@ def is_unequal(record: Record) -> bool:
 
 
 def behind(record: Record) -> list[tuple[LoadHost, float]]:
-    """Return the hosts that did less than their share, with what of it they did.
+    """Return the hosts that did less than their share, with the part that they did.
 
-    Only where a clock ends the load: a number of requests is divided evenly beforehand. Shares are
-    those of the clients that each host has.
+    Only if a clock ends the load, as a number of requests is divided evenly beforehand. Shares
+    follow the clients of each host.
     """
     stop, whole = record.trial.get("stop") or {}, hosts_of(record)
     working = [host for host in whole if host["state"] == "finished"]
@@ -372,5 +372,5 @@ def behind(record: Record) -> list[tuple[LoadHost, float]]:
 
 
 def start_error_ns(host: LoadHost) -> int:
-    """Return how far from the common start a host began, at most."""
+    """Return the largest offset of a host from the common start."""
     return abs(int(host.get("start_error_ns_max") or 0))

@@ -1,16 +1,17 @@
-"""The instrument's own ceiling for a load, from a calibration: how far away was it?
+"""The load generator's own ceiling for a load, from a calibration.
 
-A calibration has measured some sizes and some numbers of clients. In between, the time and the
-processor time of a request are taken to grow evenly with its bytes (a + b·bytes), and rates to grow
-evenly with the clients. Where nothing was measured, the guess is the one that lies lower.
+A calibration measures some sizes and some numbers of clients. Time and processor time of a request
+are interpolated linearly in its bytes (a + b·bytes), rates linearly in the clients; the lower guess
+is taken where nothing was measured.
 
-Two bounds follow from it (operational analysis, Denning and Buzen 1978):
+Two bounds follow (operational analysis, Denning and Buzen 1978):
 
-- `measured` is the rate that was reached. It holds where the calibration was in the same position
-  as the trial: no server (file, block, null), or a server on the client's own host.
+- `measured` is the rate that was reached. It holds if the server was as in the trial: none (file,
+block, null), or one on the client's own host.
+
 - `processor time` is cores / (processor time of a request), and at most clients / (time of a
-  request to a server that does nothing). It holds for targets elsewhere: the server of the
-  calibration took processor time that the client has to itself in the trial.
+request to a null server). It holds for remote targets, which leave the client the processor time of
+the calibration's server.
 """
 
 import datetime
@@ -39,16 +40,15 @@ COUNTS_AS: Mapping[str, str] = {"range_get": "get"}
 
 
 class NoOwnCeilingError(Exception):
-    """Why a calibration says nothing about a load."""
+    """The reason why a calibration has no ceiling for a load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingShare:
-    """How much of its own ceiling the instrument used: 0.5 is half of it, and 1 all of it.
+    """The used share of the load generator's own ceiling, 0 to 1.
 
-    Several operations side by side use up the sum of their shares. `ceiling_per_s` is the rate at
-    which nothing would be left, the mix of operations being the same. `age_s` is how old the
-    calibration was when the trial began.
+    Shares of concurrent operations add up. `ceiling_per_s` is the rate at share 1 with the same
+    mix. `age_s` is the age of the calibration at the start of the trial.
     """
 
     share: float
@@ -60,9 +60,9 @@ class CeilingShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCeiling:
-    """The most that the instrument itself does of one load, per second.
+    """The highest rate of one load that the load generator itself can reach, per second.
 
-    `is_extended` says that the size lies beyond those that were measured.
+    `is_extended` if the size is beyond those that were measured.
     """
 
     requests_per_s: float
@@ -73,9 +73,9 @@ class OwnCeiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLoad:
-    """What decides a ceiling: one operation on so many bytes by so many clients.
+    """The load that decides a ceiling: an operation, its bytes and its clients.
 
-    `clients` is None under open load, where as many are in flight as it takes.
+    `clients` is None for an open load.
     """
 
     driver: str
@@ -92,16 +92,16 @@ class ClientLoad:
 
     @property
     def tried_as(self) -> str:
-        """The operation that a calibration tries for it."""
+        """The operation that a calibration tries in its place."""
         return COUNTS_AS.get(self.operation, self.operation)
 
 
 def ceiling_of(
     calibration: Calibration, load: ClientLoad, conditions: HostConditions
 ) -> OwnCeiling:
-    """Return the ceiling of a load, or raise NoOwnCeilingError with the reason.
+    """Return the ceiling of a load; raise NoOwnCeilingError if there is none.
 
-    `conditions` are those of the trial: a session measured under others does not count.
+    Sessions under other `conditions` than the trial's do not count.
     """
     tried = _of_load(calibration.sessions, load)
     holding = [pair for pair in tried if not changes_between(pair[0].conditions, conditions)]
@@ -128,7 +128,7 @@ def ceiling_of(
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return in words what differs between two sets of conditions."""
+    """Return in words the differences between two sets of conditions."""
     names = dict.fromkeys([*before, *now])
     return [
         f"{name.replace('_', ' ')} {_shown(before.get(name))} then, {_shown(now.get(name))} now"
@@ -138,7 +138,7 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
 
 
 def cores_of(conditions: HostConditions, asked: int | None) -> float:
-    """Return how many cores the load generator has: those allowed, and no more than were asked."""
+    """Return the cores of the load generator: the allowed ones, at most as many as asked for."""
     cores = float(conditions.get("cpu_cores_allowed") or conditions.get("cpu_cores") or 1)
     quota, _, period = conditions.get("cgroup_cpu.max", "max").partition(" ")
     if quota.isdigit() and period.isdigit():
@@ -148,7 +148,7 @@ def cores_of(conditions: HostConditions, asked: int | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """What was measured with one number of clients, against the bytes of a request."""
+    """The points of one number of clients, by the bytes of a request."""
 
     clients: int
     sizes: tuple[float, ...]
@@ -160,7 +160,7 @@ class _Curve:
 def _of_load(
     sessions: Iterable[Session], load: ClientLoad
 ) -> list[tuple[Session, CalibrationPoint]]:
-    """Return the points that were measured with settings like the load's, with their sessions."""
+    """Return the points with settings like the load's, with their sessions."""
     every = [(session, point) for session in sessions for point in session.points]
     ours = [pair for pair in every if pair[1].driver == load.driver]
     if not ours:
@@ -215,7 +215,7 @@ def _curves(points: Sequence[CalibrationPoint]) -> list[_Curve]:
 
 
 def _reached(curves: Sequence[_Curve], load: ClientLoad) -> float:
-    """Return the rate that was reached with so many clients, between those that were tried."""
+    """Return the rate for a number of clients, interpolated."""
     rates = [1 / _at(curve.sizes, curve.seconds, load.bytes_per_request) for curve in curves]
     clients = [curve.clients for curve in curves]
     if load.clients is None:
@@ -227,7 +227,7 @@ def _reached(curves: Sequence[_Curve], load: ClientLoad) -> float:
 
 
 def _by_processor_time(curves: Sequence[_Curve], load: ClientLoad, cores: float) -> float:
-    """Return the rate at which the client's cores are full, or all its clients busy."""
+    """Return the rate at which cores are full, or all clients busy."""
     costs = [_at(curve.sizes, curve.cpu_seconds, load.bytes_per_request) for curve in curves]
     if load.clients is None:
         return cores / costs[-1]
@@ -244,7 +244,7 @@ def _by_processor_time(curves: Sequence[_Curve], load: ClientLoad, cores: float)
 
 
 def _at(sizes: Sequence[float], values: Sequence[float], size: float) -> float:
-    """Return a value between those measured; beyond the largest, on the line of the last two."""
+    """Interpolate a value, or extend the line of the last two points."""
     if size <= sizes[-1] or len(sizes) < 2:
         scale = size / sizes[-1] if size > sizes[-1] > 0 else 1.0
         # One size alone does not show the fixed part: it is taken to be none.

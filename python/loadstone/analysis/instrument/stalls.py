@@ -1,4 +1,4 @@
-"""Stalls: when the client itself stood still while it measured, second by second, core by core."""
+"""Stalls: times in which the client itself stood still, by second and by core."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,10 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """What a trial's client lacked of the measured time.
+    """The part of a trial's measured time that its client lost.
 
-    `share` is of the time: of the whole client, or of its cores on the average, whichever is more.
-    `seconds` since the trial's start in which it lay, and the `cores` that stood still, if only
-    some of them did.
+    `share` is that of the whole client or of its cores on average, whichever is more. `seconds`
+    count from the trial's start; `cores` are those that stalled, if not all did.
     """
 
     share: float
@@ -37,7 +36,7 @@ class Stall:
 
 
 def stall_of(record: Record) -> Stall | None:
-    """Return how the client stood still in what a trial measured; None if it did not."""
+    """Return the stall of a trial's measured time; None if there is none."""
     windows = _windows(record)
     measured_ns = sum(end - start for start, end in windows)
     lost: dict[int | None, dict[int, float]] = {}
@@ -95,14 +94,14 @@ def _windows(record: Record) -> list[tuple[int, int]]:
 
 
 def _inside(windows: Sequence[tuple[int, int]], second: int, stalled_ns: int) -> float:
-    """Return the part of a second's stalls that lay in what was measured, by its share of it."""
+    """Return the stalls of a second that lie in the measured time, by its share."""
     begin, finish = second * SECOND_NS, (second + 1) * SECOND_NS
     overlap_ns = sum(max(0, min(end, finish) - max(start, begin)) for start, end in windows)
     return stalled_ns * min(1.0, overlap_ns / SECOND_NS)
 
 
 def _throttled_ns(record: Record) -> float:
-    """Return how long the client's control group held its threads back, in the whole trial."""
+    """Return how long the client's control group throttled its threads in the trial."""
     if record.probes_path is None:
         return 0.0
     values = values_of_metric(record.probes, "cgroup", "throttled_ns")
@@ -135,7 +134,7 @@ def _in_words(stall: Stall) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers as ranges, the first of them: "2-4, 9"."""
+    """Return numbers as ranges: "2-4, 9"."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What probes watched on a client host inside the measured window of a trial, as lines."""
+"""Probed quantities of a client host within the measured window of a trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One quantity over the window: seconds from its start, and the values read."""
+    """One quantity over the window: its values, and their times from its start."""
 
     host: str
     subject: str
@@ -44,7 +44,7 @@ Lines = Mapping[tuple[str, str], Sequence[Line]]
 
 
 def lines_of(record: Record, quantities: Quantities) -> Lines:
-    """Return every quantity inside the measured window, by probe and metric."""
+    """Return every quantity within the measured window, by probe and metric."""
     window_ns = _window_ns(record)
     lines: dict[tuple[str, str], list[Line]] = {}
     for name, all_samples in quantities.items():
@@ -65,7 +65,7 @@ def lines_of(record: Record, quantities: Quantities) -> Lines:
 
 
 def _window_ns(record: Record) -> tuple[int, int]:
-    """Return the measured window on the wall clock, from the first iteration to the last."""
+    """Return the measured window on the wall clock, over all iterations."""
     started = int(record.summary.get("started_unix_ns") or 0)
     entries = record.summary.get("iterations") or ()
     starts = [entry["measure_start_ns"] for entry in entries if "measure_start_ns" in entry]
@@ -76,7 +76,7 @@ def _window_ns(record: Record) -> tuple[int, int]:
 
 
 def whole_ns_of(record: Record) -> int:
-    """Return how long the load threads lived, warm-up and cool-down included."""
+    """Return the lifetime of the load threads, with warm-up and cool-down."""
     entries = record.summary.get("iterations") or ()
     starts = [entry.get("start_ns", entry.get("measure_start_ns")) for entry in entries]
     ends = [entry.get("end_ns", entry.get("measure_end_ns")) for entry in entries]
@@ -94,7 +94,7 @@ def addresses_of_target(record: Record) -> Sequence[str]:
 
 
 def is_on_own_host(record: Record) -> bool:
-    """Tell whether a trial's target was on the client's own host, as far as addresses show."""
+    """Tell whether the target was on the client's own host, by its addresses."""
     recorded = record.summary.get("target_on_own_host")
     if isinstance(recorded, bool):
         return recorded

@@ -1,7 +1,7 @@
-"""A part: what one operation did in one iteration of one trial, while it was being measured.
+"""A part: the measured work of one operation in one iteration of one trial.
 
-Parts are sums (counts, times, histograms, seconds), so that any number of them adds up to a cell,
-and a trial's table need not be kept in memory once its parts are made.
+Parts are sums (counts, times, histograms, seconds) that add up to cells, so that a trial's table
+need not stay in memory.
 """
 
 import json
@@ -53,10 +53,10 @@ def is_by_answers(
 ) -> bool:
     """Tell whether the rate of an open load is that of the answers in its window.
 
-    So it is after a warm-up that filled the target's queue, and where the target fell behind.
-    Otherwise the window begins with no request under way, and its answers are too few.
-    `rows` are all operations that were due in the window, by the second they were answered in, and
-    `of_all_stages` those due in other stages, too; `median_ns` is the median response time.
+    This is so after a warm-up that filled the target's queue, and if the target fell behind.
+    Otherwise the window starts without requests in flight, and has too few answers. `rows` are all
+    operations due in the window, by the second of the answer, `of_all_stages` those of other stages
+    too; `median_ns` is the median response time.
     """
     start_ns, end_ns = window_ns
     answered = rows.unless("outcome", "not_sent")
@@ -88,10 +88,10 @@ SURELY, DEFICIT_SHARE = 4.0, 0.35
 
 
 def grows_slower(rows: Rows, load: LoadDocument) -> bool:
-    """Tell whether requests of an open load took longer once a backlog was there.
+    """Tell whether requests of an open load became slower with the backlog.
 
-    At its begin few requests are in flight, and all clients at once only later: a target that makes
-    them wait for each other takes longer then. `rows` are those of all stages.
+    Few requests are in flight at first and all clients at once later: a target in which they wait
+    for each other takes longer then. `rows` are those of all stages.
     """
     good = rows.where("outcome", "ok")
     if not len(good):
@@ -112,10 +112,10 @@ def grows_slower(rows: Rows, load: LoadDocument) -> bool:
 
 
 def _deficit_of_queue(rows: Rows, begin: int, load: LoadDocument) -> float:
-    """Return by how much requests of the first second are quicker where all wait in one queue.
+    """Return by how much requests of the first second are quicker if all wait in one queue.
 
-    It grows with what is asked for beyond the target's rate, until all clients are in it; a request
-    takes as long as the queue is when it comes.
+    A request takes as long as the queue that it meets, which grows with the excess of the offered
+    rate until all clients are in it.
     """
     answered = _by_second(rows.where("outcome", "ok"))
     rates = [count for second, count in answered.items() if begin < second < max(answered)]
@@ -137,7 +137,7 @@ def _falls_behind(
     seconds: tuple[int, int],
     deviations: float,
 ) -> bool:
-    """Tell whether less was answered than was due, in whole seconds when as much is under way."""
+    """Tell whether less was answered than was due, in whole seconds."""
     length_s = window_ns / SECOND_NS
     first, last = seconds
     due = rows.sum("requests")
@@ -150,7 +150,7 @@ def _falls_behind(
 
 
 def _lasts_on(rows: Rows, window_ns: tuple[int, int], last_ns: int, median_ns: float) -> bool:
-    """Tell whether work went on at full pace behind a window."""
+    """Tell whether work went on at full pace after a window."""
     start_ns, end_ns = window_ns
     drain_ns = last_ns - end_ns
     if drain_ns <= max(DRAIN_SHARE * (end_ns - start_ns), DRAIN_MEDIANS * median_ns):
@@ -174,10 +174,10 @@ Encoded = bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """All operations of one iteration together, good and failed: what the schedule speaks of.
+    """All operations of one iteration together, good and failed.
 
-    `due` are all requests of the window, also those of an open load that were never sent, and
-    `sent` the others; `answered` are the requests that were answered in it.
+    `due` are all requests of the window, with those of an open load that were never sent; `sent`
+    are the others, and `answered` those answered in it.
     """
 
     answered: float
@@ -190,10 +190,10 @@ class Mix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowWork:
-    """The good work that was done in a window, of which rates are made.
+    """The good work done in a window, which makes the rates.
 
-    It differs from the requests that count for the window where its edges cut them: under closed
-    load each counts by the share of its time inside, and an open load counts answers.
+    At the edges it differs from the requests that count for the window: under closed load each
+    counts by the share of its time inside, and an open load counts answers.
     """
 
     requests: float
@@ -205,13 +205,12 @@ class WindowWork:
 class Part:
     """The measured stage of one operation in one iteration of one trial.
 
-    From `start_ns` to `end_ns` its `work` was done. `good`, `objects` and `bytes` are those of the
-    requests that count for the window, as their times do.
-    `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
-    `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
-    how much of its own ceiling the load generator used; where that is not known, `no_ceiling` says
-    why. `grows_slower` says of an open load that its requests took longer once many were in
-    flight. `left_out` are trials that its result goes without.
+    `work` was done from `start_ns` to `end_ns`; `good`, `objects`, `bytes` and times are those of
+    the requests that count for the window. `histograms` stay encoded to save memory. `rates` and
+    `byte_rates` are good work per whole second. `instrument` is the used share of the load
+    generator's ceiling, or `no_ceiling` the reason why that is unknown. `grows_slower` if requests
+    of an open load became slower with many in flight. `left_out` are trials that its result leaves
+    out.
     """
 
     record: Record
@@ -239,7 +238,7 @@ class Part:
 
     @property
     def duration_s(self) -> float:
-        """How long was measured."""
+        """The length of the window."""
         return (self.end_ns - self.start_ns) / SECOND_NS
 
     @property
@@ -249,7 +248,7 @@ class Part:
 
     @property
     def case(self) -> tuple[str, ...]:
-        """What tells its case, and its operation, from others."""
+        """The key of its case and operation."""
         trial = self.record.trial
         case = trial["case"]
         parameters = json.dumps(case["parameters"], sort_keys=True)
@@ -257,7 +256,7 @@ class Part:
 
 
 def read_parts(record: Record, every: Rows) -> Iterable[Part]:
-    """Return the parts of one trial, iterations in order and operations as its mix lists them."""
+    """Return the parts of one trial by iteration, with operations in the order of its mix."""
     measured = every.where("stage", "measure")
     for iteration in sorted(set(measured["iteration"].tolist())):
         rows = measured.where("iteration", iteration)
@@ -273,10 +272,10 @@ def read_parts(record: Record, every: Rows) -> Iterable[Part]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Window:
-    """The window of one iteration, and how the work in it is counted.
+    """The window of one iteration, and the work in it.
 
-    `answered` are the rows of all answers in it, by the second they came in; `edges` is the work to
-    be added to the counts of its own requests, by operation.
+    `answered` are the rows of all answers in it, by second; `edges` is work to add to the counts of
+    its own requests, by operation.
     """
 
     start_ns: int
@@ -325,9 +324,9 @@ def _window(
 
 
 def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
-    """Return the sums of each kind of time; kinds with the same histograms share one sum.
+    """Return the merged histograms by kind; kinds with equal histograms share one.
 
-    Under closed load a request's intended start is its start, so that two columns are one.
+    Under closed load the intended start is the start, so that two columns are equal.
     """
     values = {name: list(values_of(rows, name)) for name in LATENCIES}
     merged: dict[str, Histogram | None] = {}
@@ -338,7 +337,7 @@ def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
 
 
 def _encoded(times: Mapping[str, "Histogram | None"]) -> dict[str, Encoded | None]:
-    """Return histograms in the record's format; one that two kinds share is encoded once."""
+    """Return encoded histograms; a shared one is encoded once."""
     known: dict[int, Encoded] = {}
     encoded: dict[str, Encoded | None] = {}
     for name, histogram in times.items():
@@ -402,7 +401,7 @@ def _with_edge(counted: WindowWork, edge: EdgeWork | None) -> WindowWork:
 
 
 def operations_in(record: Record, rows: Rows) -> list[str]:
-    """Return the operations of rows, in the order in which their trial lists them."""
+    """Return the operations of rows in the order of their trial."""
     names = operations_of(record.trial)
     present = set(rows["operation"].tolist())
     return [name for name in names if name in present] + sorted(present - set(names))
@@ -440,7 +439,7 @@ def _has_seconds(rows: Rows, first: int, last: int) -> bool:
 
 
 def _per_second(good: Rows, name: str, first: int, last: int) -> NDArray[np.float64]:
-    """Return the sums of whole seconds; one cut by an end of the window would look too slow."""
+    """Return the sums of whole seconds; seconds cut by the window would look too slow."""
     sums = np.zeros(max(0, last - first))
     for second, number in good.sums("second", name).items():
         if first <= second < last:

@@ -1,7 +1,6 @@
-"""The one way through the tables of a run: a trial at a time, for every reader alike.
+"""The reader of a run's tables, one trial at a time.
 
-The tables of a long run do not fit into memory together, so that what is wanted of them is taken
-while they are there.
+The tables of a long run do not fit into memory together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from loadstone.results.record import Record, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyWindow:
-    """A trial in whose measured time no request ended; `shortest_s` is what the quickest took."""
+    """A trial without a request that ended in its measured time; `shortest_s` is its quickest."""
 
     trial: str
     window_s: float
@@ -41,10 +40,10 @@ class EmptyWindow:
 
 
 class Reading:
-    """What the tables of one trial say; each is read when it is asked for, and once.
+    """The tables of one trial; each is read once, when it is needed.
 
-    `is_result` says that the trial counts in results; `is_changed`, that it ran with one thing
-    changed on purpose, and counts only against the trial without the change.
+    `is_result` if the trial counts in results; `is_changed` if it is an intervention, which is only
+    compared with the trial without the change.
     """
 
     def __init__(
@@ -63,12 +62,12 @@ class Reading:
 
     @cached_property
     def quantities(self) -> Quantities:
-        """What the probes saw."""
+        """The probed quantities."""
         return read_samples(self._record.probes)
 
     @cached_property
     def contradictions(self) -> Sequence[str]:
-        """What in the record cannot be, one sentence each."""
+        """The contradictions in the record, one sentence each."""
         return contradictions(self._record, self.intervals)
 
     @cached_property
@@ -80,12 +79,12 @@ class Reading:
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """What each operation did in each iteration."""
+        """The parts of each operation and iteration."""
         return with_shares(read_parts(self.record, self.intervals), self._calibrated)
 
     @property
     def empty_window(self) -> EmptyWindow | None:
-        """The measured time, where requests ended before or behind it and none in it."""
+        """The measured time, if no request ended in it."""
         iterations = self._record.summary.get("iterations") or ()
         times = merge(values_of(self.intervals.where("outcome", "ok"), "service"))
         if self.parts or not iterations or times is None:
@@ -98,19 +97,17 @@ class Reading:
 
     @cached_property
     def lines(self) -> Lines:
-        """What the probes saw inside the measured window."""
+        """The probed quantities within the measured window."""
         return lines_of(self.record, self.quantities)
 
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What a run's tables say: its parts, and by trial the client's peaks and limits, and how busy
-    the target's own resources were, where they were probed.
+    """What was measured in a run: its parts, and the peaks, limits and utilisations by trial.
 
-    `changed` are the parts of the trials that ran with one thing changed on purpose; `actions` are
-    what scripts did, `action_groups` the same by space and type of user, and `actions_together`
-    all actions of a script. `contradictory` are trials that contradict themselves, each with how,
-    and `empty` those in whose measured time no request ended.
+    `changed` are the parts of interventions; `actions` those of scripts, `action_groups` by space
+    and type of user, and `actions_together` all of a script. `contradictory` are pairs of a trial
+    and a contradiction, `empty` trials whose measured time saw no request end.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -126,7 +123,7 @@ class Measured:
     servers: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def add(self, reading: Reading) -> None:
-        """Take in a trial, if it counts."""
+        """Add a trial, if it counts."""
         trial = reading.record.id
         self.contradictory += [(trial, sentence) for sentence in reading.contradictions]
         if reading.is_changed:
@@ -148,9 +145,9 @@ class Measured:
 
 
 def read_tables(run: Run, searches: Sequence[CapacitySearch] | None = None) -> Iterator[Reading]:
-    """Yield the trials of a run that left a record, in the plan's order.
+    """Yield the recorded trials of a run in the order of the plan.
 
-    `searches` are those of the run, where they are known already.
+    `searches` are those of the run, if known already.
     """
     for trial in (*run.plan, *(record.trial for record in run.records)):
         check_judged(run.path, trial)
@@ -168,7 +165,7 @@ def read_tables(run: Run, searches: Sequence[CapacitySearch] | None = None) -> I
 
 
 def read_measured(run: Run) -> Measured:
-    """Read what was measured in a run, and what its client looked like meanwhile."""
+    """Read what was measured in a run, and the state of its client."""
     measured = Measured()
     for reading in read_tables(run):
         measured.add(reading)

@@ -1,6 +1,4 @@
-"""Rows of one trial's table as arrays, and those of one value: a trial has so few that a query
-costs more to plan than to carry out.
-"""
+"""Rows of one trial's table as arrays: trials are too small for a query engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +14,9 @@ NO_OTHER_NAMES: Mapping[str, str] = {}
 
 
 class Rows:
-    """Some rows of a table, in its order; a column becomes an array when it is first asked for.
+    """Rows of a table in its order; a column becomes an array on first use.
 
-    Numbers are arrays of their kind, a null among them 0; texts and histograms are objects.
+    Numbers are arrays with 0 for null; texts and histograms are objects.
     """
 
     def __init__(self, table: Table, named: Mapping[str, str] = NO_OTHER_NAMES) -> None:
@@ -44,7 +42,7 @@ class Rows:
         return whole if self._picked is None else whole[self._picked]
 
     def labelled(self, name: str, values: Column) -> "Rows":
-        """Return these rows with one value each as a column of that name, over another of it."""
+        """Return these rows with a column replaced by these values."""
         rows = self.pick(np.ones(len(self), dtype=np.bool_))
         whole = np.empty(self._table.num_rows, dtype=object)
         whole[rows._picked] = values
@@ -52,15 +50,15 @@ class Rows:
         return rows
 
     def where(self, column: str, value: object) -> "Rows":
-        """Return the rows whose column has a value."""
+        """Return the rows with a value in a column."""
         return self.pick(self[column] == value)
 
     def unless(self, column: str, value: object) -> "Rows":
-        """Return the rows whose column has another value."""
+        """Return the rows without a value in a column."""
         return self.pick(self[column] != value)
 
     def pick(self, chosen: NDArray[np.bool_]) -> "Rows":
-        """Return the rows that are chosen, one truth for each of these."""
+        """Return the rows chosen by a mask."""
         places = np.flatnonzero(chosen)
         picked = Rows.__new__(Rows)
         picked._table, picked._named, picked._columns = self._table, self._named, self._columns
@@ -68,11 +66,11 @@ class Rows:
         return picked
 
     def sum(self, name: str) -> int:
-        """Return the sum of a column of whole numbers."""
+        """Return the sum of an integer column."""
         return int(self[name].sum()) if len(self) else 0
 
     def sums(self, by: str, name: str) -> dict[Any, int]:
-        """Return the sums of a column of whole numbers, by the values of another, as they come."""
+        """Return the sums of an integer column by the values of another."""
         sums: dict[Any, int] = {}
         for key, number in zip(self[by].tolist(), self[name].tolist(), strict=True):
             sums[key] = sums.get(key, 0) + number
@@ -87,13 +85,13 @@ def _array(table: Table, name: str) -> Column:
 
 
 def values_of(rows: Rows, name: str) -> Iterable[bytes | None]:
-    """Return one column of histograms; nothing when the table has no such column."""
+    """Return one column of histograms; empty if the table has none."""
     return rows[name].tolist() if name in rows else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """One quantity of one subject on one host: its values, and when each was read (wall clock)."""
+    """One quantity of one subject on one host: its values with their wall-clock times."""
 
     host: str
     subject: str
@@ -111,7 +109,7 @@ Quantities = Mapping[tuple[str, str], Sequence[Samples]]
 
 
 def read_samples(probes: Table) -> Quantities:
-    """Return what a table of probes holds, in the order in which its quantities first appear."""
+    """Return the samples of a table of probes, in the order of first appearance."""
     if not probes.num_rows:
         return {}
     names = ("probe", "metric", "host", "subject")
@@ -139,7 +137,7 @@ def read_samples(probes: Table) -> Quantities:
 
 
 def values_of_metric(probes: Table, probe: str, metric: str) -> NDArray[np.float64]:
-    """Return all values of one metric of a probe, without making samples of the others."""
+    """Return all values of one metric of a probe."""
     if not probes.num_rows:
         return np.zeros(0)
     is_wanted = np.ones(probes.num_rows, dtype=bool)
