@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 
 from loadstone import units
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER, SECONDS, Parameter
@@ -205,17 +206,9 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "unit_of_replication": comparison.unit_of_replication,
         "noise_floor_known": comparison.has_control,
         "one_run": comparison.is_one_run,
-        "factors": [
-            {"field": factor.field, "a": factor.a, "b": factor.b} for factor in comparison.factors
-        ],
-        "refused": [
-            {"field": difference.field, "a": difference.a, "b": difference.b}
-            for difference in comparison.refused
-        ],
-        "kinds": [
-            {"name": kind.name, "question": kind.question, "a": kind.a, "b": kind.b}
-            for kind in comparison.kinds
-        ],
+        "factors": [asdict(factor) for factor in comparison.factors],
+        "refused": [asdict(difference) for difference in comparison.refused],
+        "kinds": [asdict(kind) for kind in comparison.kinds],
         "overridden": comparison.is_overridden,
         "comparisons": [_case_json(comparison, case) for case in comparison.comparisons],
         "geometric_mean": _ratio_json(comparison.geometric_mean),
@@ -264,10 +257,7 @@ def unit_of_metric(metric: str) -> str:
 
 def _case_json(comparison: Comparison, case: CaseComparison) -> dict[str, object]:
     return {
-        "case": {
-            **({"target": case.target} if case.target else {}),
-            **case.case,
-        },
+        "case": {**({"target": case.target} if case.target else {}), **case.case},
         "a": case.a,
         "b": case.b,
         **_ratio_json(case.ratio),

@@ -15,9 +15,6 @@ from loadstone.analysis.instrument.client_limits import CACHED_SOME
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
 from loadstone.analysis.rules.rule import Check, Rule, listed
-from loadstone.documents.report import (
-    ReportMistake,
-)
 
 RULES: list[Rule] = []
 _mistake = partial(
@@ -40,15 +37,6 @@ class MistakeResult:
     mistake: str
     outcome: Outcome
     evidence: str
-
-    def to_json(self) -> ReportMistake:
-        """Return it as plain values."""
-        return {
-            "id": self.id,
-            "mistake": self.mistake,
-            "outcome": self.outcome,
-            "evidence": self.evidence,
-        }
 
 
 def lint(account: Account) -> tuple[MistakeResult, ...]:

@@ -8,7 +8,7 @@ report. Rules that ask for the opposite of a common mistake are answered by its 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -455,15 +455,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
             if (outcome := cell.verdict) is not None
         ],
         "absent_sources": sorted({n for trial in findings.trials for n in trial.absent_probes}),
-        "standard": [
-            {
-                "rule": answer.rule,
-                "title": answer.title,
-                "status": answer.status,
-                "because": answer.because,
-            }
-            for answer in declare(run, findings)
-        ],
+        "standard": [asdict(answer) for answer in declare(run, findings)],
         "regenerate": f"loadstone report {run.path.name} -f html",
     }
 

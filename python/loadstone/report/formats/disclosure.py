@@ -1,6 +1,7 @@
 """The disclosure: everything a reader must know of a run, and the standard it meets, as YAML."""
 
 import io
+from dataclasses import asdict
 
 from ruamel.yaml import YAML
 
@@ -20,7 +21,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     writer.width = 100
     writer.representer.sort_base_mapping_type_on_output = False
     stream = io.BytesIO()
-    mistakes = [mistake.to_json() for mistake in findings.mistakes]
+    mistakes = [asdict(mistake) for mistake in findings.mistakes]
     writer.dump({**disclosure(run, findings), "mistakes": mistakes}, stream)
     return stream.getvalue()
 

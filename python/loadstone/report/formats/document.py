@@ -33,6 +33,7 @@ from loadstone.documents.report import (
     ReportHistory,
     ReportHook,
     ReportIntervention,
+    ReportMistake,
     ReportSearch,
     ReportSearchObjective,
     ReportSearchStep,
@@ -112,7 +113,7 @@ def document(run: Run, findings: Findings) -> JsonReport:
         "replays": [_filled(ReportReplay, replay) for replay in findings.replays],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
-        "mistakes": [item.to_json() for item in findings.mistakes],
+        "mistakes": [cast("ReportMistake", asdict(mistake)) for mistake in findings.mistakes],
         "audit": _audit(findings.audits) if findings.audits else None,
         "audits": [_audit([audit]) for audit in findings.audits],
     }

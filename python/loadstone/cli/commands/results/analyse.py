@@ -14,7 +14,7 @@ Examples:
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -166,7 +166,7 @@ def _document(account: Account, findings: tuple[Finding, ...]) -> dict[str, obje
         "title": account.title,
         "targets": list(account.targets),
         "findings": [finding.to_json() for finding in findings],
-        "mistakes": [result.to_json() for result in linter.lint(account)],
+        "mistakes": [asdict(result) for result in linter.lint(account)],
     }
 
 

@@ -273,12 +273,8 @@ def _as_json(traced: "History") -> str:
                         "p": change.p,
                         "is_worse": change.is_worse,
                         "differing": [
-                            {
-                                "field": difference.field,
-                                "before": difference.a,
-                                "after": difference.b,
-                            }
-                            for difference in change.differing
+                            {"field": field.field, "before": field.a, "after": field.b}
+                            for field in change.differing
                         ],
                     }
                     for change in trend.changes
