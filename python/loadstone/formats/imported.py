@@ -1,6 +1,6 @@
-"""What an importer makes of a file: trials with the seconds that were seen in them.
+"""Imported trials: what importers make of files of other tools.
 
-What a file does not say is absent: no default stands in its place.
+What a file does not state is absent, without a default.
 """
 
 import re
@@ -19,7 +19,7 @@ LONGEST_S = 366 * 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What the caller knows and the file may not say; a file that says otherwise is believed.
+    """Facts from the caller, for what a file does not state.
 
     `are_parts`: the files are parts of one load, made at the same time.
     """
@@ -33,10 +33,10 @@ class Hints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Requests of one operation and outcome that completed in one second.
+    """Requests of one operation and outcome that ended in one second.
 
-    `service` and `first_byte` are encoded histograms, absent where the tool gave no times. Rows of
-    one second add up.
+    `service` and `first_byte` are encoded histograms, absent without times. Rows of one second add
+    up.
     """
 
     operation: str
@@ -51,9 +51,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """What a tool states of the times of one operation, where it keeps no distribution of them.
+    """The times of one operation as another tool states them, without a distribution.
 
-    `quantiles_ns` are by their share: 0.99 for the 99th percentile.
+    `quantiles_ns` are by share: 0.99 for the 99th percentile.
     """
 
     count: int
@@ -67,12 +67,12 @@ class Stated:
 class ImportedTrial:
     """One trial of another tool.
 
-    `window_ns` is from the first request's start to the last one's end, counted from
-    `started_unix_ns`. `source` keeps what the tool itself printed of the trial, `stated` the times
-    of operations that have no histogram. `block` counts the repetitions of one case. `clients` and
-    `started_unix_ns` are None where the file does not say them; without `counts_failures` it does
-    not say how many requests failed. `paced_by` is the tool's own option that held the load back,
-    and `rate_limit_per_s` the requests per second over all clients that it allows, if it says so.
+    `window_ns` lasts from the start of the first request to the end of the last, counted from
+    `started_unix_ns`. `source` is the tool's own output, `stated` the times of operations without
+    histograms. `block` counts repetitions of a case. `clients` and `started_unix_ns` are None if
+    not stated; without `counts_failures` neither are failed requests. `paced_by` is the tool's
+    option that limited the rate, and `rate_limit_per_s` the resulting requests per second of all
+    clients, if known.
     """
 
     target: str
@@ -101,7 +101,7 @@ class ImportedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """All trials of the files that were read, and the tool that wrote them."""
+    """The trials of all files, and the tool that wrote them."""
 
     tool: str
     name: str
@@ -141,7 +141,7 @@ def import_files(
 
 
 def load_parameters(threads: int | None, size_bytes: int | None) -> dict[str, str | int | float]:
-    """Return the parameters that most trials have, those that a file states."""
+    """Return threads and size as parameters, if stated."""
     parameters: dict[str, str | int | float] = {}
     if threads:
         parameters["threads"] = threads
@@ -234,8 +234,8 @@ load."""
 def settle(files: Sequence[Sequence[ImportedTrial]], hints: Hints) -> tuple[ImportedTrial, ...]:
     """Join trials of one load across files, and number repetitions.
 
-    Clocks tell whether trials of two files overlapped. Without clocks the hints tell; otherwise
-    they are repetitions.
+    Trials that overlapped in time are parts of one load; without clocks the hints tell, and
+    otherwise they are repetitions.
     """
     loads: list[list[tuple[int, ImportedTrial]]] = []
     for number, trials in enumerate(files):
@@ -302,7 +302,7 @@ def workloads_of(paths: Sequence[Path]) -> list[str]:
 
 
 def stem_of(path: Path) -> str:
-    """Return a file's name without what only says how it is written."""
+    """Return a file's name without suffixes of its format."""
     suffixes = r"(\.(csv|tsv|json|jsonl|txt|log|out|zst|gz))+$"
     return re.sub(suffixes, "", path.name, flags=re.IGNORECASE) or path.name
 

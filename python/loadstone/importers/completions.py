@@ -1,4 +1,4 @@
-"""Single requests → rows of seconds with histograms, in one pass and little memory."""
+"""Single requests as rows of seconds with histograms, in one pass."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ class _Second:
 
 @dataclass(slots=True)
 class Completions:
-    """Collects requests by operation, outcome and the second in which they were done.
+    """Collects requests by operation, outcome and second of completion.
 
-    Tools write requests in the order they ended, or nearly so: a second that lies well behind is
-    closed and encoded. A request that comes later still makes a second row, which adds up.
+    Tools write requests nearly in the order of their ends: seconds well behind the newest are
+    closed and encoded. A later request of such a second makes another row, which adds up.
     """
 
     origin_ns: int

@@ -1,4 +1,4 @@
-"""Totals of a load → a trial, for tools that keep no requests and no seconds."""
+"""Trials from totals, for tools that keep neither requests nor seconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from loadstone.formats.imported import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """All good requests of one operation; `failed` is None where the file does not say it.
+    """The good requests of one operation; `failed` is None if not stated.
 
-    `objects` are those that the requests were done to, where each was done to an object.
+    `objects` is the number of objects of requests on objects.
     """
 
     operation: str
@@ -42,7 +42,7 @@ def trial_of_works(
     hints: Hints,
     is_measured: bool = True,
 ) -> ImportedTrial:
-    """Return the trial of operations that were done side by side; what is None is not stated."""
+    """Return the trial of concurrent operations; None is not stated."""
     threads, size = threads or hints.threads, size_bytes or hints.size_bytes
     return ImportedTrial(
         target=hints.target or tool,

@@ -1,8 +1,8 @@
-"""The ten charts of a published long run, from our own runs; each again as the better chart.
+"""The ten charts of a published long run, drawn from runs, each also as a better chart.
 
-Theirs are drawn from its rate, `n · 1000 / Σ duration` × threads, all lines in one panel over
-client × threads. The better one has what was completed by wall time with its interval, a panel for
-each action, and no line between loads of two clients.
+The published charts show `n · 1000 / Σ duration` × threads, with all lines in one panel over client
+× threads. The better ones show completions by wall time with intervals, a panel per action, and no
+lines between clients.
 """
 
 import re
@@ -38,7 +38,7 @@ NO_FILE_NAME = re.compile(r"[^\w.-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Point:
-    """One action of one load, with what tells it from others in words."""
+    """One action of one load, with its series in words."""
 
     action: ActionCell
     rate: float
@@ -58,7 +58,7 @@ class _Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What the places on the axis are, in order and in words, and what tells lines apart."""
+    """The order and the words of places on the axis, and the keys of lines."""
 
     place: Callable[[_Point], tuple[tuple[int, ...], str]]
     series: Callable[[_Point], str]
@@ -67,7 +67,7 @@ class _Look:
 
 
 def datasafe_data(run: Run, findings: Findings, options: Options) -> dict[str, Any]:
-    """Return what the charts are drawn from that the run has actions for."""
+    """Return the data of the charts that the run has actions for."""
     points = _points(run, findings, options)
     scripts = answer_of_scripts(findings, answer_of(findings))
     if not points or scripts is None:
@@ -239,13 +239,13 @@ def _points(run: Run, findings: Findings, options: Options) -> list[_Point]:
 
 
 def _kind(client: str, options: Options) -> str:
-    """Return what sort of host a client is: m5 of m5.large, or what labels call it."""
+    """Return the kind of a client host: "m5" of "m5.large", or its label."""
     family, dot, _ = client.partition(".")
     return options.labels.get(family, family) if dot else client
 
 
 def _cores_of_clients(run: Run, options: Options) -> dict[str, int]:
-    """Return the cores of each client that they tell from the others of its kind."""
+    """Return the cores of clients, if unique among hosts of their kind."""
     cores_by_client = {}
     for member in run.members or (run,):
         host = member.manifest.get("host") or HostFacts()

@@ -1,4 +1,4 @@
-"""The actions of scripts on one screen: a row for each, below what all of them come to."""
+"""The actions of scripts on one screen, below all actions together."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ LINES_MIN = 5
 def actions_below(
     findings: Findings, lead: Sequence[RichTable | Text], lines: int, width: int
 ) -> Iterable[RichTable | Text]:
-    """Return a row for each action, in the lines that are left below the lead."""
+    """Return a row per action in the lines left below the lead."""
     above = sum(part.row_count + 1 if isinstance(part, RichTable) else 1 for part in lead)
     replays = [Text(replay_words(replay), style="dim") for replay in findings.replays[:1]]
     room = lines - above - bool(lead) - len(replays)
@@ -51,12 +51,12 @@ def actions_below(
 
 
 def _fitting(rows: int, lines: int) -> int:
-    """Return how many rows fit with their head and the words below, and a word of the rest."""
+    """Return how many rows fit with their head and the notes below."""
     return rows if rows + 2 <= lines else max(1, lines - 3)
 
 
 def _table(findings: Findings, lines: int, width: int) -> tuple[RichTable, int, bool]:
-    """Return the rows that fit, how many there are, and whether the busy rate is among them."""
+    """Return the rows that fit, the number of all, and whether the busy rate is shown."""
     table = actions_table(findings)
     assert table is not None, "callers check that there are actions"
     left = sum(column.align == "left" for column in table.columns)
@@ -79,7 +79,7 @@ def _rest(count: int) -> Iterable[Text]:
 
 
 def _side_by_side(actions: Sequence[ActionCell]) -> Columns | None:
-    """Return a row for each action, with the rate and the p99 of each target in it.
+    """Return a row per action with the rate and the p99 of each target.
 
     None if there is one target, or if cases differ in more than the target.
     """

@@ -1,4 +1,4 @@
-"""The answer on one screen of 80 × 24: results, cautions, the next step, and where the rest is."""
+"""The answer on one screen of 80 × 24: results, cautions, the next step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ CAUTIONS: Mapping[Weight, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What is printed: tables and lines, one below the other."""
+    """The printed parts from top to bottom: a title, tables and lines."""
 
     title: Text
     body: tuple[RichTable | Text, ...]
@@ -109,7 +109,7 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
 
 
 def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
-    """Return what was measured in one line: what differs stands in the table."""
+    """Return what was measured in one line; parameters that differ are in the table."""
     words = [run.name]
     for same in (
         {result.target for result in answer.results},
@@ -157,7 +157,7 @@ def _capacities(findings: Findings) -> Iterable[Text]:
 
 
 def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTable | Text]:
-    """Return a row for each way of running the queries."""
+    """Return a row per arm of the queries."""
     from loadstone.report.tables.query_results import DERIVED, arms_table, streams_table
 
     table = arms_table(results) if results.arms else streams_table(results)
@@ -176,7 +176,7 @@ def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTa
 
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
-    """Return the results in the form that fits into so many lines."""
+    """Return the results in a form that fits into these lines."""
     if answer.matrices:
         yield from _matrices(answer.matrices, lines, width)
         return
@@ -254,7 +254,7 @@ def _value(name: str, value: object) -> str:
 
 
 def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
-    """Return three points of each curve; names of one point are joined: "knee, peak"."""
+    """Return the main points of each curve; names of one point are joined: "knee, peak"."""
     points: list[tuple[str, Result]] = []
     for curve in curves:
         merged: dict[int, list[str]] = {}
@@ -303,13 +303,13 @@ def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[Ri
 
 
 def _place_words(matrix: Matrix) -> str:
-    """Return where the best of a matrix stands."""
+    """Return the place of the best result of a matrix."""
     places = zip((matrix.down, matrix.across), matrix.best or (), strict=False)
     return ", ".join(describe_parameter(name, value) for name, value in places)
 
 
 def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
-    """Return a matrix, and its best in a line."""
+    """Return a matrix, and a line on its best result."""
     results = [*matrix.results.values()]
     first, is_large = results[0], _is_large(results)
     # Rates of very different sizes can only be compared in bytes.
@@ -340,7 +340,7 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
 
 
 def _fitting_columns(rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Return the columns but for the first, in as many groups as fit one below the other."""
+    """Return the columns behind the first, in groups that fit the width."""
     groups: list[list[int]] = [[]]
     for place in range(1, len(rows[0])):
         tried = [0, *groups[-1], place]
@@ -351,7 +351,7 @@ def _fitting_columns(rows: Sequence[Sequence[str]], width: int) -> list[list[int
 
 
 def _row_name(parameter: str, value: object) -> str:
-    """Return a row's value with what it counts: a number alone would not say."""
+    """Return the value of a row or column with its unit."""
     return "" if value is None else describe_parameter(parameter, value)
 
 
@@ -363,7 +363,7 @@ def _entry(result: Result | None, *, is_large: bool, is_best: bool) -> str:
 
 
 def _best(matrix: Matrix, result: Result) -> str:
-    """Return the best of a matrix in a line."""
+    """Return the best result of a matrix in a line."""
     is_data = "size" in (matrix.down, matrix.across) and bool(result.bytes)
     words = [f"* {data_words(result) if is_data else rate_words(result)}"]
     if result.rate.is_spread:
@@ -377,7 +377,7 @@ def _best(matrix: Matrix, result: Result) -> str:
 
 
 def _failures(answer: Answer, width: int) -> Iterable[Text]:
-    """Return how many requests failed, with the most frequent error."""
+    """Return the number of failed requests, with the most frequent error."""
     words, example = errors_words(answer.results)
     if words:
         lines = [f" ! failed   {words}: {example}" if example else f" ! failed   {words}"]
@@ -388,14 +388,14 @@ def _failures(answer: Answer, width: int) -> Iterable[Text]:
 
 
 def _store(findings: Findings, width: int) -> Iterable[Text]:
-    """Return what the store itself does, a line for each."""
+    """Return a line for each finding on the store itself."""
     for words in store_statements(findings):
         line = f" ! store    {words}"
         yield Text(line if len(line) <= width else f"{line[: width - 1]}…", style="yellow")
 
 
 def _cautions(answer: Answer, width: int) -> Iterable[Text]:
-    """Return at most one line for each weight of caution."""
+    """Return at most one line per weight of caution."""
     total = len(answer.results)
     for caution in answer.cautions:
         meaning, style = CAUTIONS[caution.weight]
@@ -411,7 +411,7 @@ def _cautions(answer: Answer, width: int) -> Iterable[Text]:
 
 
 def _unwritten(answer: Answer) -> Iterable[Text]:
-    """Return what neither a rate nor the failures count."""
+    """Return requests that count neither in a rate nor as failures."""
     count = sum(result.unwritten for result in answer.results)
     if count:
         asked = units.counted(count, "request")
@@ -423,7 +423,7 @@ def _unwritten(answer: Answer) -> Iterable[Text]:
 
 
 def _contentions(findings: Findings) -> Iterable[Text]:
-    """Return how the first contentions went; the table of all is on the page."""
+    """Return the first contentions; a page has the table of all."""
     contended = contentions(findings.results, findings.trials)
     for contention in contended[:CONTENTIONS_SHOWN]:
         yield Text(f" · contend  {contention_words(contention)}")
@@ -433,7 +433,7 @@ def _contentions(findings: Findings) -> Iterable[Text]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """How much of what was acknowledged was read back, and whether any of it was wrong."""
+    """The result of an audit, or a note that nothing was read back."""
 
     name: str
     text: str
@@ -441,7 +441,7 @@ class ReadBack:
 
 
 def read_back_lines(run: Run, findings: Findings) -> Iterable[ReadBack]:
-    """Return the result of each audit, or that what was written was never read."""
+    """Return the result of each audit, or that written data was never read."""
     for audit in findings.audits:
         yield ReadBack(name="audit", text=audit.short(), is_wrong=bool(audit.wrong))
     if not findings.audits and is_never_read(run):
@@ -458,7 +458,7 @@ def _read_back(run: Run, findings: Findings, width: int) -> Iterable[Text]:
 
 
 def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
-    """Return which of the run's own ceilings its results reach; full sentences come below."""
+    """Return which ceilings of the run its results reach."""
     touched = [
         finding
         for finding in findings.findings
@@ -477,7 +477,7 @@ def _bottlenecks(findings: Findings, width: int) -> Iterable[Text]:
 
 
 def _fitting(reasons: Sequence[str], width: int) -> str:
-    """Return as many reasons as fit, and how many more there are."""
+    """Return as many reasons as fit, and the number of the others."""
     text = reasons[0]
     for number, reason in enumerate(reasons[1:], start=1):
         rest = len(reasons) - number - 1
@@ -489,7 +489,7 @@ def _fitting(reasons: Sequence[str], width: int) -> str:
 
 
 def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
-    """Return the one command that helps most."""
+    """Return the most helpful command."""
     step = next_step(run, findings, answer, is_on_page=False)
     if step is not None:
         why, command = step

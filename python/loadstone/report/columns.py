@@ -1,4 +1,4 @@
-"""Columns of numbers and words for a screen, set so that no number is ever cut."""
+"""Columns on a screen, in which numbers are never cut."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ LAST_MIN = 8
 
 
 def least_width(rows: Sequence[Sequence[str]]) -> int:
-    """Return how wide cells are in columns that are one space apart."""
+    """Return the width of columns that are one space apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return sum(widths) + len(widths) - 1
 
 
 @dataclass(slots=True)
 class Columns:
-    """Cells in columns, set so that no number is ever cut: the last column gives way."""
+    """Cells in columns; only the last column may be cut."""
 
     heads: list[str]
     left: int
@@ -25,7 +25,7 @@ class Columns:
     dim: set[int] = field(default_factory=set)
 
     def draw(self, width: int) -> RichTable:
-        """Return the table; `left` columns at its beginning, and often the last one, are words."""
+        """Return the table; the first `left` columns and often the last are words."""
         widths = [
             max(len(row[at]) for row in (self.heads, *self.rows)) for at in range(len(self.heads))
         ]

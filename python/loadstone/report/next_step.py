@@ -1,4 +1,4 @@
-"""The next step after a run: the one command that helps most."""
+"""The next step after a run: the most helpful command."""
 
 import contextlib
 import shlex
@@ -15,7 +15,7 @@ from loadstone.results.record import Run
 def next_step(
     run: Run, findings: Findings, answer: Answer, *, is_on_page: bool
 ) -> tuple[str, str] | None:
-    """Return why to go on, and the command to do it by; None where a page is already the last."""
+    """Return the reason and the command; None if a page needs no further step."""
     typed = str(run.manifest.get("command") or "")
     folder = folders_of(run)
     words = shlex.split(typed)
@@ -49,7 +49,7 @@ def next_step(
 
 
 def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
-    """Return the measurement that would decide what limits the results, if that is not known."""
+    """Return the measurement that would decide the limit of the results, if unknown."""
     verdicts = [cell.verdict for cell in findings.rounds if cell.verdict is not None]
     step = next((verdict.next for verdict in verdicts if verdict.next), ())
     if not step or any(verdict.limit != UNDETERMINED for verdict in verdicts):
@@ -58,7 +58,7 @@ def _deciding(run: Run, findings: Findings) -> tuple[str, str] | None:
 
 
 def deciding_step(run: Run, verdict: Verdict) -> str:
-    """Return why and by which command a verdict could be decided or narrowed down, or nothing."""
+    """Return the measurement that would decide or narrow a verdict; empty if none would."""
     if not verdict.next:
         return ""
     why, command = verdict.next
@@ -66,7 +66,7 @@ def deciding_step(run: Run, verdict: Verdict) -> str:
 
 
 def _command_of(run: Run, command: str) -> str:
-    """Return a verdict's command as the run's own with one thing more, where that is known."""
+    """Return a verdict's command as the run's own command with an addition, if known."""
     words = shlex.split(str(run.manifest.get("command") or ""))
     # The host first: the run's own words may hold "HOST", too.
     command = command.replace("HOST", next(iter(_hosts(run)), "HOST"))
@@ -87,7 +87,7 @@ def _hosts(run: Run) -> Iterator[str]:
 
 
 def _without_output(words: Sequence[str]) -> str:
-    """Return a command without the folder that it wrote to and the flags of a resumption."""
+    """Return a command without its output folder and flags of a resumption."""
     without_output: list[str] = []
     skip = False
     for word in words:

@@ -1,4 +1,4 @@
-"""How a readable report begins: the answer, how far it may be trusted, and how it was measured."""
+"""The opening of a readable report: the answer, its confidence, and the set-up."""
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ STANDINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The first lines: a title, the headline, sentences on the set-up, and the cautions."""
+    """The opening: a title, the headline, sentences on the set-up, and cautions."""
 
     title: str
     headline: Headline
@@ -46,7 +46,7 @@ def opening(run: Run, findings: Findings) -> Opening:
 
 
 def sentences_of(run: Run, findings: Findings) -> tuple[str, ...]:
-    """Return what was measured, when, and from where."""
+    """Return sentences on what was measured, when, and from where."""
     description = (run.manifest.get("campaign") or {}).get("description")
     sentences = (str(description or ""), _what(run, findings), _when(run, findings), _where(run))
     return tuple(sentence for sentence in sentences if sentence)
@@ -103,7 +103,7 @@ def _when(run: Run, findings: Findings) -> str:
 
 
 def _moment(text: object) -> str:
-    """Return a moment to the second, as people write it."""
+    """Return a moment to the second."""
     if not text:
         return ""
     try:
@@ -151,7 +151,7 @@ def _size(size: Size) -> str:
 
 
 def _of_list(objects: ObjectListDocument) -> str:
-    """Return the number and the sizes of objects that others had written."""
+    """Return the number and the sizes of existing objects."""
     count = units.counted(objects["objects"], "object")
     known = objects["objects"] - objects["without_size"]
     if not known:
@@ -180,7 +180,7 @@ def _varied(measured: Sequence[TrialDocument]) -> dict[str, str]:
 
 
 def _in_order(name: str, shown_values: Mapping[object, str]) -> list[tuple[object, str]]:
-    """Sort numbers and queries, which a plan shuffles; leave others as they are."""
+    """Sort numbers and queries, whose order in a plan is random."""
     items = list(shown_values.items())
     if all(isinstance(value, (int, float)) for value, _ in items):
         items.sort(key=lambda item: float(str(item[0])))

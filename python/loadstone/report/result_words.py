@@ -1,4 +1,4 @@
-"""A result in words: how every report prints its rate, its spread, its times and its limit."""
+"""A result in words, as all reports print it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def data_words(result: Result) -> str:
 
 
 def ends_words(mean: Mean | None, scale: float = 1) -> str:
-    """Return the ends of a spread: of the interval, or the least and the most trial."""
+    """Return the ends of an interval, or the least and the most of the trials."""
     if mean is None or not mean.is_spread:
         return NOT_KNOWN
     low, high = (units.format_number(end / scale) for end in (mean.low, mean.high))
@@ -47,13 +47,13 @@ def ends_words(mean: Mean | None, scale: float = 1) -> str:
 
 
 def data_ends_words(result: Result) -> str:
-    """Return the ends of the spread of the data, in the unit of the rate itself."""
+    """Return the ends of the data rate in the unit of the rate."""
     scale = 1024 ** max(0, int(math.log(result.bytes_per_s, 1024))) if result.bytes_per_s else 1
     return ends_words(result.byte_rate, scale)
 
 
 def spread_head(means: Iterable[Mean]) -> str:
-    """Return what a column of spreads holds."""
+    """Return the head of a column of spreads."""
     kinds = {mean.is_interval for mean in means if mean.is_spread}
     if len(kinds) > 1:
         return "Spread"
@@ -61,7 +61,7 @@ def spread_head(means: Iterable[Mean]) -> str:
 
 
 def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
-    """Return what numbers are means of, and what their spreads are; empty for single trials."""
+    """Return the meaning of rates and spreads; empty for single trials."""
     repeated = [mean for mean in means if mean.is_spread]
     if not repeated:
         return ""
@@ -80,20 +80,20 @@ def spread_note(means: Sequence[Mean], of: str = "Rate") -> str:
 
 
 def marks_note(standings: Iterable[Standing]) -> str:
-    """Return what the marks before numbers mean, where there are some."""
+    """Return the meaning of the marks before numbers, if there are some."""
     marked = set(standings)
     words = [text for standing, text in MARK_WORDS.items() if standing in marked]
     return f"{'; '.join(words)}." if words else ""
 
 
 def notes_below(results: Sequence[Result]) -> Iterable[str]:
-    """Yield what a reader must know below a table of results."""
+    """Yield the notes below a table of results."""
     marks = marks_note(result.standing for result in results if result.good)
     yield from filter(None, (spread_note([result.rate for result in results]), marks))
 
 
 def standing_notes(results: Sequence[Result]) -> Iterable[str]:
-    """Name the results that are void or bounds, for a layout without room for a mark."""
+    """Name void and bound results, for layouts without marks."""
     for standing, words in (("void", "Must not be used"), ("bound", "Lower bounds")):
         of_standing = [result for result in results if result.standing == standing]
         if of_standing:
@@ -105,7 +105,7 @@ def standing_notes(results: Sequence[Result]) -> Iterable[str]:
 
 
 def failed_words(result: Result) -> str:
-    """Return the share of requests that failed; unknown where another tool does not state it."""
+    """Return the share of failed requests; unknown if another tool does not state it."""
     if result.failed_if_stated is None:
         return NOT_KNOWN
     return (
@@ -116,7 +116,7 @@ def failed_words(result: Result) -> str:
 
 
 def limit_words(result: Result, *, graded: bool = False) -> str:
-    """Return what limited a result: "client CPU", with its grade "client CPU B"."""
+    """Return the limit of a result: "client CPU", with its grade "client CPU B"."""
     grade = result.verdict.grade if graded and result.verdict is not None else None
     return f"{result.limit_words} {grade}" if grade else result.limit_words or NOT_KNOWN
 
@@ -132,7 +132,7 @@ def quantile_words(latency: Latency | None, name: str) -> str:
 
 
 def operation_words(result: Result) -> str:
-    """Return an operation, and its phase where that has a name of its own."""
+    """Return an operation, with its phase if that has another name."""
     return (
         result.operation
         if result.operation == result.phase
@@ -141,7 +141,7 @@ def operation_words(result: Result) -> str:
 
 
 def errors_words(results: Iterable[Result]) -> tuple[str, str]:
-    """Return how many requests failed and the most frequent error, and an example of it."""
+    """Return the number of failed requests, the most frequent error and an example."""
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     failed = requests = 0

@@ -1,4 +1,4 @@
-"""An account as the table that reports of its kind print: mean seconds of queries, or rates."""
+"""An account in the layout of its kind of report: seconds of queries, or rates."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from loadstone.published.tables.layouts import queries_table, rates_table
 
 
 def account_table(account: Account) -> str:
-    """Return an account's table; its trials are averaged where a cell has several."""
+    """Return an account's table, with the mean of several trials."""
     if SECONDS in account.metrics:
         return _queries(account)
     if not any(
@@ -20,7 +20,7 @@ def account_table(account: Account) -> str:
 
 
 def is_markdown(account: Account) -> bool:
-    """Tell whether the table is Markdown of itself; the other kind is separated by tabs."""
+    """Tell whether the table is Markdown; otherwise it is separated by tabs."""
     return SECONDS in account.metrics
 
 
@@ -37,7 +37,7 @@ def _queries(account: Account) -> str:
 
 
 def _rates(account: Account) -> str:
-    """Return a table of each action; other parameters than size and threads stand in its head."""
+    """Return a table per action; parameters other than size and threads are in its head."""
     rates = account.of(RATE)
     sizes = list(dict.fromkeys(rate.size_bytes or 0 for rate in rates))
     heads = [_size_head(size) for size in sizes]
@@ -57,7 +57,7 @@ def _rates(account: Account) -> str:
 
 
 def _plain(account: Account) -> str:
-    """Return a line for each metric of each case, where neither threads nor sizes are known."""
+    """Return a line per metric and case, without known threads and sizes."""
     names = list(
         dict.fromkeys(
             name for measurement in account.measurements for name in measurement.parameters
@@ -94,14 +94,14 @@ def _head(measurement: Measurement, *, has_target: bool) -> str:
 
 
 def _cell(members: Sequence[Measurement]) -> str:
-    """Return one number as it was printed, several as their average, and none as a blank."""
+    """Return a number as printed, the mean of several, or a blank."""
     if len(members) == 1 and members[0].text:
         return members[0].text
     return repr(statistics.fmean(member.value for member in members)) if members else ""
 
 
 def _size_head(size_bytes: int) -> str:
-    """Return a size as those tables head their columns: "100kb", "1mb"."""
+    """Return a size as these tables write it: "100kb", "1mb"."""
     for power, unit in ((2, "mb"), (1, "kb")):
         if size_bytes and size_bytes % 1024**power == 0:
             return f"{size_bytes // 1024**power}{unit}"

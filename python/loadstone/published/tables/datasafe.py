@@ -1,8 +1,7 @@
-"""A run's actions in the layout of a published long run: its log, its rates, its percentiles.
+"""A run's actions in the layout of a published long run: its log, rates and percentiles.
 
-The published rate is `n · 1000 / Σ duration`, the milliseconds of one kind of action added up:
-what a thread does that does nothing else. It stands beside completions over wall time, with how
-far the two lie apart.
+The published rate is `n · 1000 / Σ duration` of one kind of action in milliseconds: that of a
+thread that does nothing else. It is shown beside completions by wall time.
 """
 
 import json
@@ -52,10 +51,10 @@ FORMULA = (
 
 
 def datasafe_table(findings: Findings, options: Options) -> str:
-    """Return the log, the tables of rates, the percentiles, and both rates beside each other.
+    """Return the log, the tables of rates, the percentiles, and both rates.
 
-    What differs besides threads and size has a part of its own. Percentiles that too few actions
-    stand behind are left out of the log, and blank in the table.
+    Parameters other than threads and size get parts of their own. Percentiles of too few actions
+    are left out of the log, and blank in the table.
     """
     if not findings.actions:
         raise InputError(
@@ -84,7 +83,7 @@ _Loads = Mapping[_Load, Mapping[str, ActionCell]]
 
 
 def _groups(actions: Sequence[ActionCell]) -> dict[str, list[ActionCell]]:
-    """Return the actions of each log, by what tells it from the others in words."""
+    """Return the actions of each log by its title."""
     targets = len({action.cell.target for action in actions}) > 1
     workloads = len({(action.cell.workload, action.cell.phase) for action in actions}) > 1
     rounds = len({action.cell.round for action in actions}) > 1
@@ -107,7 +106,7 @@ def _loads(actions: Sequence[ActionCell]) -> _Loads:
 
 
 def load_of(action: ActionCell) -> tuple[int, int]:
-    """Return an action's threads and size; the layout has a place for no others."""
+    """Return an action's threads and size; raise InputError if they are not whole numbers."""
     threads, size = action.cell.clients, action.cell.size_bytes
     if threads is None or size is None:
         size_value = action.cell.parameters.get("size")
@@ -120,12 +119,12 @@ def load_of(action: ActionCell) -> tuple[int, int]:
 
 
 def busy_rate(action: ActionCell, threads: int) -> float:
-    """Return the published rate of all threads: × threads, though they do other actions, too."""
+    """Return the published rate of all threads, as if each did nothing else."""
     return threads * (action.busy_per_s or 0.0)
 
 
 def _ends(findings: Findings) -> Mapping[str, str]:
-    """Return when each trial ended, as the log prints it (UTC)."""
+    """Return the end of each trial as the log prints it (UTC)."""
     ends = {}
     for fact in findings.trials:
         at_s = (fact.started_unix_ns or 0) / 1e9 + (fact.duration_s or 0)
@@ -179,7 +178,7 @@ def _milliseconds(action: ActionCell, name: str) -> float | None:
 
 
 def _rates(action: str, loads: _Loads) -> str:
-    """Return the rates of all threads of one action, a column for each size."""
+    """Return the rates of one action, with a column per size."""
     sizes = sorted({size for _, size in loads})
     rows: dict[int, list[str]] = {}
     for threads in dict.fromkeys(threads for threads, _ in loads):
@@ -244,7 +243,7 @@ def _completed(loads: _Loads) -> Iterator[tuple[_Load, ActionCell, str]]:
 
 
 def java_double(value: float) -> str:
-    """Return a number as `Double.toString` of Java writes it: 35.0, 0.001, 8.4E-4, 1.2E7."""
+    """Return a number as Java's `Double.toString`: 35.0, 0.001, 8.4E-4, 1.2E7."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     power = int(f"{value:e}".partition("e")[2])

@@ -1,4 +1,4 @@
-"""From a run's findings to the layouts of published tables: which number goes into which cell."""
+"""A run's findings in the layouts of published tables."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def cern(findings: Findings, options: Options) -> str:
 
 
 def _unmeasured(findings: Findings) -> Iterable[str]:
-    """Yield a line for each target of which nothing at all was measured: it has no block."""
+    """Yield a line per target without any measurement."""
     measured_ones = {cell.target for cell in findings.rounds}
     planned = dict.fromkeys(trial.target for trial in findings.trials if trial.is_measured)
     for target in planned:
@@ -173,7 +173,7 @@ def find_layout(name: str) -> Layout:
 def _titled(
     groups: Sequence[list[Result]], above: Sequence[str], options: Options
 ) -> dict[str, list[list[Result]]]:
-    """Return the cells of each table under the title that they stand beneath, in order."""
+    """Group the cells of tables under their titles."""
     by_title: dict[str, list[list[Result]]] = {}
     for cells in groups:
         facts = cells[0].facts
@@ -183,13 +183,13 @@ def _titled(
 
 
 def _word(name: str, value: object, options: Options) -> str:
-    """Return a parameter as the campaign wants it written, a text without its name."""
+    """Return a parameter with the campaign's label; text without its name."""
     titled = options.labels.get(str(value))
     return titled or (value if isinstance(value, str) else describe_parameter(name, value))
 
 
 def _filled(options: Options, cell: Result) -> str:
-    """Return the head cell with the values of parameters in their places."""
+    """Return the head cell with the values of its parameters."""
 
     def value_of(place: re.Match[str]) -> str:
         name = place[1]
@@ -236,7 +236,7 @@ def _rounds(cells: Sequence[Result], head: str, findings: Findings, options: Opt
 
 
 def _belongs(trial: TrialFacts, cell: Result) -> bool:
-    """Tell whether a planned trial would have its cells in the table of this one."""
+    """Tell whether a planned trial belongs into the table of a cell."""
     return (
         trial.is_measured
         and trial.workload == cell.workload
@@ -360,7 +360,7 @@ def _spread(cell: Result, options: Options) -> Deviation | None:
 
 
 def _planned_threads(findings: Findings) -> list[int]:
-    """Return every thread count of the plan, so that what never ran is a blank and not a gap."""
+    """Return all planned thread counts, so that missing ones are blank."""
     planned = {
         threads
         for trial in findings.trials

@@ -1,4 +1,4 @@
-"""Comparisons as one page: a sentence for each pair, ratios with their intervals, every case."""
+"""Comparisons as a page: a sentence per pair, ratios with intervals, and all cases."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -25,7 +25,7 @@ TYPES_NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCase:
-    """A row: the case in words, both means, what is known, and the numbers behind it."""
+    """A row: a case in words, both means, the verdict, and the numbers behind it."""
 
     name: str
     pair: int
@@ -45,7 +45,7 @@ class ComparedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """Two arms: a sentence, its tiles, its rows, and what must be known beside them."""
+    """Two arms: a sentence, tiles, rows and notes."""
 
     a: str
     b: str
@@ -80,7 +80,7 @@ def render_comparisons(
 
 
 def ratio_rows(compared: Comparison, place: int) -> list[dict[str, object]]:
-    """Return the cases of a comparison as charts show them, void ones too."""
+    """Return the cases of a comparison as charts show them, void ones included."""
     return [_drawn(_case(compared, case, place)) for case in compared.comparisons]
 
 

@@ -1,4 +1,4 @@
-"""Many runs of one campaign as one page: what changed its level, and does the newest run fit?"""
+"""Many runs of one campaign as a page: changes of level, and the newest run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ CHIPS = {"worse": "void", "better": "good", "as before": "limit", "unknown": "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendRow:
-    """A row of the table: a trend, its newest value, and its last change of level, in words."""
+    """A row of the table: a trend, its newest value, and its last change of level."""
 
     name: str
     metric: str
@@ -41,7 +41,7 @@ class TrendRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeWords:
-    """A change of level as a sentence, and what else changed at that run."""
+    """A change of level as a sentence, with other changes at that run."""
 
     sentence: str
     is_worse: bool
@@ -49,7 +49,7 @@ class ChangeWords:
 
 
 def render_history(traced: History, campaign: str) -> bytes:
-    """Return the page of a history; what got worse stands first."""
+    """Return the page of a history, with regressions first."""
     trends = sorted(traced.trends, key=_urgency)
     drawn = trends[:TRENDS_DRAWN]
     return render_page(

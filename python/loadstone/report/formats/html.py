@@ -164,7 +164,7 @@ def _facts(run: Run) -> dict[str, object]:
 
 
 def _flat(value: object, name: str = "") -> dict[str, object]:
-    """Return nested facts as one list with dotted names, which reads more easily than a tree."""
+    """Return nested facts as one mapping with dotted names."""
     match value:
         case Mapping():
             items = ((f"{name}.{key}" if name else str(key), inner) for key, inner in value.items())
@@ -187,10 +187,11 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One reason: the limit in words, how well it is proven, and the results that it holds for.
+    """A reason for a limit, with its grade and its results.
 
-    Numbers that differ between the results are ranges, in `reason` and in `evidence`. Where its
-    kinds differ, `evidence` is that of the first. `cases` names a few, and `more` counts the rest.
+    Numbers that differ between results become ranges, in `reason` and in `evidence`; if kinds of
+    evidence differ, it is that of the first. `cases` are the first results, `more` the number of
+    the others.
     """
 
     limit: str
@@ -242,7 +243,7 @@ def _reason(results_of_case: Sequence[tuple[Result, Verdict]], *, has_rounds: bo
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Merge sentences that differ only in numbers, with a range for each number."""
+    """Merge sentences that differ in numbers only, with a range for each number."""
     numbers = [_NUMBER.findall(text) for text in texts]
     ranges = iter(
         [

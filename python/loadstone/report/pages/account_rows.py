@@ -1,6 +1,6 @@
-"""What the charts of an account are drawn from: numbers of a published report, or another tool's.
+"""The data of an account's charts, in the rows that a run of its kind has.
 
-They are the rows that a run of the same shape has; a number that was not printed is no point.
+Numbers that were not printed are left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -245,7 +245,7 @@ def _time_words(account: Account) -> str:
 
 
 def _case_name(parameters: Mapping[str, object], account: Account) -> str:
-    """Return what tells a case from the others: a single parameter needs no name before it."""
+    """Return the varied parameters of a case; a single one without its name."""
     varied = varied_parameters(time.parameters for time in account.of(SECONDS))
     if len(varied) == 1:
         return str(parameters.get(varied[0], ""))

@@ -1,7 +1,7 @@
-"""What the charts of a run's page are drawn from: plain values, in the units of analysis.
+"""The data of a run's charts: plain values in the units of analysis.
 
-Times are nanoseconds, rates are a second, elapsed times seconds; numbers have five digits, for the
-eye sees no more. The same keys name the same things as in the JSON report.
+Times are nanoseconds, rates are per second, elapsed times seconds; numbers have five digits. Keys
+are those of the JSON report.
 """
 
 import importlib.util
@@ -71,9 +71,9 @@ def chart_data(
 
 
 def load_axis(cases: Sequence[Mapping[str, object]]) -> str | None:
-    """Return the parameter that says how much load there was, where it varies.
+    """Return the parameter of the load that varies.
 
-    Without one, another number that was given three values or more.
+    Without one, another number with three values or more.
     """
     names = dict.fromkeys([*SWEPT_FIRST, *(name for case in cases for name in case)])
     for name in names:
@@ -90,7 +90,7 @@ def _is_number(value: object) -> bool:
 
 
 def ceiling_row(ceiling: KnownCeiling) -> dict[str, Any]:
-    """Return a ceiling as its line is drawn: of all that work side by side."""
+    """Return a ceiling as drawn, of all that work side by side."""
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     inferred = ", inferred" if times and ceiling.is_count_inferred else ""
     return {
@@ -136,7 +136,7 @@ def result_row(result: Result, round_: int | None, step: int) -> dict[str, Any]:
 
 
 def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return what sets a case apart, besides its size, as scripts of a page can read it."""
+    """Return the parameters of a case, without its size, as plain values."""
     return {
         name: value if isinstance(value, (int, float, bool)) else str(value)
         for name, value in parameters.items()
@@ -226,7 +226,7 @@ def _version(call: AuditCall) -> int | None:
 
 
 def session_data(run: Run) -> dict[str, Any] | None:
-    """Return the sessions of the first trial in whose log they can be told apart."""
+    """Return the sessions of the first trial whose log identifies them."""
     # A host that reports alone may have no Arrow to read the log with.
     for record in run.records if importlib.util.find_spec("pyarrow") else ():
         actions = read_session_actions(record)
@@ -319,7 +319,7 @@ def _over_time(findings: Findings) -> dict[str, Any]:
 
 
 def _exporters(findings: Findings, long: set[str]) -> Iterable[dict[str, Any]]:
-    """Return what the targets' exporters showed, on each trial's own clock."""
+    """Return metrics of the target's exporters on each trial's clock."""
     exporters = findings.exporters
     begins: dict[str, float] = {}
     for line in (line for metric in exporters.metrics for line in metric.lines):
@@ -353,7 +353,7 @@ def _exporters(findings: Findings, long: set[str]) -> Iterable[dict[str, Any]]:
 
 
 def _within(value: float, series: ResourceSeries) -> float:
-    """Return a share as at most the whole: its two clocks are not read at one moment."""
+    """Return a share as at most 100 %: its two clocks are read one after the other."""
     return min(value, 100.0) if RESOURCES[series.resource].unit.startswith("%") else value
 
 
@@ -374,7 +374,7 @@ def _others(exporter_series: ExporterSeries) -> str:
 
 
 def _marks(findings: Findings, long: set[str]) -> Iterable[Mapping[str, Any]]:
-    """Return each hook that ran inside a trial, on the trial's own clock."""
+    """Return each hook that ran during a trial, on the trial's clock."""
     facts = {trial.trial: trial for trial in findings.trials if trial.trial in long}
     for entry in findings.hooks:
         fact = facts.get(entry.get("trial") or "")

@@ -1,4 +1,4 @@
-"""The table of results on a page: what each cell says, and the number that it is sorted by."""
+"""The table of results on a page: cells, and the numbers for sorting."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ CLIENT_BOUND = "client"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """A word beside a number: its id in the table of rules, what it says, and how grave it is."""
+    """A word beside a number, with its rule, its meaning and its kind."""
 
     id: str
     words: str
@@ -37,7 +37,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCell:
-    """One cell; `value` is what its column is sorted by."""
+    """One cell; `value` sorts its column."""
 
     text: str
     value: float | str | None = None
@@ -46,7 +46,7 @@ class ResultCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
-    """One result: what filters ask for, its cells, and what limited it."""
+    """One result: the values of filters, its cells, and its limit."""
 
     target: str
     operation: str
@@ -59,7 +59,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTable:
-    """The heads, with their units, and the rows; `rounds` are those of single rounds."""
+    """Heads, each with whether it is numeric, and rows; `rounds` are those of single rounds."""
 
     heads: tuple[tuple[str, bool], ...]
     rows: tuple[ResultRow, ...]
@@ -125,7 +125,7 @@ def _parameter(name: str, value: object) -> ResultCell:
 
 
 def _chips(result: Result) -> Iterable[Chip]:
-    """Return the one limit of a result, or the first reason why it must not be used."""
+    """Return the limit of a result, or the first reason why it must not be used."""
     verdict = result.verdict
     if result.is_void and (verdict is None or verdict.effect != "invalid"):
         rule = result.reasons[0].partition("(")[0]

@@ -1,4 +1,4 @@
-"""Tables of searches for a capacity: the answers, and every step on the way to them."""
+"""Tables of searches for a capacity: the answers, and all steps."""
 
 from loadstone import units
 from loadstone.analysis import Findings

@@ -1,4 +1,4 @@
-"""The table of client hosts: what each did of the measured load, and how well it kept time."""
+"""The table of client hosts: their work, and their clocks."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from loadstone.report.tables.layout import Column, Table, numbers
 
 
 def hosts_table(findings: Findings) -> Table | None:
-    """Return a row for each host, over all measured trials; None where one host made the load."""
+    """Return a row per host over all measured trials; None for a single host."""
     trials_by_host: dict[str, list[tuple[str, LoadHost]]] = {}
     for trial in findings.trials:
         for host in trial.hosts if trial.is_measured else ():

@@ -1,6 +1,6 @@
-"""The tables that every readable report shows: which columns, in which unit, with which words.
+"""The tables of all readable reports: columns, units and words.
 
-A table here is plain text in cells. How it is drawn is the business of each report.
+A table is plain text in cells, which reports draw.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,9 +31,9 @@ QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its head, the unit of all its cells, and the side they line up on.
+    """One column: its head, the unit of its cells, and their alignment.
 
-    An optional column may be left out where there is no room for it.
+    An optional column may be left out for lack of room.
     """
 
     head: str
@@ -55,7 +55,7 @@ def numbers(*heads: str | tuple[str, str]) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table as text; `caption` holds what is the same in all rows, `notes` what signs mean."""
+    """A table as text; `caption` holds common values of all rows, `notes` explain signs."""
 
     title: str
     columns: tuple[Column, ...]
@@ -72,12 +72,12 @@ LITTLE_AND_JITTER = (
 
 
 def results_table(findings: Findings) -> Table:
-    """Return the first table a reader sees: rates, data, latency, failures and labels."""
+    """Return the main table: rates, data, latency, failures and labels."""
     return _results(_with_mixes(findings), "Results")
 
 
 def rounds_table(findings: Findings) -> Table | None:
-    """Return the same for each round; None where there is one."""
+    """Return the results of each round; None if there is one round."""
     return _results(findings.rounds, "Each round by itself") if findings.has_rounds else None
 
 
@@ -136,7 +136,7 @@ def latency_table(findings: Findings) -> Table | None:
 
 
 def client_table(findings: Findings) -> Table:
-    """Return what the load cost the client, how evenly its clients ended, and what disturbed it."""
+    """Return the cost of the load for the client, and its disturbances."""
     names, name_columns, caption = _case_columns(findings.results)
     rows = [
         (
@@ -189,7 +189,7 @@ def errors_table(findings: Findings) -> Table | None:
 
 
 def trials_table(findings: Findings) -> Table:
-    """Return every planned trial and what became of it."""
+    """Return all planned trials with their states."""
     rows = [
         (
             trial.trial,
@@ -270,7 +270,7 @@ def _results(results: Sequence[Result], title: str) -> Table:
 
 
 def _with_mixes(findings: Findings) -> list[Result]:
-    """Return the results, each mix before the operations it is made of."""
+    """Return the results, each mix before its operations."""
     results: list[Result] = []
     left = list(findings.mixes)
     for result in findings.results:
@@ -300,7 +300,7 @@ def _iteration_note(cells: Sequence[Result]) -> Iterable[str]:
 def _case_columns(
     cells: Sequence[Result],
 ) -> tuple[Callable[[Result], list[str]], list[Column], str]:
-    """Return how a row begins: only what differs between rows; the rest goes into the caption."""
+    """Return how rows begin: parameters that differ; the others go into the caption."""
     parts: list[tuple[str, Callable[[Result], str], Align]] = [
         ("Target", lambda cell: cell.target, "left"),
         ("Workload", lambda cell: cell.workload, "left"),
@@ -354,7 +354,7 @@ def _kinds(cell: Result) -> Iterable[tuple[str, Latency | None]]:
 
 
 def _time_unit(latencies: Sequence[Latency]) -> tuple[float, str]:
-    """Return one unit for a whole column, so that its numbers can be compared at a glance."""
+    """Return one unit for all times of a column."""
     middles = sorted(latency.quantiles["p50"] or latency.mean_ns for latency in latencies)
     middle = middles[len(middles) // 2] if middles else 1e6
     return (1e3, "µs") if middle < 1e6 else (1e6, "ms")
@@ -392,14 +392,14 @@ JITTER_NOTES = (
 
 
 def ceiling_cell(cell: Result, not_known: str) -> str:
-    """Return how much of its own ceiling the load generator used, in percent."""
+    """Return the used share of the load generator's ceiling, in percent."""
     if cell.instrument is None:
         return not_known
     return ("~" if cell.instrument.is_extended else "") + f"{100 * cell.instrument.share:.0f}"
 
 
 def ceiling_notes(cells: Sequence[Result]) -> Iterable[str]:
-    """Explain the column of ceilings, and what its numbers rest on."""
+    """Explain the column of ceilings."""
     shares = [cell.instrument for cell in cells if cell.instrument is not None]
     if not shares:
         return

@@ -1,4 +1,4 @@
-"""What the probes of nodes measured: a row for each device and mount, a matrix for the network."""
+"""Probes of nodes: a row per device and mount, a matrix of the network."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -209,7 +209,7 @@ def _alike(nodes: Nodes) -> dict[str, list[StorageProbe]]:
 
 
 def _range(values: Sequence[float], show: "str | Callable[[float], str]") -> str:
-    """Return the smallest and the largest, once where they look alike."""
+    """Return the smallest and the largest value, or one if they look alike."""
     ends = [
         show.format(units.format_number(value)) if isinstance(show, str) else show(value)
         for value in (min(values), max(values))

@@ -1,4 +1,4 @@
-"""The machines behind a run: what each is, its cards, disks, mounts and pools."""
+"""The machines of a run: hardware, cards, disks, mounts and pools."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +17,7 @@ Nodes = Mapping[str, NodeDocument]
 
 
 def node_tables(nodes: Nodes) -> Iterator[Table]:
-    """Return the tables of what nodes said of themselves; none where no campaign named any."""
+    """Return the tables of nodes; none if the campaign names none."""
     if not nodes:
         return
     yield _table(

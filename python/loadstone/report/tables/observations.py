@@ -1,4 +1,4 @@
-"""Which resource was observed how, for each result: a column, so that one screen holds them all."""
+"""The state of each resource by result, in columns."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ NOTE = (
 
 
 def observation_tables(run: Run, findings: Findings) -> list[Table]:
-    """Return tables of the results with a verdict, as many side by side as fit."""
+    """Return tables of results with a verdict, as many side by side as fit."""
     decided = [result for result in findings.rounds if result.verdict is not None]
     decided = [
         result for result in decided if result.verdict is not None and result.verdict.observations

@@ -1,4 +1,4 @@
-"""What queries took: all of an arm in a row, every query with the arms side by side, every run."""
+"""Times of queries: totals per arm, each query by arm, and every run."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def query_tables(results: QueryResults | None) -> Iterator[Table]:
 
 
 def arms_table(results: QueryResults) -> Table:
-    """Return all queries of each arm in a row, and how much slower it is than the first."""
+    """Return all queries of each arm in a row, with the ratio to the first arm."""
     names = results.names or ("target",)
     rows = []
     for number, arm in enumerate(results.arms):
@@ -62,7 +62,7 @@ def arms_table(results: QueryResults) -> Table:
 
 
 def streams_table(results: QueryResults) -> Table:
-    """Return the queries per hour of each arm, by the number of concurrent streams."""
+    """Return the queries per hour by arm and number of streams."""
     rows = []
     for streams in results.streams:
         slowest = streams.slowest
@@ -95,7 +95,7 @@ def _by_arm(
     rows: Iterable[tuple[Arm, tuple[str, ...]]],
     note: str,
 ) -> Table:
-    """Return a row for each arm: its names, figures under `heads`, and the resources used."""
+    """Return a row per arm: its names, figures under `heads`, and its resources."""
     return Table(
         title=title,
         columns=(
@@ -145,7 +145,7 @@ def _hourly(rate: Mean | None) -> str:
 
 
 def three_digits(rate: float) -> str:
-    """Return a rate with the digits that a repetition confirms."""
+    """Return a rate with three digits."""
     return f"{round(rate, 2 - math.floor(math.log10(rate))):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
@@ -197,7 +197,7 @@ def _details(results: QueryResults) -> Table:
 
 
 def _bounds(results: QueryResults) -> Iterator[str]:
-    """Yield the rates that targets' paths reach by themselves, as bounds for the queries'."""
+    """Yield the rates that the targets' paths reach by themselves."""
     bounds = {
         (dict(arm.arm)["target"], bound): None
         for arm in results.arms
@@ -244,7 +244,7 @@ def _loads(results: QueryResults) -> Table:
 
 
 def seconds(value: float | None) -> str:
-    """Return a time with its unit; three digits are what a repetition confirms."""
+    """Return a time with its unit and three digits."""
     return NOT_KNOWN if value is None else units.format_duration(value * 1e9)
 
 

@@ -1,4 +1,4 @@
-"""The table of a script's actions: both of their rates, their times, and what failed."""
+"""The table of a script's actions: rates, times and failures."""
 
 from collections.abc import Sequence
 
@@ -35,12 +35,12 @@ ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making 
 
 
 def actions_table(findings: Findings) -> Table | None:
-    """Return a row for each action of each case; None where no trial followed a script."""
+    """Return a row per action and case; None without a script."""
     return _table(findings.actions, "Actions", is_grouped=False)
 
 
 def groups_table(findings: Findings) -> Table | None:
-    """Return the same by kind of space and type of user; None where these tell nothing apart."""
+    """Return the actions by space and type of user; None if they do not differ."""
     types = any(action_group.user_type for action_group in findings.action_groups)
     title = BY_USER_TYPE if types else "Actions by space"
     return _table(findings.action_groups, title, is_grouped=True)
