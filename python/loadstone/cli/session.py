@@ -323,8 +323,10 @@ def _exit_code(
     if len(left) < len(end.problems):
         return exit_code.FAILED
     # A threshold of failures says how many are too many; without one, any is.
-    is_judged = campaign.expect.failures or any(
-        threshold.metric == "failures" for threshold in thresholds
+    is_judged = (
+        campaign.expect.failures
+        or bool(campaign.faults)
+        or any(threshold.metric == "failures" for threshold in thresholds)
     )
     if not code and end.failed_requests and not is_judged:
         return exit_code.FAILED

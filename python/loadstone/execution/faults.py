@@ -9,8 +9,8 @@ from typing import Final
 
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.arms import POLL_S, answer_of
-from loadstone.execution.programs.program import Ended, Guard, Program, run_programs
+from loadstone.execution.programs.answers import answer_of
+from loadstone.execution.programs.program import POLL_S, Ended, Guard, Program, run_programs
 
 COMMAND_S: Final = 120.0
 """The longest that a command may take."""

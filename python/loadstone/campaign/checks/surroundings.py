@@ -7,6 +7,7 @@ from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_
 from loadstone.campaign.planning.query_plan import QUERY_PHASES
 from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.hook import SomeTrials
 from loadstone.errors import shown
 
 
@@ -76,8 +77,11 @@ def _hooks(campaign: Campaign) -> Iterator[KeyMistake]:
     sources = [campaign, *campaign.workloads]
     phases = list(dict.fromkeys(phase.label for source in sources for phase in source.phases))
     phases += QUERY_PHASES if campaign.queries is not None else ()
-    for index, hook in enumerate(campaign.hooks):
-        place: Path = ("hooks", index)
+    entries: list[tuple[Path, SomeTrials]] = [
+        *((("hooks", index), hook) for index, hook in enumerate(campaign.hooks)),
+        *((("faults", index), fault) for index, fault in enumerate(campaign.faults)),
+    ]
+    for place, hook in entries:
         yield from _unknown(hook.targets, campaign.targets, (*place, "targets"))
         yield from _unknown(hook.workloads, workloads, (*place, "workloads"))
         yield from _unknown(hook.phases, phases, (*place, "phases"))

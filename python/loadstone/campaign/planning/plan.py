@@ -117,7 +117,7 @@ def make_plan(
             if target.replication is not None
         },
         ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
-        hooks=campaign.hooks,
+        hooks=(*campaign.hooks, *(hook for fault in campaign.faults for hook in fault.hooks)),
         cards=tuple(planner.targets[name] for name in targets_with_card(campaign, table)),
         arms=campaign.arms,
         probes=campaign.probes,

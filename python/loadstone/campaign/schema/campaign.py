@@ -21,6 +21,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, So
 from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset, FillValue
+from loadstone.campaign.schema.fault import Fault
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.load import Load
@@ -356,6 +357,11 @@ class Campaign(WorkloadKeys):
     )
     hooks: tuple[Hook, ...] = Field(
         default=(), description="Commands of your own, run at given points of the run."
+    )
+    faults: tuple[Fault, ...] = Field(
+        default=(),
+        description="What is done to the target at given times of each trial. Failed requests are "
+        "expected then.",
     )
     probes: TargetProbes = Field(
         default=TargetProbes(), description="Sources at the targets that are watched."

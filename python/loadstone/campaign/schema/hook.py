@@ -72,10 +72,24 @@ Moment = Annotated[
 ]
 
 
-class Hook(BaseModel):
-    """When to run which command, and what its failure means."""
+class SomeTrials(BaseModel):
+    """Some of the measured trials; all of them where nothing is said."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    targets: Names = Field(default=(), description="Only at trials of these targets.")
+    workloads: Names = Field(default=(), description="Only at trials of these workloads.")
+    phases: Names = Field(default=(), description="Only at trials of these phases.")
+    rounds: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(), description="Only in these rounds."
+    )
+    blocks: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(), description="Only in these blocks."
+    )
+
+
+class Hook(SomeTrials):
+    """When to run which command, and what its failure means."""
 
     at: Moment = Field(
         description="before_run, after_run, before_phase, after_phase, before_trial, after_trial, "
@@ -88,15 +102,6 @@ class Hook(BaseModel):
         pattern=NAME_PATTERN + "|^$",
         description="The hook's name in results; default: the command's first word.",
     )
-    targets: Names = Field(default=(), description="Only at trials of these targets.")
-    workloads: Names = Field(default=(), description="Only at trials of these workloads.")
-    phases: Names = Field(default=(), description="Only at trials of these phases.")
-    rounds: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
-        default=(), description="Only in these rounds."
-    )
-    blocks: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
-        default=(), description="Only in these blocks."
-    )
     timeout_ns: PositiveDuration = Field(
         default=60_000_000_000,
         alias="timeout",
@@ -104,6 +109,15 @@ class Hook(BaseModel):
     )
     on_failure: Literal["stop", "label"] = Field(
         default="stop", description="End the run, or continue and label the trial."
+    )
+    undoes: str = Field(
+        default="",
+        description="The name of another hook: then this one also runs, at the end of a trial, "
+        "if that one has run and the moment of this one did not come.",
+    )
+    ready: str = Field(
+        default="",
+        description="A URL that has to answer, within timeout, before the run goes on.",
     )
     env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
         default={},
@@ -119,9 +133,13 @@ class Hook(BaseModel):
         if self.at in OF_RUN:
             mistakes += [
                 KeyMistake(path=(key,), actual=f"it at {self.at}", allowed="it at a trial or phase")
-                for key in ("targets", "workloads", "phases", "rounds", "blocks")
+                for key in SomeTrials.model_fields
                 if getattr(self, key)
             ]
+        if self.undoes and self.elapsed_ns is None:
+            mistakes.append(
+                KeyMistake(path=("undoes",), actual=f"it at {self.at}", allowed="it at a time")
+            )
         if mistakes:
             raise KeyMistakesError(mistakes)
         return self

@@ -9,10 +9,7 @@ import contextlib
 import errno
 import os
 import shutil
-import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +21,11 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LeftBehindError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.answers import answer_of
 from loadstone.execution.programs.program import Guard, Program, run_programs
 from loadstone.results.leg_log import LegEntry, append_leg
 
 POLL_S = 0.05
-ANSWER_S = 2.0
 LINES_SHOWN = 5
 SIGNALLED = (0, 128 + 15)
 """Exit codes of a server that SIGTERM has ended."""
@@ -272,25 +269,6 @@ def _words(words: Sequence[str], directory: Path | None) -> tuple[str, ...]:
 
 def _word(word: str, directory: Path | None) -> str:
     return word if directory is None else word.replace(DATA, str(directory))
-
-
-def answer_of(url: str) -> int | None:
-    """Return the status with which a URL answers; None where nothing does.
-
-    Whose certificate it shows does not matter here: the load checks that.
-    """
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-    )
-    try:
-        with opener.open(url, timeout=ANSWER_S) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-    except (OSError, ValueError):
-        return None
 
 
 def state_of_session(session: int) -> ServerState | None:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from loadstone import units
 from loadstone.campaign.schema.hook import Hook
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 from loadstone.execution.events import Event, HookEnded
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs.program import Ended, run_programs
+from loadstone.execution.programs.answers import answer_of
+from loadstone.execution.programs.program import POLL_S, Ended, run_programs
 from loadstone.results.hook_log import HookEntry, append_hook
 
 Listen = Callable[[Event], None]
@@ -66,7 +68,7 @@ class HookRunner:
     def run_one(self, hook: Hook, document: TrialDocument | None) -> None:
         """Run one hook and keep what became of it; raise if its failure is to stop the run."""
         # What is to be put right after a run is put right after Ctrl-C too.
-        is_last = hook.at in ("after_run", "after_trial", "after_phase")
+        is_last = hook.undoes or hook.at in ("after_run", "after_trial", "after_phase")
         (ended,) = run_programs(
             [hook.command],
             timeout_s=hook.timeout_ns / 1e9,
@@ -78,6 +80,18 @@ class HookRunner:
         self.keep(entry)
         if not ended.is_good and hook.on_failure == "stop" and not self._interrupt.is_asked:
             raise _failure(hook, entry)
+        if hook.ready and ended.is_good:
+            self._wait_until_ready(hook)
+
+    def _wait_until_ready(self, hook: Hook) -> None:
+        give_up = time.monotonic() + hook.timeout_ns / 1e9
+        while (status := answer_of(hook.ready)) is None or status >= 500:
+            if self._interrupt.wait(POLL_S):
+                return
+            if time.monotonic() > give_up:
+                last = "nothing" if status is None else f"HTTP {status}"
+                limit = units.format_duration(hook.timeout_ns)
+                raise HookError(f'hook "{hook.label}": {hook.ready} answered {last} for {limit}')
 
     def keep(self, entry: HookEntry) -> None:
         """Write an entry into the log, and tell of it."""
@@ -170,9 +184,12 @@ class TimedHooks:
             self._thread.join()
 
     def _wait_for_all(self) -> None:
+        begun = set()
         for hook in self._hooks:
             try:
-                if self.problem is None and self._wait_for(hook.elapsed_ns or 0):
+                is_due = self.problem is None and self._wait_for(hook.elapsed_ns or 0)
+                if is_due or hook.undoes in begun:
+                    begun.add(hook.label)
                     self._runner.run_one(hook, self._document)
                 else:
                     self._runner.keep(self._runner.entry_of_none(hook, self._document))
