@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from loadstone.campaign.forecast import Forecast
+from loadstone.campaign.parameters import describe_trial
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli.screen import live_screen, progress
 from loadstone.execution.events import (
@@ -79,7 +80,7 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr()
     assert shown.out == ""
     begun, half, ended, rest, failed, skipped = shown.err.splitlines()
-    name = progress.describe(document())
+    name = describe_trial(document())
     for fact in ("ceph", "get", "round 2", "4 KiB", "250 threads"):
         assert fact in name
     assert begun.startswith(f"[1/3] {name}: ")
@@ -200,7 +201,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *, no_color: bool = False) -> s
 
 def test_a_terminal_keeps_one_line_of_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch)
-    assert f"✓ {progress.describe(document())}" in shown
+    assert f"✓ {describe_trial(document())}" in shown
     assert progress.ending(summary()) in shown
     assert "✗ ceph get" in shown
     assert "[1/3] ceph get" in shown

@@ -1,7 +1,8 @@
-"""The parameters of a case: as numbers, and in the words of progress, reports and findings."""
+"""Parameters of cases as numbers, and cases and trials in the words of all screens and reports."""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from loadstone.documents.trial import TrialDocument
 from loadstone.units import SIZES, describe_size
 
 SWEPT_LOADS = ("threads", "rate", "rate_per_s")
@@ -51,3 +52,21 @@ def describe_parameters(parameters: Mapping[str, object]) -> str:
     """Return the parameters of a case in words, the size first."""
     ordered = sorted(parameters.items(), key=lambda item: item[0] != "size")
     return ", ".join(describe_parameter(name, value) for name, value in ordered)
+
+
+def describe_trial(document: TrialDocument) -> str:
+    """Return a trial in words: "minio get round 2, 4 KiB"; its id if nothing else is known."""
+    target, case = document.get("target") or {}, document.get("case") or {}
+    words = [str(word) for word in (target.get("name"), document.get("phase")) if word]
+    if document.get("measured") or document.get("round", 1) > 1:
+        words.append(f"round {document.get('round', 1)}")
+    if document.get("block", 1) > 1:
+        words.append(f"block {document['block']}")
+    if "of" in (search := document.get("search") or {}):
+        words.append(f"step {search['step']} ({search['stage']})")
+    # The target's name stands for its facts.
+    facts = target.get("facts") or {}
+    parameters = case.get("parameters") or {}
+    varied = {name: value for name, value in parameters.items() if name not in facts}
+    named = ", ".join(filter(None, (" ".join(words), describe_parameters(varied))))
+    return named or f"trial {document.get('id', '')}"

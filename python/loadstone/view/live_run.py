@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from loadstone import _loadgen, regular_file
 from loadstone._loadgen import Schema, StreamReader, Table
 from loadstone.campaign.forecast import Forecast
-from loadstone.campaign.parameters import describe_parameters
+from loadstone.campaign.parameters import describe_trial
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.documents.manifest import Manifest
 from loadstone.documents.outcomes import NO_FAILURES, good_requests
@@ -129,7 +129,7 @@ class LiveRun:
 
     def _finished_words(self, trial: str) -> dict[str, Any]:
         if trial not in self._finished:
-            words: dict[str, Any] = {"what": trial_words(self._plan.get(trial) or {"id": trial})}
+            words: dict[str, Any] = {"what": describe_trial(self._plan.get(trial) or {"id": trial})}
             try:
                 path = self.folder / TRIALS / (trial + RECORD_SUFFIX)
                 summary = check_record(path, read_plain(path))["summary"]
@@ -195,7 +195,7 @@ class _LiveTrial:
         elapsed_ns = (max(self._seconds, default=-1) + 1) * 1_000_000_000
         return {
             "id": self.id,
-            "what": trial_words(self._document or {"id": self.id}),
+            "what": describe_trial(self._document or {"id": self.id}),
             "times": "response" if load.get("kind") == "open" else "service",
             "done_share": done,
             "left_ns": round(elapsed_ns * (1 - done) / done) if done else None,
@@ -355,19 +355,6 @@ class _HostCpu:
             second = round((time_ns - self._begun_ns) / 1e9, 2)
             self.shares.append((second, round(min(1.0, max(0.0, share)), 4)))
         self._before = (total, idle)
-
-
-def trial_words(document: TrialDocument) -> str:
-    """Return what a trial is, in a few words."""
-    target = (document.get("target") or {}).get("name")
-    words = [str(word) for word in (target, document.get("phase")) if word]
-    if document.get("measured"):
-        words.append(f"round {document.get('round', 1)}")
-    if document.get("block", 1) > 1:
-        words.append(f"block {document['block']}")
-    parameters = (document.get("case") or {}).get("parameters") or {}
-    words_with_case = ", ".join(filter(None, (" ".join(words), describe_parameters(parameters))))
-    return words_with_case or f"trial {document.get('id', '')}"
 
 
 def _ended(summary: Summary) -> dict[str, Any]:

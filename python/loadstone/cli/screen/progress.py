@@ -4,12 +4,12 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from loadstone import units
 from loadstone.campaign.forecast import Forecast
-from loadstone.campaign.parameters import describe_parameters
+from loadstone.campaign.parameters import describe_trial
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli import plain
@@ -115,22 +115,6 @@ ALL_WRONG = (
     "\nhint: not one object holds what loadstone writes: if another program wrote them, or another"
     " seed or size was used, read them unchecked with verify: 0"
 )
-
-
-def describe(document: TrialDocument) -> str:
-    """Return what a trial is, in a few words."""
-    words = [document["target"]["name"], document["phase"]]
-    if document["measured"] or document.get("round", 1) > 1:
-        words.append(f"round {document.get('round', 1)}")
-    if document.get("block", 1) > 1:
-        words.append(f"block {document['block']}")
-    if "of" in (document.get("search") or {}):
-        words.append(f"step {document['search']['step']} ({document['search']['stage']})")
-    # The target's name stands for its facts.
-    facts = document["target"].get("facts") or {}
-    parameters = document["case"]["parameters"].items()
-    case = describe_parameters({name: value for name, value in parameters if name not in facts})
-    return ", ".join(filter(None, (" ".join(map(str, words)), case)))
 
 
 def figures(live: Live) -> str:
@@ -264,6 +248,56 @@ def hook_words(entry: HookEntry) -> str:
     return f"hook {entry['hook']} at {entry['at']}{where}: {state}{took}{output}"
 
 
+class _Line(NamedTuple):
+    """A line that stays on the screen; `is_of_trial` if it bears the number of the trial."""
+
+    mark: str
+    text: str
+    is_of_trial: bool = True
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether something went wrong."""
+        return self.mark in ("!", "✗")
+
+
+class _Lines:
+    """The lines that stay of events, alike on a terminal and on a pipe."""
+
+    def __init__(self) -> None:
+        self._refusals = _Refusals()
+        self._holes = _Holes()
+
+    def of(self, event: Event) -> Iterator[_Line]:
+        """Yield the lines of an event."""
+        match event:
+            case HostNews(text=text, is_problem=is_problem):
+                yield _Line("!" if is_problem else "-", text)
+            case TrialEnded(document=document, summary=summary):
+                holes = self._holes.note(document, summary)
+                is_whole = summary.get("state") == "finished" and not _lost_hosts(summary)
+                is_good = is_whole and not (summary.get("failed") or summary.get("retries"))
+                if did_something(document, summary):
+                    text = f"{describe_trial(document)}: {ending(summary)}{holes}"
+                    yield _Line("✓" if is_good else "!", text)
+                yield from (_Line("!", line) for line in self._refusals.new(document, summary))
+            case TrialFailed(document=document, reason=reason):
+                yield _Line("✗", f"{describe_trial(document)}: failed: {_one_line(reason)}")
+            case TrialSkipped(document=document, reason=reason):
+                yield _Line("!", f"{describe_trial(document)}: skipped: {_one_line(reason)}", False)
+            case CeilingEnded(document=document, measurements=measurements):
+                yield _Line("✓", f"{ceiling_words(document)}: {measured(measurements)}", False)
+            case CeilingFailed(document=document, reason=reason):
+                yield _Line("✗", f"{ceiling_words(document)}: failed: {_one_line(reason)}", False)
+            case CardMade(card=card):
+                yield _Line("✓", f"card of {card['target']}: {summary_of(card)}", False)
+            case CardFailed(target=name, reason=reason):
+                yield _Line("✗", f"card of {name}: failed: {_one_line(reason)}", False)
+            case HookEnded(entry=entry):
+                is_good = entry["state"] == "ended" and entry["exit_code"] == 0
+                yield _Line("✓" if is_good else "✗", hook_words(entry), False)
+
+
 class _PlainView:
     """At most one line a second on standard error, then one for each trial that ends."""
 
@@ -274,10 +308,12 @@ class _PlainView:
         self._number = 0
         self._quiet_until = 0.0
         self._resting = ""
-        self._refusals = _Refusals()
-        self._holes = _Holes()
+        self._lines = _Lines()
 
     def show(self, event: Event) -> None:
+        for line in self._lines.of(event):
+            if line.is_problem or not self._is_quiet:
+                self._say(line.text, number=None if line.is_of_trial else "-")
         match event:
             case StartPlanned(trials=trials):
                 self._trials += len(trials)
@@ -286,53 +322,23 @@ class _PlainView:
                 self._resting = ""
                 self._quiet_until = time.monotonic() + PLAIN_EVERY_S
                 if not self._is_quiet:
-                    self._say(f"{describe(document)}: started")
-            case TrialProgress() | Resting() | CeilingStarted() | CeilingEnded() if self._is_quiet:
+                    self._say(f"{describe_trial(document)}: started")
+            case RequestRetried(document=document, text=text) if self._is_due(PLAIN_EVERY_S):
+                self._say(f"{describe_trial(document)}: {_one_line(plain(text))}")
+            case _ if self._is_quiet:
                 pass
             case TrialProgress(live=live) if live["requests"] and self._is_due(PLAIN_EVERY_S):
                 share = live.get("progress")
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
-            case HostNews(text=text, is_problem=is_problem):
-                if is_problem or not self._is_quiet:
-                    self._say(text)
-            case RequestRetried(document=document, text=text) if self._is_due(PLAIN_EVERY_S):
-                self._say(f"{describe(document)}: {_one_line(plain(text))}")
-            case TrialEnded(document=document, summary=summary):
-                holes = self._holes.note(document, summary)
-                is_wrong = bool(
-                    summary.get("failed") or summary.get("retries") or holes or _lost_hosts(summary)
-                )
-                if did_something(document, summary) and (is_wrong or not self._is_quiet):
-                    self._say(f"{describe(document)}: {ending(summary)}{holes}")
-                for line in self._refusals.new(document, summary):
-                    self._say(line)
-            case TrialFailed(document=document, reason=reason):
-                self._say(f"{describe(document)}: failed: {_one_line(reason)}")
-            case TrialSkipped(document=document, reason=reason):
-                self._say(f"{describe(document)}: skipped: {_one_line(reason)}", number="-")
             case Resting(seconds=seconds, why=why):
                 if why != self._resting or self._is_due(PLAIN_REST_EVERY_S):
                     self._resting = why
                     self._quiet_until = time.monotonic() + PLAIN_REST_EVERY_S
                     self._say(f"resting {_duration(round(seconds * 1e9))}: {why}", number="-")
-
             case CeilingStarted(document=document):
                 self._say(f"{ceiling_words(document)}: started", number="-")
-            case CeilingEnded(document=document, measurements=measurements):
-                self._say(f"{ceiling_words(document)}: {measured(measurements)}", number="-")
-            case CeilingFailed(document=document, reason=reason):
-                text = f"{ceiling_words(document)}: failed: {_one_line(reason)}"
-                self._say(text, number="-")
             case CardStarted(target=name):
                 self._say(f"card of {name}: started", number="-")
-            case CardMade(card=card):
-                self._say(f"card of {card['target']}: {summary_of(card)}", number="-")
-            case CardFailed(target=name, reason=reason):
-                self._say(f"card of {name}: failed: {_one_line(reason)}", number="-")
-            case HookEnded(entry=entry):
-                is_well = entry["state"] == "ended" and entry["exit_code"] == 0
-                if not (is_well and self._is_quiet):
-                    self._say(hook_words(entry), number="-")
 
     def close(self) -> None:
         pass
@@ -370,11 +376,12 @@ class _TerminalView:
             self._screen, console=self._console, transient=True, refresh_per_second=4
         )
         self._number = 0
-        self._refusals = _Refusals()
-        self._holes = _Holes()
+        self._lines = _Lines()
         self._progress.start()
 
     def show(self, event: Event) -> None:
+        for line in self._lines.of(event):
+            self._console.print(f"{line.mark} {plain(line.text)}", markup=False)
         match event:
             case StartPlanned(trials=trials):
                 self._trials += len(trials)
@@ -382,51 +389,25 @@ class _TerminalView:
             case TrialStarted(document=document, number=number):
                 self._number = number + self._done
                 self._forecast.drop(document)
-                self._screen.begin(self._numbered(describe(document)))
+                self._screen.begin(self._numbered(describe_trial(document)))
             case TrialProgress(document=document, live=live):
                 self._forecast.observe(document, live["requests"], live["elapsed_ns"])
                 self._screen.update(
-                    self._numbered(describe(document)), live, self._left(left_ns(live))
+                    self._numbered(describe_trial(document)), live, self._left(left_ns(live))
                 )
-            case HostNews(text=text, is_problem=is_problem):
-                self._keep("!" if is_problem else "-", text)
-            case RequestRetried(document=document, text=text):
-                self._screen.tell(self._numbered(describe(document)), _one_line(plain(text)))
-            case TrialEnded(document=document, summary=summary):
-                is_whole = summary.get("state") == "finished" and not _lost_hosts(summary)
-                is_good = is_whole and not summary.get("failed")
-                holes = self._holes.note(document, summary)
-                words = f"{describe(document)}: {ending(summary)}{holes}"
-                if did_something(document, summary):
-                    self._keep("✓" if is_good else "!", words)
-                for line in self._refusals.new(document, summary):
-                    self._keep("!", line)
-            case TrialFailed(document=document, reason=reason):
-                self._keep("✗", f"{describe(document)}: failed: {_one_line(reason)}")
-            case TrialSkipped(document=document, reason=reason):
+            case TrialSkipped(document=document):
                 self._forecast.drop(document)
-                self._keep("-", f"{describe(document)}: skipped: {_one_line(reason)}")
+            case RequestRetried(document=document, text=text):
+                self._screen.tell(self._numbered(describe_trial(document)), _one_line(plain(text)))
             case Resting(seconds=seconds, why=why):
                 rest_ns = round(seconds * 1e9)
                 self._screen.tell(self._numbered(f"resting: {why}"), _duration(rest_ns))
-
             case CeilingStarted(document=document):
                 self._screen.tell(ceiling_words(document), "started")
             case CeilingProgress(document=document, step=step, progress=share):
                 self._screen.tell(ceiling_words(document), step, share)
-            case CeilingEnded(document=document, measurements=measurements):
-                self._keep("✓", f"{ceiling_words(document)}: {measured(measurements)}")
-            case CeilingFailed(document=document, reason=reason):
-                self._keep("✗", f"{ceiling_words(document)}: failed: {_one_line(reason)}")
             case CardStarted(target=name):
                 self._screen.tell(f"card of {name}", "started")
-            case CardMade(card=card):
-                self._keep("✓", f"card of {card['target']}: {summary_of(card)}")
-            case CardFailed(target=name, reason=reason):
-                self._keep("✗", f"card of {name}: failed: {_one_line(reason)}")
-            case HookEnded(entry=entry):
-                is_good = entry["state"] == "ended" and entry["exit_code"] == 0
-                self._keep("✓" if is_good else "✗", hook_words(entry))
 
     def close(self) -> None:
         self._progress.stop()
@@ -442,9 +423,6 @@ class _TerminalView:
         if others_ns:
             text += f", {_duration(trial_ns + others_ns)} in all"
         return text
-
-    def _keep(self, mark: str, text: str) -> None:
-        self._console.print(f"{mark} {plain(text)}", markup=False)
 
 
 def _one_line(text: str) -> str:
