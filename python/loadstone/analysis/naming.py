@@ -4,7 +4,9 @@ from loadstone import units
 from loadstone.campaign.parameters import (
     describe_parameter,
     describe_parameters,
+    describe_value,
     varied_parameters,
+    varied_values,
 )
 from loadstone.documents.trial import LoadDocument
 from loadstone.units import SIZES, describe_size
@@ -15,9 +17,11 @@ __all__ = [
     "describe_parameter",
     "describe_parameters",
     "describe_size",
+    "describe_value",
     "metric_value",
     "metric_words",
     "varied_parameters",
+    "varied_values",
 ]
 
 METRIC_WORDS = {

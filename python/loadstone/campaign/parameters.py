@@ -36,6 +36,35 @@ def varied_parameters(cases: Iterable[Mapping[str, object]]) -> list[str]:
     return sorted(varied, key=lambda name: name != "size")
 
 
+def varied_values(cases: Iterable[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Return the parameters with several values, each with its values in order.
+
+    Plans shuffle their cases: numbers are sorted by size, other values as text.
+    """
+    values_by_name: dict[str, dict[str, object]] = {}
+    for case in cases:
+        for name, value in case.items():
+            values_by_name.setdefault(name, {})[repr(value)] = value
+    varied = {name: list(values.values()) for name, values in values_by_name.items()}
+    return {name: _in_order(values) for name, values in varied.items() if len(values) > 1}
+
+
+def _in_order(values: list[object]) -> list[object]:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return [*sorted(numbers)] if len(numbers) == len(values) else sorted(values, key=str)
+
+
+def describe_value(name: str, value: object) -> str:
+    """Return the value of a parameter for a column of its name: "4 KiB", "true"; empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and (name in SIZES or name.endswith("_bytes")):
+        return describe_size(value)
+    return f"{value:,g}" if isinstance(value, float) else str(value)
+
+
 def describe_parameter(name: str, value: object) -> str:
     """Return one parameter in words: "4 KiB", "250 threads", "direct true"."""
     if name in _WORDINGS and value is not None:

@@ -25,7 +25,12 @@ from loadstone.analysis.audits import is_never_read
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import describe_parameter, describe_size, varied_parameters
+from loadstone.analysis.naming import (
+    describe_parameter,
+    describe_size,
+    describe_value,
+    varied_parameters,
+)
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.trial import LoadDocument
 from loadstone.report.columns import Columns, least_width
@@ -225,7 +230,7 @@ def _rows(
     for place, result in enumerate(results):
         words = {"Target": result.target, "Operation": operation_words(result)}
         row = [_cut(words[head]) for head in heads]
-        row += [_value(name, result.parameters.get(name)) for name in names]
+        row += [describe_value(name, result.parameters.get(name)) for name in names]
         row += [points[place]] if points else []
         # A delete moves no data, however large the objects are.
         is_data = is_large and bool(result.bytes)
@@ -245,12 +250,6 @@ def _cut(word: str) -> str:
 def _head(name: str) -> str:
     # The rate that was asked for stands beside the one that came of it.
     return "Offered" if name == "rate" else name.replace("_", " ").capitalize()
-
-
-def _value(name: str, value: object) -> str:
-    if name == "size" and isinstance(value, int):
-        return describe_size(value)
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
@@ -329,7 +328,7 @@ def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
     if least_width([[f"{head} " for head in heads], *rows]) > width:
         # A column that is cut off would show wrong numbers.
         yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
-        heads = ["", *(_value(matrix.across, column) for column in matrix.columns)]
+        heads = ["", *(describe_value(matrix.across, column) for column in matrix.columns)]
     for at in _fitting_columns([heads, *rows], width):
         # The best has a mark behind its number, the others a blank.
         columns = Columns([heads[0], *(f"{heads[place]} " for place in at)], 1, ends_in_words=False)

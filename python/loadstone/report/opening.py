@@ -8,11 +8,10 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import Headline, headline_of
-from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
-from loadstone.campaign.planning.query_plan import QUERY
+from loadstone.analysis.naming import describe_load, describe_size, describe_value, varied_values
 from loadstone.documents.mix import operations_of
 from loadstone.documents.object_list import ObjectListDocument
-from loadstone.documents.trial import Size, TrialDocument
+from loadstone.documents.trial import Size
 from loadstone.results.record import Run
 
 STANDINGS: Mapping[str, str] = {
@@ -75,10 +74,13 @@ def _what(run: Run, findings: Findings) -> str:
     loads = _unique(describe_load(trial["load"]) for trial in measured if trial.get("load"))
     # The loads that a search tried are in its own table.
     given = [trial for trial in measured if "search" not in trial]
-    varied = _varied(given)
+    varied = varied_values(trial["case"]["parameters"] for trial in given)
     words = [loads[0]] if len(loads) == 1 else []
     words += [f"a search for the capacity: {search.objective}" for search in findings.searches[:1]]
-    words += [f"{name}: {values}" for name, values in varied.items()]
+    words += [
+        f"{name.replace('_', ' ')}: {', '.join(describe_value(name, value) for value in values)}"
+        for name, values in varied.items()
+    ]
     words += [_of_list(listed) for listed in run.manifest.get("lists", ())]
     rounds = len({trial["round"] for trial in measured})
     blocks = len({trial["block"] for trial in measured})
@@ -162,35 +164,6 @@ def _of_list(objects: ObjectListDocument) -> str:
     least, most = map(units.format_bytes, sizes)
     mean = units.format_bytes(objects["bytes"] / known)
     return f"{count} of {least} to {most}, {mean} on average"
-
-
-def _varied(measured: Sequence[TrialDocument]) -> dict[str, str]:
-    values: dict[str, dict[object, str]] = {}
-    for trial in measured:
-        for name, value in trial["case"]["parameters"].items():
-            values.setdefault(name, {})[_hashable(value)] = describe_parameter(name, value)
-    return {
-        name.replace("_", " "): ", ".join(
-            shown if name == "size" else str(value)
-            for value, shown in _in_order(name, shown_values)
-        )
-        for name, shown_values in values.items()
-        if len(shown_values) > 1
-    }
-
-
-def _in_order(name: str, shown_values: Mapping[object, str]) -> list[tuple[object, str]]:
-    """Sort numbers and queries, whose order in a plan is random."""
-    items = list(shown_values.items())
-    if all(isinstance(value, (int, float)) for value, _ in items):
-        items.sort(key=lambda item: float(str(item[0])))
-    elif name == QUERY:
-        items.sort(key=lambda item: str(item[0]))
-    return items
-
-
-def _hashable(value: object) -> object:
-    return value if isinstance(value, (int, float, str)) else str(value)
 
 
 def _unique(words: Iterable[str]) -> list[str]:

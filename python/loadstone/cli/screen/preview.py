@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loadstone import units
+from loadstone.campaign.parameters import describe_value, varied_values
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule, start_of, suites
@@ -27,7 +28,6 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.settling import wait_max_s
-from loadstone.units import SIZES, describe_size
 
 if TYPE_CHECKING:
     from loadstone.analysis.judgements.thresholds import Threshold
@@ -84,7 +84,10 @@ def print_preview(
     """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
     check_documents(plan)
     measured = [planned for planned in plan.trials if planned.is_measured]
-    varied = _varied(measured)
+    varied = {
+        name: [describe_value(name, value) for value in values]
+        for name, values in varied_values(map(_parameters, measured)).items()
+    }
     _print_head(plan, measured)
     if are_trials_listed:
         _print_trials(plan.trials, varied)
@@ -146,35 +149,10 @@ def _span(values: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} … {ordered[-1]}"
 
 
-def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
-    """Return the parameters that differ between cases, with their values in words."""
-    values_by_name: dict[str, dict[str, object]] = {}
-    for planned in measured:
-        for name, value in _parameters(planned).items():
-            values_by_name.setdefault(name, {})[json.dumps(value)] = value
-    return {
-        name: [_value(name, value) for value in _in_order(list(values.values()))]
-        for name, values in values_by_name.items()
-        if len(values) > 1
-    }
-
-
-def _in_order(values: list[object]) -> list[object]:
-    # A plan shuffles its cases: in their order, values would stand otherwise each time.
-    numbers = [value for value in values if isinstance(value, int | float)]
-    return [*sorted(numbers)] if len(numbers) == len(values) else sorted(values, key=str)
-
-
 def _parameters(planned: PlannedTrial) -> dict[str, Any]:
     case = planned.document.get("case") or {}
     names = {key: case[key] for key in ("target", "workload") if case.get(key) is not None}
     return {**names, **(case.get("parameters") or {})}
-
-
-def _value(name: str, value: object) -> str:
-    if name in SIZES and isinstance(value, int):
-        return describe_size(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _print_varied(varied: Mapping[str, Sequence[str]]) -> None:
@@ -205,7 +183,7 @@ def _print_order(
         (name,) = varied
         first = measured[0].document["block"]
         values = dict.fromkeys(
-            _value(name, _parameters(planned)[name])
+            describe_value(name, _parameters(planned)[name])
             for planned in measured
             if planned.document["block"] == first and name in _parameters(planned)
         )
@@ -237,7 +215,10 @@ def _print_trials(trials: Sequence[PlannedTrial], varied: Mapping[str, Sequence[
                 document["target"]["name"],
                 document["phase"] if planned.is_measured else f"({document['phase']})",
                 _does(document),
-                *(_value(key, parameters[key]) if key in parameters else "" for key in swept),
+                *(
+                    describe_value(key, parameters[key]) if key in parameters else ""
+                    for key in swept
+                ),
                 str(document["round"]),
                 str(document["block"]),
                 _load(planned),

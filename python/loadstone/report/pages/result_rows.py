@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from loadstone import units
 from loadstone.analysis.answers.answer import Answer
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.naming import describe_size, varied_parameters
+from loadstone.analysis.naming import describe_size, describe_value, varied_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.report.pages.chart_data import short
@@ -118,10 +118,9 @@ def _cells(result: Result, names: Sequence[str], *, has_data: bool) -> Iterable[
 
 
 def _parameter(name: str, value: object) -> ResultCell:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return ResultCell(text="" if value is None else str(value), is_number=False)
-    is_size = isinstance(value, int) and (name == "size" or name.endswith("_bytes"))
-    return ResultCell(text=describe_size(int(value)) if is_size else f"{value:,g}", value=value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    sorted_by = value if isinstance(value, (int, float)) and is_number else None
+    return ResultCell(text=describe_value(name, value), value=sorted_by, is_number=is_number)
 
 
 def _chips(result: Result) -> Iterable[Chip]:

@@ -11,7 +11,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.analysis.naming import describe_parameter, describe_value
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.report.result_words import (
     LIMIT_NOTE,
@@ -309,7 +309,7 @@ def _case_columns(
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     for name in sorted(names, key=lambda name: name != "size"):
         head = name.removesuffix("_bytes").replace("_", " ").capitalize()
-        parts.append((head, lambda cell, name=name: _parameter(cell, name), "right"))  # type: ignore[misc]
+        parts.append((head, _parameter(name), "right"))
     parts.append(("Round", lambda cell: "" if cell.round is None else str(cell.round), "right"))
     if any(cell.iteration is not None for cell in cells):
         parts.append(("Iteration", lambda cell: str(cell.iteration), "right"))
@@ -329,14 +329,8 @@ def _case_columns(
     )
 
 
-def _parameter(cell: Result, name: str) -> str:
-    value = cell.parameters.get(name)
-    if value is None:
-        return ""
-    is_size = isinstance(value, int) and (name == "size" or name.endswith("_bytes"))
-    if isinstance(value, float):
-        return f"{value:,g}"
-    return describe_size(int(str(value))) if is_size else str(value)
+def _parameter(name: str) -> Callable[[Result], str]:
+    return lambda cell: describe_value(name, cell.parameters.get(name))
 
 
 def _kinds(cell: Result) -> Iterable[tuple[str, Latency | None]]:

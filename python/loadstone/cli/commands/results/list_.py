@@ -16,7 +16,7 @@ import typer
 
 from loadstone.cli import completion, plain
 from loadstone.cli.screen.output import print_table
-from loadstone.errors import InputError, LoadstoneError
+from loadstone.errors import InputError
 
 
 class Kind(StrEnum):
@@ -78,24 +78,25 @@ def command(
 
 def _print_runs(folder: Path) -> None:
     """Print the runs in a folder, the newest first, and those that cannot be read."""
-    from loadstone.results.layout import MANIFEST, read_manifest
+    from loadstone.view.run_list import RunList
 
-    folders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
-    if not folders:
+    runs = RunList(folder)
+    listed = runs.read()
+    if not listed:
         raise InputError(f'"{folder}" holds no run', "name a folder of run folders")
-    rows = []
-    for path in folders:
-        try:
-            manifest = read_manifest(path)
-        except LoadstoneError as error:
-            rows.append(("", "", "cannot be read", "", plain(f"{path}: {error.message}")))
-            continue
-        name = (manifest.get("campaign") or {}).get("name") or ""
-        started = str(manifest.get("started") or "")[:16].replace("T", " ")
-        trials = sum(bool(trial.get("measured")) for trial in manifest.get("plan") or ())
-        state = str(manifest.get("state") or "")
-        rows.append((started, plain(str(name)), plain(state), f"{trials:,}", plain(str(path))))
-    print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows, reverse=True))
+    rows = [
+        ("", "", "cannot be read", "", f"{plain(str(run.path))}: {run.problem}")
+        if run.problem
+        else (
+            run.started[:16].replace("T", " "),
+            run.campaign,
+            run.state,
+            f"{run.trials:,}",
+            plain(str(folder if run.path == runs.folder else folder / run.path.name)),
+        )
+        for run in listed
+    ]
+    print_table(("started", "campaign", "state", "trials", "folder"), rows)
 
 
 def _print_driver(name: str) -> None:
