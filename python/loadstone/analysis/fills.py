@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from loadstone import units
@@ -13,14 +12,11 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
 from loadstone.analysis.naming import describe_parameter
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, t_p
 from loadstone.analysis.statistics.significance import holm
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_note = partial(_rule, severity="note", effect="none")
+RULES = NumberRules()
 
 
 MISSED = 0.02
@@ -81,13 +77,13 @@ class _Decline:
         return self.trials >= TRIALS_MIN and standings == {"valid"}
 
 
-@_note(
+@RULES.note(
     id="fill-and-rate",
     says="how the rate changes as a store is filled",
     means="Near 1, the fill level makes no difference.",
     do="Nothing, or try a higher level: fill: 80%.",
 )
-@_caution(
+@RULES.caution(
     id="slower-when-fuller",
     short="slower when fuller",
     says="a store that is slower when it is fuller",

@@ -1,7 +1,6 @@
 """Plateaus where something other than the target ends: a link, ports, a cache, a stated limit."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
@@ -17,14 +16,10 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
 from loadstone.analysis.naming import describe_size
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics.mean import mean_of
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_note = partial(_rule, severity="note", effect="none")
-_problem = partial(_rule, severity="problem", effect="precision")
+RULES = NumberRules()
 
 
 LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
@@ -47,7 +42,7 @@ def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
     return link_gbit * 1e9 * (frame_bytes - 52) / (frame_bytes + 38)
 
 
-@_problem(
+@RULES.problem(
     id="link-ceiling",
     effect="bound",
     short="the network link was full",
@@ -77,7 +72,7 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
         yield _link_finding(crowd, cells, link, frame, is_known=bool(account.client_links))
 
 
-@_problem(
+@RULES.problem(
     id="socket-limit",
     effect="bound",
     short="the client ran out of ports",
@@ -126,7 +121,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
         )
 
 
-@_note(
+@RULES.note(
     id="bottleneck",
     says="which ceiling, measured apart, reads and writes touch",
     means="A result at a ceiling is that resource's number.",
@@ -150,7 +145,7 @@ def bottlenecks(account: Account) -> Iterator[Finding]:
             yield _finding(members, ceilings, bounds, is_published=not account.run)
 
 
-@_caution(
+@RULES.caution(
     id="working-set",
     short="dataset fits a CPU cache",
     says="reads of a dataset under 32 MiB, which fits a CPU cache",

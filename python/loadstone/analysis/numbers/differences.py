@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
@@ -14,21 +13,19 @@ from loadstone.analysis.accounts.comparison import (
     ratio_together,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics.ratios import TOGETHER
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_note = partial(_rule, severity="note", effect="none")
+RULES = NumberRules()
 
 
-@_note(
+@RULES.note(
     id="noise-floor",
     says="the result of an A/A control",
     means="A smaller difference between targets cannot be distinguished from chance.",
     do="Run more blocks to lower it.",
 )
-@_note(
+@RULES.note(
     id="arms-differ",
     says="which targets differ after Holm's correction",
     means="Differences within the noise floor are none.",

@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_note = partial(_rule, severity="note", effect="none")
+RULES = NumberRules()
 
 
 ROUNDS_DIFFER = 1.25
@@ -21,7 +17,7 @@ SCALES_DOWN = 0.95
 SCALED_BY = ("nodes", "osds", "OSDs", "hosts", "clients")
 
 
-@_caution(
+@RULES.caution(
     id="rounds-differ",
     short="rounds differ",
     says="rounds that lie far apart",
@@ -67,7 +63,7 @@ def rounds_differ(account: Account) -> Iterator[Finding]:
     )
 
 
-@_caution(
+@RULES.caution(
     id="not-monotonic",
     short="not monotonic",
     says="more machines, less throughput",
@@ -101,7 +97,7 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
         )
 
 
-@_note(
+@RULES.note(
     id="rate-per-machine",
     says="how the rate of a machine changes as machines are added",
     means="Below 1, a shared resource limits (client, network, metadata), or "

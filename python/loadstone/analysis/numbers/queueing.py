@@ -1,7 +1,6 @@
 """What load, rate and time must have to do with each other."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
@@ -12,19 +11,17 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics import scaling
 from loadstone.analysis.statistics.mean import mean_of
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_note = partial(_rule, severity="note", effect="none")
+RULES = NumberRules()
 
 
 LOADS_MIN = 3
 
 
-@_note(
+@RULES.note(
     id="saturation",
     says="where a sweep saturates, and what load beyond it costs",
     means="Beyond that point more load only queues.",
@@ -38,7 +35,7 @@ def saturation_point(account: Account) -> Iterator[Finding]:
         yield _saturation(sweep, points, saturation)
 
 
-@_note(
+@RULES.note(
     id="scaling-model",
     says="which curve a sweep follows",
     means="It tells contention from a fixed ceiling.",

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -14,14 +13,11 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.significance import smallest_p
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_problem = partial(_rule, severity="problem", effect="precision")
+RULES = NumberRules()
 
 
 REPETITIONS_MIN = 4
@@ -30,7 +26,7 @@ COLD_CONFIDENCE = 0.99
 COLD_CHANCE = 0.01
 
 
-@_problem(
+@RULES.problem(
     id="single-trials",
     short="one trial per number",
     says="numbers that were measured once",
@@ -62,7 +58,7 @@ def single_trials(account: Account) -> Iterator[Finding]:
     )
 
 
-@_caution(
+@RULES.caution(
     id="unequal-repetitions",
     short="unequal repetitions",
     says="cases repeated less often than others",
@@ -93,7 +89,7 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
             )
 
 
-@_problem(
+@RULES.problem(
     id="cold-first-run",
     short="cold first repetitions",
     says="first repetitions unlike the others",

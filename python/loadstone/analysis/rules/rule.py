@@ -77,3 +77,22 @@ def listed(rules: list[Rule], **row: Any) -> Callable[[Checking], Checking]:
         return check
 
     return add
+
+
+class NumberRules(list[Rule]):
+    """The rules of a module on the numbers of any account, each decorated onto its function."""
+
+    def note(self, **row: Any) -> Callable[[Checking], Checking]:
+        """Add a rule that leaves the number as it is."""
+        return self._listed(severity="note", **{"effect": "none", **row})
+
+    def caution(self, **row: Any) -> Callable[[Checking], Checking]:
+        """Add a rule that makes the number less certain."""
+        return self._listed(severity="caution", **{"effect": "precision", **row})
+
+    def problem(self, **row: Any) -> Callable[[Checking], Checking]:
+        """Add a rule that makes the number doubtful."""
+        return self._listed(severity="problem", **{"effect": "precision", **row})
+
+    def _listed(self, **row: Any) -> Callable[[Checking], Checking]:
+        return listed(self, views=("finding",), looks_at="numbers", **row)

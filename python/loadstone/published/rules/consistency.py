@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import (
@@ -16,20 +15,17 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.published.rules import printed_units
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_problem = partial(_rule, severity="problem", effect="precision")
+RULES = NumberRules()
 
 
 AGREE = 0.10
 LOOKS_ALIKE = 0.05
 
 
-@_problem(
+@RULES.problem(
     id="contradicting-cell",
     effect="invalid",
     short="contradicting columns",
@@ -73,7 +69,7 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
             )
 
 
-@_caution(
+@RULES.caution(
     id="contradicting-spread",
     short="contradicting spreads",
     says="a ± of MB/s that cannot come from the same trials as the ± of requests",
@@ -139,7 +135,7 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
     return high < other_low or other_high < low
 
 
-@_caution(
+@RULES.caution(
     id="megabyte-base",
     short="MB of which size",
     says='the meaning of "MB" in a table',
@@ -198,7 +194,7 @@ def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[
     return f"{exact} exactly, the others to ±1 in the last digit"
 
 
-@_caution(
+@RULES.caution(
     id="contradicting-statements",
     short="contradicting statements",
     says="one quantity stated twice with different values",
@@ -222,7 +218,7 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
         )
 
 
-@_caution(
+@RULES.caution(
     id="mixed-units",
     short="mixed units",
     says="similar numbers in different units",

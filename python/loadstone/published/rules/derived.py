@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 
 from loadstone.analysis.accounts.account import (
     RATE,
@@ -12,18 +11,16 @@ from loadstone.analysis.accounts.account import (
     describe_case,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.published.rules.quantised import CHANCE_MAX
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_problem = partial(_rule, severity="problem", effect="precision")
+RULES = NumberRules()
 
 
 DENOMINATOR_MAX = 10_000_000
 
 
-@_problem(
+@RULES.problem(
     id="rate-from-latency",
     short="rates computed from latency",
     says="throughput computed as threads over mean latency",

@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.naming import describe_size
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
+RULES = NumberRules()
 
 
 CHANCE_MAX = 1e-6
@@ -19,7 +16,7 @@ TELLING = 0.5
 NEIGHBOURHOOD = 0.10
 
 
-@_caution(
+@RULES.caution(
     id="whole-seconds",
     short="times in whole seconds",
     says="rates over whole seconds",

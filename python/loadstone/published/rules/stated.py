@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import (
@@ -10,14 +9,10 @@ from loadstone.analysis.accounts.account import (
     Statement,
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.rules.rule import NumberRules
 from loadstone.published.rules.printed_units import in_common
 
-RULES: list[Rule] = []
-_rule = partial(listed, RULES, views=("finding",), looks_at="numbers")
-_caution = partial(_rule, severity="caution", effect="precision")
-_note = partial(_rule, severity="note", effect="none")
-_problem = partial(_rule, severity="problem", effect="precision")
+RULES = NumberRules()
 
 _COUNTS = {
     "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0,
@@ -123,7 +118,7 @@ ABOVE = 1.05
 APART = 0.10
 
 
-@_caution(
+@RULES.caution(
     id="limit-does-not-scale",
     short="limits that do not scale",
     says="a limit per bucket, client or the like that does not grow with their number",
@@ -164,7 +159,7 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
         )
 
 
-@_caution(
+@RULES.caution(
     id="faster-than-beneath",
     short="faster than the layer beneath",
     says="a layer that is stated to be faster than the layer below",
@@ -208,7 +203,7 @@ def _over(statement: Statement, other: Statement) -> float | None:
     return value / beneath if unit == of and beneath > 0 else None
 
 
-@_caution(
+@RULES.caution(
     id="contradicting-ceilings",
     short="contradicting ceilings",
     says="the ceiling of one device or link stated twice, differently",
@@ -247,7 +242,7 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         )
 
 
-@_note(
+@RULES.note(
     id="ratio-in-words",
     short="ratios in words",
     says='a ratio in words ("thrice") that its own numbers miss by more than a tenth',
@@ -279,7 +274,7 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
         )
 
 
-@_caution(
+@RULES.caution(
     id="threads-and-cores",
     short="threads and cores contradict",
     says='labels such as "all threads" that contradict each other or the cores',
@@ -320,7 +315,7 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-@_problem(
+@RULES.problem(
     id="unnamed-spread",
     short="a ± without a name",
     says="a ± whose meaning is not given",
