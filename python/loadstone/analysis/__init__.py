@@ -55,21 +55,17 @@ __all__ = ["Findings", "TrialFacts", "analyse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything analysis says about one run; every report is made from this.
+    """The analysis of one run, from which every report is made.
 
-    `results` are what a reader is shown: each operation of each case, all rounds and iterations
-    added up; `rounds` each round by itself, which are the same where there is one, and `iterations`
-    each iteration. `mixes` has the phases of several operations once more, as the operation "all".
-    `account` is a view of the results, for comparisons. Of a search, only the trials that confirmed
-    its answer are among these; all of them are in `searches`. `hooks` is the log of the campaign's
-    own commands; `client` names the host that the load came from, `exporters` what the targets'
-    exporters showed meanwhile; `mistakes` are the common ones of benchmark reports, each with
-    whether this run makes it; `queries` is what a run of queries measured; `actions` what the
-    actions of scripts did in each round, `action_groups` the same by the kind of space and the type
-    of user, where they differ, `action_cases` the same with all rounds added up, and
-    `action_totals` all actions of a case together; `replays` is how faithful that was to a trace;
-    `targets` are those of the campaign, in the order in which it names them; `audits` is what was
-    read back against the ledgers of acknowledged writes.
+    `results` are the operations of each case over all rounds and iterations; `rounds` and
+    `iterations` each of these by itself, and `mixes` phases of several operations as the operation
+    "all". `account` is a view of the results for comparisons. Of a search, only confirming trials
+    are among them; all are in `searches`. `hooks` is the log of the campaign's commands, `client`
+    the host of the load, `exporters` the metrics of the targets' exporters, `mistakes` the checks
+    for common mistakes, and `audits` the results of read-backs. `actions` are those of scripts by
+    round, `action_groups` by kind of space and type of user, `action_cases` over all rounds, and
+    `action_totals` all actions of a case; `replays` compares them with their trace. `targets` are
+    in the campaign's order.
     """
 
     results: tuple[Result, ...]
@@ -104,13 +100,20 @@ class Findings:
 
 
 def analyse(run: Run, *, courses: bool = True) -> Findings:
-    """Return what a run says, or what the runs say that it was merged from.
+    """Return the findings of a run, or of the runs that it was merged from.
 
-    Without `courses` nothing over time is kept: `timelines`, `resources` and `exporters` are empty.
+    Without `courses`, `timelines`, `resources` and `exporters` are empty.
     """
     if run.members:
         return _joined(run, [analyse(member, courses=courses) for member in run.members])
     return _analysed(run, courses=courses)
+
+
+JOINED = (
+    "trials", "timelines", "resources", "searches", "changes", "ceilings", "hooks", "actions",
+    "action_groups", "action_cases", "action_totals", "replays", "audits",
+)  # fmt: skip
+"""Findings of which several runs have all of each run."""
 
 
 def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
@@ -122,34 +125,20 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
     def every(kind: str) -> tuple[Any, ...]:
         return tuple(entry for member in members for entry in getattr(member, kind))
 
+    joined: dict[str, Any] = {kind: every(kind) for kind in JOINED}
+    joined |= {kind: ordered(kind) for kind in ("results", "rounds", "iterations", "mixes")}
     return Findings(
-        results=ordered("results"),
-        rounds=ordered("rounds"),
-        iterations=ordered("iterations"),
-        mixes=ordered("mixes"),
+        **joined,
         account=replace(
             members[0].account,
             name=run.name,
             measurements=tuple(m for member in members for m in member.account.measurements),
         ),
-        trials=every("trials"),
-        timelines=every("timelines"),
-        resources=every("resources"),
         findings=join_findings(
             {run.client: member.findings for run, member in zip(run.members, members, strict=True)}
         ),
-        searches=every("searches"),
-        changes=every("changes"),
-        ceilings=every("ceilings"),
-        hooks=every("hooks"),
         client=", ".join(member.client for member in members),
-        actions=every("actions"),
-        action_groups=every("action_groups"),
-        action_cases=every("action_cases"),
-        action_totals=every("action_totals"),
         targets=tuple(targets),
-        replays=every("replays"),
-        audits=every("audits"),
         exporters=join_exporters(member.exporters for member in members),
         mistakes=join_mistakes(
             {run.client: member.mistakes for run, member in zip(run.members, members, strict=True)}
@@ -229,7 +218,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
 
 
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:
-    """Return every planned trial in the plan's order, also those that never ran."""
+    """Return all planned trials in the plan's order, with those that never ran."""
     missing = {doc["id"]: facts_of(doc, None) for doc in run.plan if doc["id"] not in facts}
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
@@ -245,7 +234,7 @@ def _queries(run: Run, results: Sequence[Result]) -> "QueryResults | None":
 
 
 def _client(run: Run) -> str:
-    """Return where the load came from, as an axis names it: "client-1 (16 cores)"."""
+    """Return the host of the load for an axis: "client-1 (16 cores)"."""
     host = run.manifest.get("host") or HostFacts()
     name = run.client or host.get("hostname") or host.get("name") or "the client"
     cores = (host.get("cpu") or {}).get("cores")
@@ -253,7 +242,7 @@ def _client(run: Run) -> str:
 
 
 def _overhead_s(run: Run, facts: Mapping[str, TrialFacts]) -> dict[str, float]:
-    """Return what each trial took besides its measured time: its warm-up, and what was prepared."""
+    """Return the time of each trial besides the measured one: warm-up and preparation."""
     waiting_s = 0.0
     overhead: dict[str, float] = {}
     for record in run.records:
@@ -277,7 +266,7 @@ WORST_FIRST: Sequence[Outcome] = ("fail", "not stated", "pass", "not applicable"
 # results stand beside the others' under the parameter `client`. Clients ran at different times,
 # so nothing is pooled over them, and no difference between them is called significant.
 def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
-    """Return the clients' findings; one that all share is named once."""
+    """Join the findings of clients; equal ones are named once."""
     groups: dict[tuple[str, str], dict[str, Finding]] = {}
     for client, findings in of_clients.items():
         for finding in findings:
@@ -293,7 +282,7 @@ def join_findings(of_clients: Mapping[str, Sequence[Finding]]) -> tuple[Finding,
 
 
 def join_mistakes(of_clients: Mapping[str, Sequence[MistakeResult]]) -> tuple[MistakeResult, ...]:
-    """Return each common mistake with its worst outcome, and which client's run that was."""
+    """Return each mistake with its worst outcome, and the client that made it."""
     groups: dict[str, dict[str, MistakeResult]] = {}
     for client, mistakes in of_clients.items():
         for mistake in mistakes:
@@ -307,7 +296,7 @@ def join_mistakes(of_clients: Mapping[str, Sequence[MistakeResult]]) -> tuple[Mi
 
 
 def join_exporters(series: Iterable[ExporterSeries]) -> ExporterSeries:
-    """Return what exporters showed to every client; a metric's lines stand side by side."""
+    """Join exporters as each client saw them; lines of a metric stand side by side."""
     all_series = list(series)
     by_name: dict[tuple[str, str], list[ExporterMetric]] = {}
     for exporters in all_series:

@@ -246,8 +246,8 @@ def _print(bestiary: "Bestiary") -> None:
     print()
     rows = []
     for row in worst_first(bestiary):
-        seen = ": ".join(filter(None, (row["finding"], row["detail"])))
-        text = f"{row['sequence']} – {seen}" if seen else row["sequence"]
+        sighting = ": ".join(filter(None, (row["finding"], row["detail"])))
+        text = f"{row['sequence']} – {sighting}" if sighting else row["sequence"]
         rows.append((row["number"], row["answer"], thread_of(row["reference"]), text))
     print_table(("", "answer", "thread", "sequence – what was seen"), rows)
     for row in bestiary["rows"]:
