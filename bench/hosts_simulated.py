@@ -75,7 +75,7 @@ class Streams:
         """How long one message is."""
         return len(self._packed[0][0])
 
-    def ask(self, hosts: Iterable[str], asked: messages.Asked) -> None:
+    def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
         """Answer at once that a host is ready."""
         if isinstance(asked, messages.Trial):
             self._attempt = asked.attempt
@@ -121,22 +121,23 @@ class Streams:
         """Drop no host: none is lost here."""
 
 
-class Kept:
-    """The output of the trial: counts the interval rows and writes them."""
+class CountingOutput:
+    """The output of the trial, and its record: counts the interval rows and writes them."""
 
     def __init__(self, trial: TrialWriter) -> None:
         """Write into a trial's record."""
         self.rows = 0
         self.lives = 0
-        self._trial = trial
+        self.trial = self
+        self._record = trial
 
     def begin(self, stop: object) -> None:
         """Take the switch that stops a trial: nothing here uses it."""
 
-    def intervals(self, rows: Table) -> None:
+    def write_intervals(self, rows: Table) -> None:
         """Write rows as a run does."""
         self.rows += rows.num_rows
-        self._trial.write_intervals(rows)
+        self._record.write_intervals(rows)
 
     def progress(self, live: object) -> None:
         """Count views of the whole."""
@@ -161,15 +162,15 @@ def feed(agents: int, seconds: int, folder: Path) -> Cost:
     with RunWriter.create(folder, {"run": "1" * 32, "name": "simulated", "plan": [document]}) as to:
         # Each half second of the streams is one turn, and shows the live view, as in a run.
         of_hosts.TELL_S = 0.0
-        kept = Kept(to.begin_trial(document))
+        output = CountingOutput(to.begin_trial(document))
         executor: Any = OnHosts(streams, hosts, None, stops_on_loss=False)  # type: ignore[arg-type]
         began = time.thread_time()
-        summary = executor.run(document, kept)
+        summary = executor.run(document, output)
         cpu_s = time.thread_time() - began
     wanted = agents * seconds * len(OPERATIONS)
-    assert kept.rows == wanted, f"{kept.rows} rows of {wanted}"
+    assert output.rows == wanted, f"{output.rows} rows of {wanted}"
     assert all(host["state"] == "finished" for host in summary["hosts"])
-    assert kept.lives >= 2 * seconds
+    assert output.lives >= 2 * seconds
     return Cost(
         agents=agents,
         cpu_s=cpu_s / seconds,

@@ -32,7 +32,7 @@ class Toy:
         output.begin(self._stop)
         seconds = document["toy"]["questions"] // 10
         for second in range(seconds):
-            output.intervals(_rows(document.get("agent", "local"), second))
+            output.trial.write_intervals(_rows(document.get("agent", "local"), second))
             output.progress({
                 "elapsed_ns": (second + 1) * SECOND_NS, "iteration": 1, "iterations": 1,
                 "stage": "measure", "requests": 10 * (second + 1), "failed": 0, "bytes": 0,

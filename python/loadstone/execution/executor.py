@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from loadstone import _loadgen
-from loadstone._loadgen import Table
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.python_types import Live
@@ -58,16 +57,16 @@ class Output:
         match event["kind"]:
             case "figures":
                 if event["rows"] is not None:
-                    self.intervals(event["rows"])
+                    self._trial.write_intervals(event["rows"])
                 self.progress(event["live"])
             case "actions":
-                self.actions(event["rows"])
+                self._trial.write_actions(event["rows"])
             case "loggedrequests":
-                self.requests(event["rows"])
+                self._trial.write_operations(event["rows"])
             case "ledger":
-                self.ledger(event["frames"])
+                self._trial.write_ledger(event["frames"])
             case "history":
-                self.history(event["calls"])
+                self._trial.write_history(event["calls"])
             case "intent":
                 self.intent(event["names"])
             case "volume":
@@ -95,30 +94,6 @@ class Output:
         # It may hold words of a host or of a program there.
         text = _loadgen.plain(text)
         self._listen(HostNews(document=self._document, text=text, is_problem=is_problem))
-
-    def probe_rows(self, rows: Table) -> None:
-        """Keep what the probes of another host have seen."""
-        self._trial.write_probes(rows)
-
-    def intervals(self, rows: Table) -> None:
-        """Keep rows of complete seconds."""
-        self._trial.write_intervals(rows)
-
-    def actions(self, rows: Table) -> None:
-        """Keep rows of complete seconds of a script's actions."""
-        self._trial.write_actions(rows)
-
-    def requests(self, rows: Table) -> None:
-        """Keep requests one by one."""
-        self._trial.write_operations(rows)
-
-    def ledger(self, frames: bytes) -> None:
-        """Keep what the target has acknowledged, before the seconds that count it."""
-        self._trial.write_ledger(frames)
-
-    def history(self, calls: bytes) -> None:
-        """Keep calls of the history."""
-        self._trial.write_history(calls)
 
     def intent(self, names: Sequence[str]) -> None:
         """Note places that are about to be made, before they are."""

@@ -343,21 +343,21 @@ class _TrialOnHosts:
             case messages.Figures():
                 self._take_rows(host, message.rows, message.live)
             case messages.Probes():
-                self._output.probe_rows(_on_our_clock(message.rows, host.clock))
+                self._output.trial.write_probes(_on_our_clock(message.rows, host.clock))
             case messages.Actions():
-                self._output.actions(message.rows)
+                self._output.trial.write_actions(message.rows)
             case messages.Ledger():
-                self._output.ledger(message.frames)
+                self._output.trial.write_ledger(message.frames)
             case messages.CallHistory():
                 clock = host.clock or Clock(offset_ns=0, bound_ns=0, round_trip_ns=0)
                 calls = _loadgen.on_clock(message.calls, clock.offset_ns, clock.bound_ns)
-                self._output.history(calls)
+                self._output.trial.write_history(calls)
             case messages.Turn() if self._turns is not None:
                 self._turns.end(host.name, message.turn, message.doubts)
             case messages.Want():
                 self._send_piece(host, message.sha256, message.offset)
             case messages.LoggedRequests():
-                self._output.requests(message.rows)
+                self._output.trial.write_operations(message.rows)
             case messages.Intent():
                 self._output.intent(message.names)
                 self._carrier.ask((host.name,), messages.Noted())
@@ -427,7 +427,7 @@ class _TrialOnHosts:
             except ValueError as error:
                 self._lose(host, f"its agent sent invalid numbers: {error}")
                 return
-            self._output.intervals(rows)
+            self._output.trial.write_intervals(rows)
         self._live.note(host.name, live, times)
         most = self._failures_max
         if most is None or not host.failed or self._reason is not None:

@@ -441,7 +441,7 @@ class _Trial:
         now = time.monotonic_ns()
         end_ns = max(1, measured_ns if measured_ns is not None else now - self._started)
         for batch in rows.batches():
-            self._output.intervals(batch)
+            self._output.trial.write_intervals(batch)
         failed = {outcome: count for outcome, count in rows.outcomes.items() if outcome != "ok"}
         examples = {outcome: message for outcome in failed if message}
         times: Iteration = {
