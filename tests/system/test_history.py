@@ -1,6 +1,8 @@
 """Histories: of a sound store no call is contradicted, and each lie that shows in one is named."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
-from tests.system.command import Said, loadstone
+from tests.system.command import Said, loadstone, trials_of
 from tests.system.test_audit import audit_of
 from tests.system.test_clean_up_counts import KEYS
 
@@ -105,6 +107,61 @@ def test_contended_writes_are_won_by_one_of_those_on_the_same_condition(
     unnamed = [finding for finding in audit["findings"] if finding["kind"] not in named]
     assert all(finding["kind"] in ("unordered", "lost", "stale") for finding in unnamed)
     assert len(unnamed) < len(audit["findings"]) / 4
+
+
+SKEW = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+
+int clock_gettime(clockid_t id, struct timespec *time) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, time);
+    if (!result && id == CLOCK_REALTIME && (time->tv_nsec += 50000000) >= 1000000000) {
+        time->tv_nsec -= 1000000000;
+        time->tv_sec += 1;
+    }
+    return result;
+}
+"""
+OF_TWO_HOSTS = """\
+name: two
+targets: {{store: {{driver: s3, endpoint: '{url}'}}}}
+hosts: {{launch: local, count: 2, command: 'sh {command}'}}
+dataset: {{objects: 50, size: 4KiB, object_prefix: object-}}
+load: {{threads: 4, cores: 1}}
+phases: [{{mix: {{get: 3, put: 1}}, duration: 1s}}]
+audit: {{history: true}}
+"""
+
+
+@pytest.mark.parametrize("lie", [None, "stale_read"])
+def test_hosts_whose_clocks_are_50_ms_apart_contradict_no_sound_store(
+    lie: str | None, tmp_path: Path
+) -> None:
+    """What a host's clock is off is known to a bound, by which its calls are wider."""
+    source, library, command = (tmp_path / name for name in ("skew.c", "skew.so", "command"))
+    source.write_text(SKEW)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    # The first of the agents that are started has another clock.
+    command.write_text(
+        f"mkdir {tmp_path / 'first'} 2> /dev/null && export LD_PRELOAD={library}\n"
+        f'exec {sys.executable} -m loadstone "$@"\n'
+    )
+    lies = {} if lie is None else {lie: 0.01, "prefix": "object-"}
+    with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
+        path = tmp_path / "two.yaml"
+        path.write_text(OF_TWO_HOSTS.format(url=url, command=command))
+        run = tmp_path / "run"
+        said = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
+    assert said.code == (0 if lie is None else exit_code.FAILED), said.err
+    mix = next(trial for trial in trials_of(run) if trial["trial"]["measured"])
+    offsets = sorted(host["clock_offset_ns"] for host in mix["summary"]["hosts"])
+    assert offsets[1] - offsets[0] == pytest.approx(50_000_000, abs=20_000_000)
+    audit = audit_of(run)
+    assert bool(audit["wrong"]) is (lie is not None)
+    assert history_of(audit)["calls"] > 100
 
 
 def test_writes_that_failed_may_have_been_done_or_not(tmp_path: Path) -> None:

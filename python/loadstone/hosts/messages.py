@@ -415,13 +415,14 @@ def _sent(value: Any) -> object:
 
 
 _FROM_AGENT = {word(kind): kind for kind in get_args(FromAgent)}
+_OF_LOAD = {**_FROM_AGENT, "history": CallHistory}
 _FROM_CONTROLLER = {word(kind): kind for kind in get_args(FromController)}
 
 
 def of_load(event: LoadEvent, attempt: int) -> FromAgent:
     """Return the message that sends an event of the load generator on."""
     values = {name: value for name, value in event.items() if name != "kind"}
-    message: FromAgent = _FROM_AGENT[event["kind"]](attempt=attempt, **values)
+    message: FromAgent = _OF_LOAD[event["kind"]](attempt=attempt, **values)
     return message
 
 

@@ -195,7 +195,11 @@ def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
     if audit is None:
         return {}
     if audit.history and phase.capacity is None and is_historic(phase.operations):
-        return {"keeps_history": True, "verify": 1.0}
+        kept: TrialDocument = {"keeps_history": True, "verify": 1.0}
+        if phase.keys.order == "sequential" and phase.contend is None:
+            # In sequence, hardly two calls would meet at an object, and of different hosts none.
+            kept["keys"] = {"order": "uniform", "theta": None}
+        return kept
     return {"keeps_ledger": True}
 
 
