@@ -134,6 +134,35 @@ def test_a_put_on_condition_costs_at_most_a_quarter_more_than_a_plain_one(tmp_pa
     assert cost["put_if_match"] <= 1.25 * cost["put"]
 
 
+@pytest.mark.long
+def test_an_audited_request_costs_at_most_a_tenth_more_than_a_verified_one(tmp_path: Path) -> None:
+    """Take the same slope of a mix of 4 KiB, whose reads are verified in any case."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind on PATH")
+    few, many = 4000, 12_000
+    cost: dict[str, float] = {}
+    with store_under_test.store() as url:
+        for audit in ("false", "true", "{history: true}"):
+            counted = {}
+            for requests in (few, many):
+                folder = tmp_path / f"{len(cost)}-{requests}"
+                folder.mkdir()
+                text = MIX.format(url=url, requests=requests, audit=audit)
+                file = campaigns.write(folder, text)
+                said = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
+                assert said.code == 0, said.err
+                puts, mix = (
+                    trial["trial"]
+                    for trial in trials_of(folder / "run")
+                    if trial["trial"]["measured"]
+                )
+                _extension(puts | {"cores": 1}, folder / "run")
+                counted[requests] = _load_thread(requests, folder / "run", mix | {"cores": 1})
+            cost[audit] = (counted[many] - counted[few]) / (many - few)
+    print(cost)
+    assert max(cost.values()) <= 1.1 * cost["false"]
+
+
 SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
 TARGET = """\
 name: gets
@@ -146,6 +175,16 @@ PLAIN = (
     + """\
 dataset: {{objects: 1000, size: 4KiB}}
 phases: [{{name: put, op: put, requests: 1000}}, {{name: get, op: get, requests: {requests}}}]
+"""
+)
+MIX = (
+    TARGET
+    + """\
+dataset: {{objects: 1000, size: 4KiB}}
+phases:
+  - {{name: put, op: put, requests: 1000}}
+  - {{name: mix, mix: {{get: 45, put: 15, delete: 10}}, requests: {requests}}}
+audit: {audit}
 """
 )
 SCRIPTED = (

@@ -405,3 +405,35 @@ fn speed() {
         println!("{name}: {:.2} million/s, {undecided} keys undecided", 1.0 / took_s);
     }
 }
+
+/// Prints how long the calls in a file take, and the most memory of the process. Ten minutes of 100,000 calls a
+/// second: `LOADSTONE_CALLS=60000000 cargo test --release -p loadstone-history -- --ignored file --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn speed_of_a_file() {
+    let calls: u64 =
+        std::env::var("LOADSTONE_CALLS").map_or(1_000_000, |text| text.parse().expect("a number"));
+    let path = std::env::temp_dir().join(format!("loadstone-calls-{}", std::process::id()));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).expect("a file"));
+    let shape = Shape { calls: 1000, clients: 16, deletes: 15, swaps: 0, unanswered: 1, lies: 0 };
+    let (mut chance, mut bytes) = (Chance(1), Vec::new());
+    for key in 0..calls / shape.calls {
+        bytes.clear();
+        for call in draw(&mut chance, shape) {
+            Call { key, ..call }.encode(&mut bytes);
+        }
+        std::io::Write::write_all(&mut file, &bytes).expect("room");
+    }
+    drop(file);
+    let begun = Instant::now();
+    let initials = Initials { usual: Initial::Value(ABSENT), unknown: Vec::new() };
+    let judgement = judge_files(std::slice::from_ref(&path), &initials, Model::Linear, 8 << 20, 10);
+    let (judgement, took_s) = (judgement.expect("it is read"), begun.elapsed().as_secs_f64());
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let memory = status.lines().find(|line| line.starts_with("VmHWM")).expect("it is there");
+    println!(
+        "{} calls, {} keys undecided: {took_s:.1} s, {memory}",
+        judgement.calls, judgement.undecided_keys
+    );
+    std::fs::remove_file(&path).expect("it is ours");
+}

@@ -215,3 +215,26 @@ fn a_ledger_of_objects_beyond_all_numbers_is_not_believed() {
         bytes = mark(kind::BEGIN);
     }
 }
+
+/// Prints the memory of a ledger of puts and the bytes of its frames, a flush for each 10,000 puts:
+/// `cargo test -p loadstone-loadgen --release -- --ignored size_of_a_ledger --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn size_of_a_ledger() {
+    let objects = 100_000_000;
+    let ledger = Ledger::new(&[(0, objects)], 0, 0);
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("it is there");
+        line.split_whitespace().nth(1).expect("a number").parse::<u64>().expect("a number")
+    };
+    let (before, mut bytes) = (resident(), 0);
+    for index in 0..objects {
+        // Of a thousand puts one fails.
+        ledger.note(index, Effect::Writes, mix64(index) % 1000 > 0);
+        if index % 10_000 == 9_999 {
+            bytes += ledger.take_frames(index).len();
+        }
+    }
+    println!("{objects} puts: {} KiB of memory, {bytes} bytes of frames", resident() - before);
+}
