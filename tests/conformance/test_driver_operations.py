@@ -24,6 +24,8 @@ BYTES_OF_REQUEST: dict[str, Callable[[Place, Dataset], int]] = {
     "multi_range_get": lambda place, dataset: RANGES * place.range_bytes,
     "read": lambda place, dataset: place.range_bytes,
     "write": lambda place, dataset: place.range_bytes,
+    "presigned_get": lambda place, dataset: dataset.size_bytes,
+    "presigned_put": lambda place, dataset: dataset.size_bytes,
     "head": lambda place, dataset: 0,
     "delete": lambda place, dataset: 0,
     "bulk_delete": lambda place, dataset: 0,

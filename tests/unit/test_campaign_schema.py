@@ -319,10 +319,12 @@ def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
     fields = Phase.model_fields
     options = {fields[name].alias or name for name in operation.options if name in fields}
     own = {key: value for key, value in needed.items() if key in options}
+    makers = dict.fromkeys(operation.takes_from, 1)
+    is_alone = not operation.is_upload_step
     for repeated, is_allowed in (
-        ({"op": name, "iterations": 2}, operation.repeats == "always"),
-        ({"op": name, "warm_up": "1s"}, operation.repeats != "never"),
-        ({"mix": {name: 1, "put": 1, "head": 1}}, operation.is_mixed),
+        ({"op": name, "iterations": 2}, operation.repeats == "always" and is_alone),
+        ({"op": name, "warm_up": "1s"}, operation.repeats != "never" and is_alone),
+        ({"mix": {**makers, name: 1, "put": 1, "head": 1}}, operation.is_mixed),
     ):
         with contextlib.nullcontext() if is_allowed else pytest.raises(ValidationError):
             Phase.model_validate({**own, **repeated})

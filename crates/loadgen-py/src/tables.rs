@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use loadstone_loadgen::dataset::Stored;
 use loadstone_loadgen::drivers::{DRIVERS, DriverInfo};
-use loadstone_loadgen::operation::OPERATIONS;
+use loadstone_loadgen::operation::{OPERATIONS, Payload};
 use loadstone_loadgen::settings::{Setting, SettingKind};
 use loadstone_loadgen::{dataset, profile_commands as commands_of};
 use pyo3::exceptions::PyValueError;
@@ -143,13 +143,17 @@ pub(crate) fn operations(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             let row = PyDict::new(py);
             row.set_item("name", operation.name)?;
             row.set_item("summary", operation.summary)?;
-            row.set_item("reads", operation.reads)?;
-            row.set_item("writes", operation.writes)?;
+            row.set_item("scope", plain_values(py, &operation.scope)?)?;
+            row.set_item("effect", plain_values(py, &operation.effect)?)?;
+            row.set_item("reads", operation.payload == Payload::Read)?;
+            row.set_item("writes", operation.payload == Payload::Written)?;
             row.set_item("needs_objects", operation.needs_objects)?;
             row.set_item("is_mixed", operation.is_mixed)?;
-            row.set_item("reads_existing", operation.operation.reads_existing())?;
+            row.set_item("reads_existing", operation.reads_existing)?;
             row.set_item("repeats", plain_values(py, &operation.repeats)?)?;
             row.set_item("options", operation.options)?;
+            let takes_from = operation.takes_from.iter().map(|taken| taken.name());
+            row.set_item("takes_from", takes_from.collect::<Vec<_>>())?;
             Ok(row)
         })
         .collect()

@@ -51,6 +51,32 @@ pub enum Operation {
     /// Write an object on the condition that nobody else has since its ETag was asked for, until that
     /// succeeds.
     CompareAndSwap,
+    /// Write an object again, as a new version of it.
+    VersionedPut,
+    /// Read a version of an object by its id.
+    GetVersion,
+    /// List one page of the versions of objects, delete markers among them.
+    ListVersions,
+    /// Delete a version of an object that has others.
+    DeleteVersion,
+    /// Begin an upload in parts.
+    CreateUpload,
+    /// Write a part of an upload.
+    UploadPart,
+    /// Make a part of an upload from an object of the dataset.
+    UploadPartCopy,
+    /// List the parts of an upload.
+    ListParts,
+    /// List one page of the uploads that were begun and not ended.
+    ListUploads,
+    /// Make the object of an upload's parts.
+    CompleteUpload,
+    /// Give up an upload and its parts.
+    AbortUpload,
+    /// Read a whole object by a signed URL.
+    PresignedGet,
+    /// Write a whole object by a signed URL.
+    PresignedPut,
 }
 
 /// What the rest of the program needs to know of an operation.
@@ -62,18 +88,76 @@ pub struct OperationInfo {
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// Whether payload comes from the target.
-    pub reads: bool,
-    /// Whether payload goes to the target.
-    pub writes: bool,
+    /// What one request is for.
+    pub scope: Scope,
+    /// What it does to the objects.
+    pub effect: Effect,
+    /// Which way payload goes.
+    pub payload: Payload,
     /// Whether it needs objects that are there already.
     pub needs_objects: bool,
+    /// Whether it can be done to objects that others wrote: it changes nothing, and needs to know of an
+    /// object no more than a listing says.
+    pub reads_existing: bool,
     /// Whether it may stand in a mix with others.
     pub is_mixed: bool,
     /// How often it can be done to one object, or bucket.
     pub repeats: Repeats,
     /// The options of a trial that it reads.
     pub options: &'static [&'static str],
+    /// In a mix it is done only to what these have made there.
+    pub takes_from: &'static [Operation],
+}
+
+/// What one request of an operation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// One object.
+    Object,
+    /// A block of an object.
+    Block,
+    /// Several objects of a bucket.
+    Batch,
+    /// A bucket.
+    Bucket,
+}
+
+/// What an operation does to objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Makes or deletes a bucket, which holds no objects then.
+    Buckets,
+    /// Writes an object whole, whether or not it is there.
+    Puts,
+    /// Writes an object again that is there.
+    Rewrites,
+    /// Writes a block of an object.
+    WritesBlock,
+    /// Replaces the metadata of an object.
+    Describes,
+    /// Makes another object from an object.
+    Copies,
+    /// Deletes objects.
+    Deletes,
+    /// Deletes a version of an object that has others.
+    Prunes,
+    /// Begins what an object is made of later.
+    Begins,
+}
+
+/// Which way the payload of an operation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// There is none.
+    None,
+    /// From the target.
+    Read,
+    /// To the target.
+    Written,
 }
 
 /// How often an operation can be done to one object, or bucket.
@@ -89,67 +173,116 @@ pub enum Repeats {
 }
 
 macro_rules! operations {
-    ($($variant:ident, $name:literal, $summary:literal, $reads:literal, $writes:literal, $needs:literal,
-        $mixed:literal, $repeats:ident, $options:expr;)*) => {
+    ($($variant:ident, $name:literal, $summary:literal, $scope:ident, $effect:ident, $payload:ident,
+        $needs:literal, $existing:literal, $mixed:literal, $repeats:ident, $options:expr, $takes_from:expr;)*) => {
         /// Every operation, in the order in which lists show them.
         pub const OPERATIONS: &[OperationInfo] = &[$(OperationInfo {
             operation: Operation::$variant,
             name: $name,
             summary: $summary,
-            reads: $reads,
-            writes: $writes,
+            scope: Scope::$scope,
+            effect: Effect::$effect,
+            payload: Payload::$payload,
             needs_objects: $needs,
+            reads_existing: $existing,
             is_mixed: $mixed,
             repeats: Repeats::$repeats,
             options: &$options,
+            takes_from: &$takes_from,
         }),*];
     };
 }
 
+/// Deletes of a mix take what one request has put, so that no other request asks for what may be gone.
+const PUT_ALONE: [Operation; 2] = [Operation::Put, Operation::PutIfAbsent];
+
+/// Steps of uploads are for the uploads that their mix has begun.
+const BEGIN: [Operation; 1] = [Operation::CreateUpload];
+const UPLOAD_OPTIONS: [&str; 4] = ["part_bytes", "part_order", "part_pause_ns", "ended_twice"];
+
+// Scope, effect, payload; needs objects, reads existing ones, is mixed; repeats, options, takes from.
 operations! {
-    Put,           "put",             "write a whole object",
-        false, true,  false, true,  Always,    [];
-    Get,           "get",             "read a whole object",
-        true,  false, true,  true,  Always,    [];
-    RangeGet,      "range_get",       "read one range of an object",
-        true,  false, true,  true,  Always,    ["range_bytes"];
+    Put, "put", "write a whole object",
+        Object, Puts, Written, false, false, true, Always, [], [];
+    Get, "get", "read a whole object",
+        Object, None, Read, true, true, true, Always, [], [];
+    RangeGet, "range_get", "read one range of an object",
+        Object, None, Read, true, true, true, Always, ["range_bytes"], [];
     MultiRangeGet, "multi_range_get", "read several ranges of an object in one request",
-        true,  false, true,  true,  Always,    ["range_bytes", "range_count"];
-    Head,          "head",            "read an object's metadata",
-        false, false, true,  true,  Always,    [];
-    List,          "list",            "list one page of keys",
-        false, false, true,  true,  Always,    ["page_keys", "prefix", "delimiter"];
-    Delete,        "delete",          "delete one object",
-        false, false, true,  true,  Never,     [];
-    BulkDelete,    "bulk_delete",     "delete many objects with one request",
-        false, false, true,  false, Never,     ["bulk_keys"];
-    Copy,          "copy",            "copy an object inside the target",
-        false, false, true,  true,  Always,    [];
-    Post,          "post",            "replace an object's metadata",
-        false, false, true,  true,  Always,    [];
-    MultipartPut,  "multipart_put",   "write an object in parts",
-        false, true,  false, true,  Always,    ["part_bytes", "part_concurrency"];
-    MultipartGet,  "multipart_get",   "read an object in parts",
-        true,  false, true,  true,  Always,    ["part_bytes", "part_concurrency"];
-    CreateBucket,  "create_bucket",   "create a bucket",
-        false, false, false, false, Never,     [];
-    DeleteBucket,  "delete_bucket",   "delete a bucket",
-        false, false, false, false, Never,     [];
-    Read,          "read",            "read a block at an offset",
-        true,  false, true,  true,  Always,    ["range_bytes"];
-    Write,         "write",           "write a block at an offset",
-        false, true,  false, true,  Always,    ["range_bytes"];
-    Append,        "append",          "write the next block behind an object's end",
-        false, true,  false, false, UntilFull, ["range_bytes"];
-    PutIfAbsent,   "put_if_absent",   "write a whole object if there is none",
-        false, true,  false, true,  Never,     [];
-    PutIfMatch,    "put_if_match",    "write an object again if nobody else has meanwhile",
-        false, true,  true,  true,  Always,    [];
+        Object, None, Read, true, true, true, Always, ["range_bytes", "range_count"], [];
+    Head, "head", "read an object's metadata",
+        Object, None, None, true, true, true, Always, [], [];
+    List, "list", "list one page of keys",
+        Bucket, None, None, true, true, true, Always, ["page_keys", "prefix", "delimiter"], [];
+    Delete, "delete", "delete one object",
+        Object, Deletes, None, true, false, true, Never, [], PUT_ALONE;
+    BulkDelete, "bulk_delete", "delete many objects with one request",
+        Batch, Deletes, None, true, false, false, Never, ["bulk_keys"], [];
+    Copy, "copy", "copy an object inside the target",
+        Object, Copies, None, true, false, true, Always, [], [];
+    Post, "post", "replace an object's metadata",
+        Object, Describes, None, true, false, true, Always, [], [];
+    MultipartPut, "multipart_put", "write an object in parts",
+        Object, Puts, Written, false, false, true, Always, ["part_bytes", "part_concurrency"], [];
+    MultipartGet, "multipart_get", "read an object in parts",
+        Object, None, Read, true, true, true, Always, ["part_bytes", "part_concurrency"], [];
+    CreateBucket, "create_bucket", "create a bucket",
+        Bucket, Buckets, None, false, false, false, Never, [], [];
+    DeleteBucket, "delete_bucket", "delete a bucket",
+        Bucket, Buckets, None, false, false, false, Never, [], [];
+    Read, "read", "read a block at an offset",
+        Block, None, Read, true, false, true, Always, ["range_bytes"], [];
+    Write, "write", "write a block at an offset",
+        Block, WritesBlock, Written, false, false, true, Always, ["range_bytes"], [];
+    Append, "append", "write the next block behind an object's end",
+        Block, WritesBlock, Written, false, false, false, UntilFull, ["range_bytes"], [];
+    PutIfAbsent, "put_if_absent", "write a whole object if there is none",
+        Object, Puts, Written, false, false, true, Never, [], [];
+    PutIfMatch, "put_if_match", "write an object again if nobody else has meanwhile",
+        Object, Rewrites, Written, true, false, true, Always, [], [];
     DeleteIfMatch, "delete_if_match", "delete an object if nobody else has written it meanwhile",
-        false, false, true,  true,  Never,     [];
+        Object, Deletes, None, true, false, true, Never, [], PUT_ALONE;
     CompareAndSwap, "compare_and_swap", "try to write an object until no other write comes first",
-        false, true,  true,  false, Always,    ["contended_keys"];
+        Object, Rewrites, Written, true, false, false, Always, ["contended_keys"], [];
+    VersionedPut, "versioned_put", "write an object again, as a new version",
+        Object, Rewrites, Written, true, false, true, Always, [], [];
+    GetVersion, "get_version", "read a version of an object by its id",
+        Object, None, Read, true, false, true, Always, [], [];
+    ListVersions, "list_versions", "list one page of versions",
+        Bucket, None, None, true, false, true, Always, ["page_keys", "prefix"], [];
+    DeleteVersion, "delete_version", "delete a version of an object that has others",
+        Object, Prunes, None, true, false, true, Always, [], [Operation::VersionedPut];
+    CreateUpload, "create_upload", "begin an upload in parts",
+        Object, Begins, None, false, false, true, Always, UPLOAD_OPTIONS, BEGIN;
+    UploadPart, "upload_part", "write a part of an upload",
+        Block, None, Written, false, false, true, Always, ["part_bytes"], BEGIN;
+    UploadPartCopy, "upload_part_copy", "make a part of an upload from an object",
+        Block, None, None, true, false, true, Always, ["part_bytes"], BEGIN;
+    ListParts, "list_parts", "list the parts of an upload",
+        Object, None, None, false, false, true, Always, ["page_keys"], BEGIN;
+    ListUploads, "list_uploads", "list one page of uploads",
+        Bucket, None, None, false, false, true, Always, ["page_keys", "prefix"], [];
+    CompleteUpload, "complete_upload", "make an object of the parts of an upload",
+        Block, Puts, None, false, false, true, Always, [], BEGIN;
+    AbortUpload, "abort_upload", "give up an upload and its parts",
+        Block, None, None, false, false, true, Always, [], BEGIN;
+    PresignedGet, "presigned_get", "read a whole object by a signed URL",
+        Object, None, Read, true, false, true, Always, [], [];
+    PresignedPut, "presigned_put", "write a whole object by a signed URL",
+        Object, Puts, Written, false, false, true, Always, [], [];
 }
+
+/// The operations that write an object whole, a bit for each: the hot loop asks after each request.
+const PUTTING: u64 = {
+    let (mut set, mut at) = (0, 0);
+    while at < OPERATIONS.len() {
+        if matches!(OPERATIONS[at].effect, Effect::Puts) {
+            set |= 1 << at;
+        }
+        at += 1;
+    }
+    set
+};
 
 /// Joins two lists of operations into one of `N`.
 pub(crate) const fn joined<const N: usize>(
@@ -181,47 +314,35 @@ impl Operation {
     /// Tells whether one request writes a whole object of the dataset.
     #[must_use]
     pub fn puts_object(self) -> bool {
-        matches!(self, Self::Put | Self::MultipartPut | Self::PutIfAbsent)
+        PUTTING >> (self as u32) & 1 != 0
     }
 
     /// Tells whether one request deletes one object.
     #[must_use]
     pub fn deletes_object(self) -> bool {
-        matches!(self, Self::Delete | Self::DeleteIfMatch)
+        let OperationInfo { scope, effect, .. } = self.info();
+        (*scope, *effect) == (Scope::Object, Effect::Deletes)
     }
 
     /// Tells whether one request is for one object of the dataset that must be there.
     #[must_use]
     pub fn asks_for_object(self) -> bool {
-        matches!(
-            self,
-            Self::Get
-                | Self::RangeGet
-                | Self::MultiRangeGet
-                | Self::MultipartGet
-                | Self::Head
-                | Self::Delete
-                | Self::Copy
-                | Self::Post
-                | Self::Read
-                | Self::PutIfMatch
-                | Self::DeleteIfMatch
-                | Self::CompareAndSwap
-        )
+        let OperationInfo { scope, needs_objects, .. } = self.info();
+        *needs_objects && matches!(scope, Scope::Object | Scope::Block) && !self.is_upload_step()
     }
 
-    /// Tells whether it can be done to objects that others wrote: it changes nothing, and needs to know
-    /// of an object no more than a listing says.
+    /// Tells whether it is for an upload that its mix has begun, or begins one.
+    #[inline]
     #[must_use]
-    pub fn reads_existing(self) -> bool {
+    pub fn is_upload_step(self) -> bool {
         matches!(
             self,
-            Self::Get
-                | Self::RangeGet
-                | Self::MultiRangeGet
-                | Self::MultipartGet
-                | Self::Head
-                | Self::List
+            Self::CreateUpload
+                | Self::UploadPart
+                | Self::UploadPartCopy
+                | Self::ListParts
+                | Self::CompleteUpload
+                | Self::AbortUpload
         )
     }
 
@@ -236,21 +357,7 @@ impl Operation {
     /// matter: a delete looks at the mark at every request.
     #[must_use]
     pub fn changes_objects(self) -> bool {
-        matches!(
-            self,
-            Self::Put
-                | Self::MultipartPut
-                | Self::Copy
-                | Self::Post
-                | Self::Delete
-                | Self::BulkDelete
-                | Self::Write
-                | Self::Append
-                | Self::PutIfAbsent
-                | Self::PutIfMatch
-                | Self::DeleteIfMatch
-                | Self::CompareAndSwap
-        )
+        !matches!(self.info().effect, Effect::None | Effect::Buckets)
     }
 }
 

@@ -24,6 +24,7 @@ mod script;
 mod single;
 mod subjects;
 mod tickets;
+mod uploads;
 
 use append::Append;
 use audit::ReadBack;
@@ -34,6 +35,7 @@ use single::Single;
 pub(crate) use subjects::bulk_requests;
 use tickets::Hand;
 pub(crate) use tickets::Tickets;
+pub(crate) use uploads::LAST_END;
 
 /// One operation on one subject.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +55,7 @@ pub(crate) struct Request {
 pub(crate) enum Subject {
     /// An object, in the version that is written, or expected.
     Object(Object),
-    /// A block of an object: `read`, `write`, `append`.
+    /// A block of an object: `read`, `write`, `append`, and the parts of an upload.
     Block {
         /// Of which object.
         object: Object,
@@ -259,7 +261,7 @@ impl Source {
     pub(crate) fn next(&mut self, client: usize, due_ns: u64, shared: &Tickets) -> Next {
         match self {
             Self::Single(single) => single.next(shared),
-            Self::Mix(mix) => mix.next(shared),
+            Self::Mix(mix) => mix.next(due_ns, shared),
             Self::Append(append) => append.next(shared),
             Self::Rewrites(rewrites) => rewrites.next(shared),
             Self::Script(sessions) => sessions.next(client, due_ns),
@@ -288,18 +290,18 @@ impl Source {
 
     /// Learns how a request of a client ended.
     #[inline]
-    pub(crate) fn note(&mut self, request: &Request, outcome: Outcome) {
+    pub(crate) fn note(&mut self, request: &Request, completion: &Completion) {
         if let Self::Mix(_) | Self::Append(_) = self {
-            self.note_later_use(request, outcome);
+            self.note_later_use(request, completion);
         }
     }
 
     /// Kept out of the hot loop, which is smaller and faster without it for other sources.
     #[inline(never)]
-    fn note_later_use(&mut self, request: &Request, outcome: Outcome) {
+    fn note_later_use(&mut self, request: &Request, completion: &Completion) {
         match self {
-            Self::Mix(mix) => mix.note(request, outcome),
-            Self::Append(append) => append.note(request, outcome),
+            Self::Mix(mix) => mix.note(request, completion),
+            Self::Append(append) => append.note(request, completion.outcome),
             Self::Single(_) | Self::Rewrites(_) | Self::Script(_) | Self::ReadBack(_) => {}
         }
     }

@@ -47,6 +47,7 @@ use crate::drivers::Visitor;
 use crate::error::Error;
 use crate::ledger::Audit;
 pub use crate::ledger::{AuditSummary, Call, Finding, HistorySummary, Spread};
+use crate::operation::Payload;
 pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
@@ -194,7 +195,7 @@ fn with_driver<D: Driver>(
 
 /// Looks how much of what a trial reads is in this host's page cache.
 fn look_at_page_cache<D: Driver>(trial: &Trial, driver: &Arc<D>) -> Option<Cached> {
-    let reads = trial.mix.iter().any(|share| share.operation.info().reads);
+    let reads = trial.mix.iter().any(|share| share.operation.info().payload == Payload::Read);
     // What a script's actions read is not spread evenly over its subjects.
     if reads && !trial.follows_script() { driver.look_at_page_cache() } else { None }
 }

@@ -12,6 +12,7 @@ use crate::script::Script;
 use crate::transport::retries::Retries;
 
 mod dataset;
+mod division;
 mod mistakes;
 mod planned;
 mod script;
@@ -19,6 +20,7 @@ mod script;
 pub use crate::ledger::{HistoryFile, HistorySpec, LedgerSpec, OwedSpec};
 pub use crate::portion::Portion;
 pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, Shards, SizeLaw};
+pub(crate) use division::Division;
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
 pub use script::{NamedFile, ScriptSpec};
 
@@ -266,6 +268,27 @@ pub struct Options {
     pub bulk_keys: u32,
     /// Of how many objects, the first of the dataset, each `compare_and_swap` writes one.
     pub contended_keys: u64,
+    /// In which order the parts of a begun upload are sent.
+    pub part_order: PartOrder,
+    /// How long an upload rests after each part.
+    pub part_pause_ns: u64,
+    /// Share of the begun uploads that are ended a second time, 0 to 1: at the same time where a
+    /// client is free.
+    pub ended_twice: f64,
+}
+
+/// In which order the parts of an upload are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PartOrder {
+    /// By their numbers.
+    #[default]
+    Ascending,
+    /// The last one first.
+    Descending,
+    /// By chance.
+    Shuffled,
 }
 
 impl Default for Options {
@@ -280,6 +303,9 @@ impl Default for Options {
             delimiter: None,
             bulk_keys: 1000,
             contended_keys: 16,
+            part_order: PartOrder::Ascending,
+            part_pause_ns: 0,
+            ended_twice: 0.0,
         }
     }
 }

@@ -7,6 +7,7 @@ pub use lanes::{LANES, SHA256_BLOCK_BYTES, Sha256Lanes};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::CrcAlgorithm;
 use md5::Md5;
+use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of nothing, in hexadecimal.
@@ -45,6 +46,8 @@ pub enum Running {
     Crc64Nvme(crc_fast::Digest),
     /// MD5.
     Md5(Md5),
+    /// SHA-1.
+    Sha1(Sha1),
     /// SHA-256.
     Sha256(Sha256),
 }
@@ -70,6 +73,11 @@ impl Running {
         Self::Md5(Md5::new())
     }
 
+    /// Starts a SHA-1.
+    pub fn sha1() -> Self {
+        Self::Sha1(Sha1::new())
+    }
+
     /// Starts a SHA-256.
     pub fn sha256() -> Self {
         Self::Sha256(Sha256::new())
@@ -82,6 +90,7 @@ impl Running {
                 digest.update(bytes);
             }
             Self::Md5(digest) => digest.update(bytes),
+            Self::Sha1(digest) => digest.update(bytes),
             Self::Sha256(digest) => digest.update(bytes),
         }
     }
@@ -95,6 +104,7 @@ impl Running {
             }
             Self::Crc64Nvme(digest) => copy(&mut out, &digest.finalize().to_be_bytes()),
             Self::Md5(digest) => copy(&mut out, &digest.finalize()),
+            Self::Sha1(digest) => copy(&mut out, &digest.finalize()),
             Self::Sha256(digest) => copy(&mut out, &digest.finalize()),
         };
         (out, length)

@@ -196,11 +196,24 @@ fn write_delete<'a>(out: &mut Vec<u8>, versions: impl Iterator<Item = (&'a str, 
     out.extend_from_slice(b"<Quiet>true</Quiet></Delete>");
 }
 
+/// A version of an object, or a delete marker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedVersion {
+    /// The object's key.
+    pub key: String,
+    /// The version's id.
+    pub id: String,
+    /// Whether it is what the key shows now.
+    pub is_latest: bool,
+    /// Whether it is a delete marker.
+    pub is_marker: bool,
+}
+
 /// One page of the versions of a bucket's objects, delete markers among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionPage {
-    /// The key and the id of each version.
-    pub versions: Vec<(String, String)>,
+    /// The versions of each key, newest first, delete markers among them or by themselves.
+    pub versions: Vec<ListedVersion>,
     /// The key and id to ask the next page with, where more pages follow.
     pub next: Option<(String, String)>,
 }
@@ -212,20 +225,24 @@ pub struct VersionPage {
 /// Any other document.
 pub fn parse_version_page(xml: &[u8]) -> Result<VersionPage, XmlError> {
     let mut page = VersionPage::default();
-    let (mut version, mut next) = (<(String, String)>::default(), <(String, String)>::default());
+    let (mut version, mut next) = (ListedVersion::default(), <(String, String)>::default());
     let (mut is_truncated, mut is_encoded) = (false, false);
     expect(xml, &["ListVersionsResult"], |depth, name, text| match (depth, name, text) {
         (2, b"EncodingType", Some(text)) => is_encoded = is_url(text),
         (2, b"IsTruncated", Some(text)) => is_truncated = text.trim() == "true",
         (2, b"NextKeyMarker", Some(text)) => next.0 = text.to_owned(),
         (2, b"NextVersionIdMarker", Some(text)) => next.1 = text.to_owned(),
-        (3, b"Key", Some(text)) => version.0 = text.to_owned(),
-        (3, b"VersionId", Some(text)) => version.1 = text.to_owned(),
-        (2, b"Version" | b"DeleteMarker", None) => page.versions.push(std::mem::take(&mut version)),
+        (3, b"Key", Some(text)) => version.key = text.to_owned(),
+        (3, b"VersionId", Some(text)) => version.id = text.to_owned(),
+        (3, b"IsLatest", Some(text)) => version.is_latest = text.trim() == "true",
+        (2, b"Version" | b"DeleteMarker", None) => {
+            version.is_marker = name == b"DeleteMarker";
+            page.versions.push(std::mem::take(&mut version));
+        }
         _ => {}
     })?;
     if is_encoded {
-        page.versions.iter_mut().for_each(|(key, _)| decode(key));
+        page.versions.iter_mut().for_each(|version| decode(&mut version.key));
         decode(&mut next.0);
     }
     page.next = (is_truncated && !next.0.is_empty()).then_some(next);
@@ -327,6 +344,44 @@ pub struct UploadedPart {
     pub checksum: Option<(&'static str, String)>,
 }
 
+/// Reads a part from the answer to an UploadPartCopy, with the checksum in an element of that name.
+///
+/// # Errors
+///
+/// Any other document, or one without an ETag.
+pub fn parse_copied_part(
+    xml: &[u8],
+    checksum_element: Option<&'static str>,
+) -> Result<UploadedPart, XmlError> {
+    let (mut etag, mut checksum) = (None, None);
+    expect(xml, &["CopyPartResult"], |depth, name, text| {
+        if depth == 2 && name == b"ETag" {
+            etag = text.map(str::to_owned);
+        }
+        if let Some(element) = checksum_element
+            && depth == 2
+            && name == element.as_bytes()
+        {
+            checksum = text.map(|text| (element, text.to_owned()));
+        }
+    })?;
+    let etag = etag.ok_or(XmlError::Missing("ETag"))?;
+    Ok(UploadedPart { etag, checksum })
+}
+
+/// Counts the parts in the answer to a ListParts.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn count_parts(xml: &[u8]) -> Result<u64, XmlError> {
+    let mut parts = 0;
+    expect(xml, &["ListPartsResult"], |depth, name, text| {
+        parts += u64::from((depth, name) == (2, b"Part") && text.is_none());
+    })?;
+    Ok(parts)
+}
+
 /// Writes the body of a CompleteMultipartUpload request for parts numbered from one.
 pub fn write_complete_upload<'a>(out: &mut Vec<u8>, parts: impl Iterator<Item = &'a UploadedPart>) {
     out.extend_from_slice(
@@ -369,7 +424,18 @@ pub fn parse_error(xml: &[u8]) -> Option<StoreError> {
     }
 }
 
+/// Returns the body of a PutBucketVersioning.
+#[must_use]
+pub fn versioning_body(status: &str) -> Vec<u8> {
+    format!(
+        "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+         <Status>{status}</Status></VersioningConfiguration>"
+    )
+    .into_bytes()
+}
+
 /// Returns the body of a CreateBucket request for a region that is not the default one.
+#[must_use]
 pub fn create_bucket_body(region: &str) -> Vec<u8> {
     let mut out = b"<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
         <LocationConstraint>"
@@ -500,14 +566,23 @@ mod tests {
     #[test]
     fn versions_and_delete_markers_are_read_alike() {
         let page = br"<ListVersionsResult><IsTruncated>true</IsTruncated>
-<Version><Key>a</Key><VersionId>2</VersionId><Owner><ID>x</ID></Owner></Version>
+<Version><Key>a</Key><VersionId>2</VersionId><IsLatest>true</IsLatest><Owner><ID>x</ID></Owner></Version>
 <DeleteMarker><Key>a</Key><VersionId>1</VersionId></DeleteMarker>
 <Version><Key>b</Key><VersionId>null</VersionId></Version>
 <NextKeyMarker>b</NextKeyMarker><NextVersionIdMarker>null</NextVersionIdMarker>
 </ListVersionsResult>";
         let page_of_versions = parse_version_page(page).unwrap();
         let pair = |key: &str, id: &str| (key.to_owned(), id.to_owned());
-        assert_eq!(page_of_versions.versions, [pair("a", "2"), pair("a", "1"), pair("b", "null")]);
+        let version = |key: &str, id: &str| {
+            let (key, id) = pair(key, id);
+            ListedVersion { key, id, is_latest: false, is_marker: false }
+        };
+        let expected = [
+            ListedVersion { is_latest: true, ..version("a", "2") },
+            ListedVersion { is_marker: true, ..version("a", "1") },
+            version("b", "null"),
+        ];
+        assert_eq!(page_of_versions.versions, expected);
         assert_eq!(page_of_versions.next, Some(pair("b", "null")));
         let mut body = Vec::new();
         write_delete_versions(&mut body, [("a&", "2")].into_iter());
@@ -539,7 +614,7 @@ mod tests {
                 "<ListVersionsResult><Version><Key>{encoded}</Key></Version>{entry}</ListVersionsResult>"
             );
             let page = parse_version_page(versions.as_bytes()).unwrap();
-            assert_eq!((&*page.versions[0].0, &*page.next.unwrap().0), (expected, expected));
+            assert_eq!((&*page.versions[0].key, &*page.next.unwrap().0), (expected, expected));
             let uploads = format!(
                 "<ListMultipartUploadsResult><Upload><Key>{encoded}</Key></Upload>{entry}\
                  </ListMultipartUploadsResult>"

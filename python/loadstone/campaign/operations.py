@@ -23,6 +23,9 @@ class Operation:
     writes: bool
     """Whether its requests are payload."""
 
+    needs_objects: bool
+    """Whether it needs objects that are there already."""
+
     is_mixed: bool
     """Whether it may stand in a mix with others."""
 
@@ -34,6 +37,14 @@ class Operation:
 
     options: Sequence[str]
     """The options of a trial document that it reads."""
+
+    takes_from: Sequence[str]
+    """In a mix it is done only to what these operations have made there."""
+
+    @property
+    def is_upload_step(self) -> bool:
+        """Whether it is for an upload that its mix has begun, or begins one."""
+        return "create_upload" in self.takes_from
 
     @property
     def only_once(self) -> str | None:

@@ -9,17 +9,9 @@ from loadstone.campaign.planning.lifecycle import dataset_of, place_of
 from loadstone.campaign.planning.placement import Buckets
 from loadstone.campaign.planning.query_plan import LOAD, QUERIES
 from loadstone.campaign.planning.trial import kind_of
-from loadstone.documents.mix import operations_of
+from loadstone.documents.mix import CHANGES_NOTHING, operations_of
 from loadstone.documents.summary import LeftPlace, Summary
 from loadstone.documents.trial import TrialDocument
-
-_MAKES = frozenset(
-    {
-        "put", "multipart_put", "put_if_absent", "put_if_match", "compare_and_swap", "write",
-        "append", "copy", "delete", "bulk_delete", "delete_if_match", "create_bucket",
-        "delete_bucket",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +57,7 @@ def remains(
             if is_removed(summary, document):
                 left.pop(place_of(document), None)
             left_places[place_of(document)] = places_left(summary)
-        elif set(operations_of(document)) & _MAKES:
+        elif not CHANGES_NOTHING.issuperset(operations_of(document)):
             left.setdefault(place_of(document), document)
     remaining = [
         Remains(

@@ -1,13 +1,26 @@
 """What the operations of a trial's mix do to its data."""
 
+from loadstone import _loadgen
 from loadstone.documents.trial import TrialDocument
 
-WRITES_WHOLE = frozenset({"put", "multipart_put", "put_if_absent"})
+
+def _with_effect(*effects: str) -> frozenset[str]:
+    return frozenset(row["name"] for row in _loadgen.operations() if row["effect"] in effects)
+
+
 COMPARE_AND_SWAP = "compare_and_swap"
 """Each of its requests ends with a win, after as many tries as that took."""
-REWRITES = frozenset({"put_if_match", COMPARE_AND_SWAP})
+WRITES_WHOLE = _with_effect("puts")
+REWRITES = _with_effect("rewrites")
 """They write objects again that are there, each in the version that it has."""
-WRITES_BLOCKS = frozenset({"write", "append"})
+WRITES_BLOCKS = _with_effect("writes_block")
+DELETES = _with_effect("deletes")
+CHANGES_NOTHING = _with_effect("none")
+CHANGES_OBJECTS = frozenset(row["name"] for row in _loadgen.operations()) - _with_effect(
+    "none", "buckets"
+)
+KEEPS_OBJECTS = _with_effect("none", "buckets", "describes", "rewrites", "prunes")
+"""There are as many objects afterwards as before."""
 
 
 def operations_of(document: TrialDocument) -> list[str]:

@@ -143,9 +143,12 @@ class OptionsDocument(TypedDict, total=False):
     bulk_keys: Whole
     contended_keys: Whole
     delimiter: str | None
+    ended_twice: Number
     page_keys: Whole
     part_bytes: Whole | None
     part_concurrency: Whole
+    part_order: str
+    part_pause_ns: Whole
     prefix: str | None
     range_bytes: Whole | None
     range_count: Whole

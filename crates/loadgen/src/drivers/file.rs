@@ -16,7 +16,7 @@ use crate::driver::{Client, Driver};
 use crate::error::{Error, Kind};
 use crate::facts::Facts;
 use crate::object_list::Lister;
-use crate::operation::Operation;
+use crate::operation::{Operation, Payload};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, PayloadSpec};
@@ -366,7 +366,7 @@ fn block_bytes(trial: &Trial) -> u64 {
 impl Client for FileClient {
     async fn execute(&mut self, request: &Request) -> Completion {
         let mut completion = Completion::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
-        if !request.operation.info().writes {
+        if request.operation.info().payload != Payload::Written {
             self.held.forget();
         }
         let done = self.carry_out(request, &mut completion);

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::facts::{Calibration, Facts, Form, StandIn};
-use crate::operation::{OPERATIONS, Operation};
+use crate::operation::{OPERATIONS, Operation, Payload};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Swept};
 use crate::reactor::{Reactor, Sleep};
@@ -82,9 +82,10 @@ impl Client for NullClient {
         let sent_ns = self.reactor.now_ns();
         self.reactor.turn().await;
         let ended_ns = self.reactor.now_ns();
-        let info = request.operation.info();
-        let bytes =
-            if info.reads || info.writes { self.null.dataset.length(request.object()) } else { 0 };
+        let bytes = match request.operation.info().payload {
+            Payload::None => 0,
+            Payload::Read | Payload::Written => self.null.dataset.length(request.object()),
+        };
         Completion { bytes, ..Completion::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
     }
 

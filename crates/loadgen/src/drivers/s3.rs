@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use loadstone_wire::xml;
+use loadstone_wire::xml::{self, ListedVersion};
 use serde_json::{Map, Value};
 
 use crate::credentials::{KeyKeeper, keyless, s3_account};
@@ -28,7 +28,11 @@ mod facts;
 mod head;
 mod multipart;
 mod objects;
+mod presigned;
+mod server_encryption;
+mod steps;
 mod target;
+mod versioned;
 mod versions;
 
 use head::{HeadWriter, S3Thread};
@@ -41,6 +45,8 @@ pub(super) struct S3 {
     keys: KeyKeeper,
     region: String,
     settings: S3Settings,
+    /// Whether the mix deletes the versions that it writes.
+    deletes_own_versions: bool,
 }
 
 /// One client of an S3 target.
@@ -49,7 +55,9 @@ pub(super) struct S3Client {
     thread: Rc<S3Thread>,
     head: HeadWriter,
     /// The versions of the keys of the last page, where a clean-up deletes versions.
-    versions: HashMap<String, Vec<String>>,
+    versions: HashMap<String, Vec<ListedVersion>>,
+    /// Where the listing of a bucket's versions or uploads goes on, by the bucket's number.
+    next_markers: HashMap<(Operation, u64), (String, String)>,
 }
 
 impl Driver for S3 {
@@ -81,7 +89,9 @@ impl Driver for S3 {
             http: Arc::new(HttpTarget::open(trial, urls, objects::plain_key, judge)?),
             keys: account.keys,
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
-            settings: S3Settings::read(map),
+            settings: S3Settings::read(map)?,
+            deletes_own_versions: trial.mix.len() > 1
+                && trial.mix.iter().any(|share| share.operation == Operation::DeleteVersion),
         })
     }
 
@@ -103,6 +113,7 @@ impl Driver for S3 {
             thread: Rc::clone(thread),
             head: HeadWriter::new(url),
             versions: HashMap::new(),
+            next_markers: HashMap::new(),
         })
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{Places, Title};
 use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Effect, Operation, OperationInfo, Scope};
 use crate::outcome::{Completion, Outcome};
 use crate::requests::{Request, Subject};
 use crate::trial::Trial;
@@ -183,27 +183,25 @@ pub(crate) async fn perform<N: SharedPlace>(
 /// Returns the answer to a request that would change an object of another's, or one that cannot be
 /// asked for.
 async fn refusal<N: SharedPlace>(client: &mut N, request: &Request) -> Option<Completion> {
-    let (kind, changed) = match request.operation {
-        Operation::Post
-        | Operation::PutIfAbsent
-        | Operation::PutIfMatch
-        | Operation::CompareAndSwap => {
+    let OperationInfo { scope, effect, .. } = *request.operation.info();
+    let (kind, changed) = match effect {
+        Effect::Describes | Effect::Rewrites => {
             (Outcome::EXISTS, vec![(request.object().index, Vec::new())])
         }
-        Operation::Delete | Operation::DeleteIfMatch => {
+        Effect::Deletes | Effect::Prunes if scope != Scope::Batch => {
             (Outcome::DENIED, vec![(request.object().index, Vec::new())])
         }
-        Operation::BulkDelete => {
+        Effect::Deletes | Effect::Prunes => {
             let ((first, keys), step) = (request.batch(), client.dataset().spec().buckets);
             let numbers = (0..u64::from(keys)).map(|number| (first + number * step, Vec::new()));
             (Outcome::DENIED, numbers.collect())
         }
-        Operation::Copy | Operation::MultipartPut => {
+        Effect::Copies | Effect::Puts => {
             let index = request.object().index;
             let changed = client.derived(request).into_iter().map(|suffix| (index, suffix));
             (Outcome::EXISTS, changed.collect())
         }
-        _ => return None,
+        Effect::None | Effect::Begins | Effect::Buckets | Effect::WritesBlock => return None,
     };
     for (index, suffix) in changed {
         match whose(client, index, &suffix).await {
@@ -309,6 +307,15 @@ pub(crate) async fn try_claim<N: SharedPlace>(
     Ok(())
 }
 
+/// Tells whether objects that this run has put in a claimed place name it.
+pub(crate) async fn names_writers<N: SharedPlace>(
+    client: &mut N,
+    place: &str,
+) -> Result<bool, Error> {
+    let claim = client.title().claim_key();
+    says_whose(client, place, &claim).await
+}
+
 /// Tells whether a claim names the run that has written it.
 async fn says_whose<N: SharedPlace>(client: &mut N, place: &str, key: &str) -> Result<bool, Error> {
     match client.writer_at(place, key).await? {
@@ -329,7 +336,7 @@ pub(crate) async fn keys_of_ours<N: SharedPlace>(
 ) -> Result<Vec<String>, Error> {
     let title = client.title();
     // Where the claim does not say whose it is, nothing does.
-    if keys.is_empty() || !says_whose(client, place, &title.claim_key()).await? {
+    if keys.is_empty() || !names_writers(client, place).await? {
         return Ok(keys.to_vec());
     }
     let mut ours = Vec::with_capacity(keys.len());

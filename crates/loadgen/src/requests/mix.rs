@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use crate::chance::unit;
 use crate::dataset::Object;
 use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::outcome::Completion;
 use crate::requests::subjects::Subjects;
 use crate::requests::tickets::{Hand, Tickets};
+use crate::requests::uploads::{Step, Uploads};
 use crate::requests::{Next, Request, Subject};
 use crate::trial::Trial;
 
@@ -26,6 +27,10 @@ pub(crate) struct Mix {
     put: Operation,
     /// What this thread has put beyond the dataset and not deleted.
     written: VecDeque<Object>,
+    /// Objects of the dataset of which this thread has written versions that it has not deleted.
+    versioned: VecDeque<Object>,
+    /// Where its uploads are, if it uploads step by step.
+    uploads: Option<Box<Uploads>>,
 }
 
 impl Mix {
@@ -37,28 +42,44 @@ impl Mix {
             (sum, share.operation)
         });
         let shares = cumulated.collect();
-        let is_put = |operation: &Operation| puts_for_deletes(*operation);
-        let put = trial.mix.iter().map(|share| share.operation).find(is_put);
+        let mut operations = trial.mix.iter().map(|share| share.operation);
+        let put = operations.find(|operation| puts_for_deletes(*operation));
         Self {
             shares,
             hand,
             subjects: Subjects::new(trial),
             put: put.unwrap_or(Operation::Put),
             written: VecDeque::new(),
+            versioned: VecDeque::new(),
+            uploads: Uploads::of_trial(trial).map(Box::new),
         }
     }
 
     #[inline]
-    pub(super) fn next(&mut self, shared: &Tickets) -> Next {
+    pub(super) fn next(&mut self, now_ns: u64, shared: &Tickets) -> Next {
         let Some(ticket) = self.hand.take(shared) else { return Next::Over };
         let draw = unit(ticket.draw);
         let drawn = self.shares.iter().find(|(upper, _)| draw < *upper);
         let drawn = drawn.unwrap_or(&self.shares[0]).1;
         let (operation, subject) = match drawn {
+            _ if drawn.is_upload_step() => match self.step(drawn, ticket.chance, now_ns, shared) {
+                Ok(step) => step,
+                Err(then_ns) => {
+                    self.hand.give_back();
+                    return Next::Later(then_ns);
+                }
+            },
             _ if drawn.deletes_object() => match self.written.pop_front() {
                 Some(object) => (drawn, Subject::Object(object)),
                 // Nothing of the mix's own is there yet: put what a later delete can take.
                 None => (self.put, self.fresh(shared)),
+            },
+            Operation::DeleteVersion => match self.versioned.pop_front() {
+                Some(object) => (drawn, Subject::Object(object)),
+                None => {
+                    let put = Operation::VersionedPut;
+                    (put, self.subjects.choose(put, &ticket))
+                }
             },
             _ if drawn.puts_object() => (drawn, self.fresh(shared)),
             _ => (drawn, self.subjects.choose(drawn, &ticket)),
@@ -67,24 +88,53 @@ impl Mix {
         Next::Request(Request { operation, subject, chance, is_verified })
     }
 
+    /// Chooses the step of an upload, or returns until when all uploads rest.
+    fn step(
+        &mut self,
+        drawn: Operation,
+        chance: u64,
+        now_ns: u64,
+        shared: &Tickets,
+    ) -> Result<(Operation, Subject), u64> {
+        let fresh = self.subjects.object(self.subjects.objects);
+        let Some(uploads) = &mut self.uploads else { unreachable!("Trial::check wants a begin") };
+        match uploads.choose(drawn, chance, now_ns) {
+            Step::Now(operation, subject) => Ok((operation, subject)),
+            Step::Begin => {
+                let index = fresh.index + shared.next_fresh();
+                let object = Object { index, ..fresh };
+                uploads.add(object, chance);
+                Ok((Operation::CreateUpload, Subject::Object(object)))
+            }
+            Step::Rest(then_ns) => Err(then_ns),
+        }
+    }
+
     fn fresh(&self, shared: &Tickets) -> Subject {
         Subject::Object(self.subjects.object(self.subjects.objects + shared.next_fresh()))
     }
 
-    /// Remembers an object that was put, so that a later delete may take it.
+    /// Remembers an object that was put, so that a later delete may take it, or a version of it.
     #[inline]
-    pub(super) fn note(&mut self, request: &Request, outcome: Outcome) {
-        if outcome.is_ok()
-            && puts_for_deletes(request.operation)
+    pub(super) fn note(&mut self, request: &Request, completion: &Completion) {
+        if request.operation.is_upload_step() {
+            self.uploads.iter_mut().for_each(|uploads| uploads.note(request, completion));
+        }
+        let made = match request.operation {
+            Operation::VersionedPut => &mut self.versioned,
+            operation if puts_for_deletes(operation) => &mut self.written,
+            _ => return,
+        };
+        if completion.outcome.is_ok()
             && let Subject::Object(object) = request.subject
-            && self.written.len() < WRITTEN_MAX
+            && made.len() < WRITTEN_MAX
         {
-            self.written.push_back(object);
+            made.push_back(object);
         }
     }
 }
 
 /// Tells whether deletes of a mix take what the operation puts.
 fn puts_for_deletes(operation: Operation) -> bool {
-    matches!(operation, Operation::Put | Operation::PutIfAbsent)
+    Operation::Delete.info().takes_from.contains(&operation)
 }

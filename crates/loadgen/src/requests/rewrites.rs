@@ -2,7 +2,7 @@
 //! by any client at any time. Every write has a version of its own, so that a read tells which one it saw.
 
 use crate::chance::unit;
-use crate::operation::Operation;
+use crate::operation::{Operation, Payload};
 use crate::payload::ANY_VERSION;
 use crate::portion::Portion;
 use crate::requests::subjects::Subjects;
@@ -53,7 +53,11 @@ impl Rewrites {
         let operation = drawn.unwrap_or(&self.shares[0]).1;
         let mut subject = self.subjects.choose(operation, &ticket);
         if let Subject::Object(object) = &mut subject {
-            object.version = if operation.info().writes { self.version() } else { ANY_VERSION };
+            object.version = if operation.info().payload == Payload::Written {
+                self.version()
+            } else {
+                ANY_VERSION
+            };
         }
         Next::Request(Request { operation, subject, chance: ticket.chance, is_verified: true })
     }

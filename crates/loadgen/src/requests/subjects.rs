@@ -51,9 +51,11 @@ impl Subjects {
     #[inline(always)]
     pub(super) fn choose(&mut self, operation: Operation, ticket: &Ticket) -> Subject {
         match operation {
-            Operation::List | Operation::CreateBucket | Operation::DeleteBucket => {
-                Subject::Bucket(ticket.number % self.buckets)
-            }
+            Operation::List
+            | Operation::ListVersions
+            | Operation::ListUploads
+            | Operation::CreateBucket
+            | Operation::DeleteBucket => Subject::Bucket(ticket.number % self.buckets),
             Operation::BulkDelete => {
                 let (bucket, batch) = (ticket.number % self.buckets, ticket.number / self.buckets);
                 let first = bucket + batch * self.bulk_keys * self.buckets;

@@ -6,7 +6,7 @@ use super::*;
 use crate::dataset::Dataset;
 use crate::outcome::Outcome;
 
-fn trial(mix: &str, rest: &str) -> Trial {
+pub(super) fn trial(mix: &str, rest: &str) -> Trial {
     serde_json::from_str(&format!(
         r#"{{"format":1,"id":"0001","run":"{:032x}","seed":7,"phase":"get",
             "target":{{"name":"t","driver":"null"}},
@@ -19,13 +19,17 @@ fn trial(mix: &str, rest: &str) -> Trial {
     .expect("the test's document is sound")
 }
 
+fn ended(outcome: Outcome) -> Completion {
+    Completion::plain(outcome, 0, 0, 0)
+}
+
 fn draw(trial: &Trial, count: u64) -> Vec<Request> {
     let tickets = Tickets::default();
     tickets.restart(count);
     let mut requests = Source::new(trial, 0, 1, 1);
     std::iter::from_fn(|| {
         let Next::Request(request) = requests.next(0, 0, &tickets) else { return None };
-        requests.note(&request, Outcome::OK);
+        requests.note(&request, &ended(Outcome::OK));
         Some(request)
     })
     .collect()
@@ -128,7 +132,7 @@ fn appends_fill_each_object_in_order_and_one_request_at_a_time() {
         let place = request.subject.number() as usize;
         assert_eq!(blocks[place], request.block());
         blocks[place] += 1;
-        threads[thread].note(&request, Outcome::OK);
+        threads[thread].note(&request, &ended(Outcome::OK));
     }
     let expected = [0, 1, 2, 3, 4, 5, 6].map(|index| dataset.size(index).div_ceil(4096).max(1));
     assert_eq!(blocks, expected);
@@ -150,9 +154,9 @@ fn an_object_whose_append_failed_is_given_up() {
     let places = taken.iter().map(|request| (request.subject.number(), request.block()));
     assert_eq!(places.collect::<Vec<_>>(), [(0, 0), (1, 0)]);
     assert!(matches!(requests.next(0, 0, &tickets), Next::Busy));
-    requests.note(&taken[0], Outcome::TIMEOUT);
+    requests.note(&taken[0], &ended(Outcome::TIMEOUT));
     assert!(matches!(requests.next(0, 0, &tickets), Next::Busy));
-    requests.note(&taken[1], Outcome::OK);
+    requests.note(&taken[1], &ended(Outcome::OK));
     let Next::Request(third) = requests.next(0, 0, &tickets) else { panic!("the second goes on") };
     assert_eq!((third.subject.number(), third.block()), (1, 1));
     assert!(matches!(requests.next(0, 0, &tickets), Next::Over));

@@ -120,6 +120,11 @@ impl Hand {
         self.held.is_empty()
     }
 
+    /// Gives back the ticket that was taken last: nothing can be done with it yet.
+    pub(super) fn give_back(&mut self) {
+        self.held.start -= 1;
+    }
+
     /// Takes a ticket, or `None` when all are used up.
     #[inline(always)]
     pub(super) fn take(&mut self, shared: &Tickets) -> Option<Ticket> {

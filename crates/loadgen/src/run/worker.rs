@@ -247,7 +247,7 @@ impl<C: Client> Worker<C> {
             tally.verified_requests += 1;
             tally.verified_bytes += completion.verified_bytes;
         }
-        self.source.borrow_mut().note(&taken.request, completion.outcome);
+        self.source.borrow_mut().note(&taken.request, completion);
         if completion.outcome.is_ok() {
             if operation.puts_object() {
                 self.shared.unwritten.fill(taken.request.subject.number());

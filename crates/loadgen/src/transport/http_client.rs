@@ -135,13 +135,13 @@ impl<S: HttpStore> SharedPlace for S {
 
     async fn writer_of(&mut self, index: u64, suffix: &[u8]) -> Result<Writer, Completion> {
         self.at_object(index, suffix);
-        self.writer_here().await.map_err(|reply| reply.completion())
+        self.writer_here(b"").await.map_err(|reply| reply.completion())
     }
 
     async fn writer_at(&mut self, place: &str, key: &str) -> Result<Writer, Error> {
         self.renew_deadline();
         self.at(place, key);
-        let writer = self.writer_here().await;
+        let writer = self.writer_here(b"").await;
         writer.map_err(|reply| {
             self.refused(format!("look at \"{key}\" in {} \"{place}\"", Self::PLACE), &reply)
         })

@@ -16,18 +16,22 @@ use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{self, Header, Writer};
 use crate::ownership::{self, Places};
+use crate::payload::Verifier;
 use crate::requests::{Request, Subject};
 use crate::script::Listing;
 use crate::transport::connection::{Failure, Reply, Sending};
 use crate::transport::endpoint::Url;
 use crate::transport::http_target::{HeadSpec, HttpClient, HttpThread};
-use crate::transport::parts::{Division, Helpers, InParts};
+use crate::transport::parts::{Helpers, InParts};
 use crate::transport::raw::RawRequest;
 use crate::transport::reading::{
     Wanted, check_length, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
-use crate::transport::stored::{StoredCheck, check_head, read_checked, read_unchecked};
+use crate::transport::stored::{
+    StoredCheck, check_head, read_checked, read_unchecked, read_with_checksum,
+};
 use crate::transport::transfer::{Ignore, Nothing, Upload};
+use crate::trial::Division;
 
 /// Which page of a listing is asked for.
 pub(crate) struct PageSpec<'a> {
@@ -133,16 +137,11 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
     async fn multipart_put(&mut self, _: &Request) -> Completion {
         undeclared()
     }
+    /// Does an operation that other protocols do not have.
+    async fn own_operation(&mut self, _: &Request) -> Completion {
+        undeclared()
+    }
     async fn put_if_absent(&mut self, _: &Request) -> Completion {
-        undeclared()
-    }
-    async fn put_if_match(&mut self, _: &Request) -> Completion {
-        undeclared()
-    }
-    async fn delete_if_match(&mut self, _: &Request) -> Completion {
-        undeclared()
-    }
-    async fn compare_and_swap(&mut self, _: &Request) -> Completion {
         undeclared()
     }
     async fn create_bucket(&mut self, _: &Request) -> Completion {
@@ -201,16 +200,18 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             Operation::CreateBucket => Box::pin(self.create_bucket(request)).await,
             Operation::DeleteBucket => Box::pin(self.delete_bucket(request)).await,
             Operation::PutIfAbsent => Box::pin(self.put_if_absent(request)).await,
-            Operation::PutIfMatch => Box::pin(self.put_if_match(request)).await,
-            Operation::DeleteIfMatch => Box::pin(self.delete_if_match(request)).await,
-            Operation::CompareAndSwap => Box::pin(self.compare_and_swap(request)).await,
-            Operation::Read | Operation::Write | Operation::Append => undeclared(),
+            _ => Box::pin(self.own_operation(request)).await,
         }
     }
 
     /// Sends a request for what this points at, and passes over the answer's body.
     async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         self.write_head(spec, upload);
+        self.send_written(spec, upload).await
+    }
+
+    /// Sends a request whose head is written, and passes over the answer's body.
+    async fn send_written<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         let http = self.http_mut();
         let sending = spec.sending(&http.head);
         let reply = http.connection.request(sending, upload, &mut Ignore).await;
@@ -260,9 +261,17 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         reactor.set_deadline(reactor.now_ns() + target.timeout_ns);
     }
 
+    /// Tells whether verified reads of whole objects also check the checksum that the store keeps.
+    fn checks_stored_checksum(&self) -> bool {
+        false
+    }
+
     async fn get(&mut self, request: &Request) -> Completion {
         if let Some(listed) = self.http().thread.dataset.listed(request.object().index) {
             return Box::pin(self.get_listed(request, listed)).await;
+        }
+        if self.checks_stored_checksum() && request.is_verified {
+            return Box::pin(self.get_with_checksum(request)).await;
         }
         let object = self.http().thread.dataset.id(request.object());
         self.at_object(request.object().index, b"");
@@ -277,6 +286,20 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             None => read(&mut http.connection, sending, &wanted, 0..object.length).await,
             Some(opener) => read_sealed(&mut http.connection, sending, &wanted, opener).await,
         }
+    }
+
+    /// Reads an object of the dataset, and checks its bytes and the checksum that the store keeps of it.
+    async fn get_with_checksum(&mut self, request: &Request) -> Completion {
+        let object = self.http().thread.dataset.id(request.object());
+        self.at_object(request.object().index, b"");
+        let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
+        let spec =
+            HeadSpec { headers: Self::WITH_CHECKSUM, ..HeadSpec::new(Method::Get, expected) };
+        self.write_head(&spec, &Nothing);
+        let http = self.http_mut();
+        let sending = spec.sending(&http.head);
+        let verifier = Verifier::new(&http.thread.payload, &object, 0);
+        read_with_checksum(&mut http.connection, sending, verifier, &http.thread.checked).await
     }
 
     /// Reads an object that others wrote.
@@ -509,12 +532,12 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
         }
     }
 
-    /// Asks who wrote the object that this points at.
+    /// Asks who wrote the object that this points at, or the version of it that the query names.
     ///
     /// # Errors
     /// The answer that did not say so.
-    async fn writer_here(&mut self) -> Result<Writer, Reply> {
-        let spec = HeadSpec::new(Method::Head, &[200, 204]);
+    async fn writer_here(&mut self, query: &[u8]) -> Result<Writer, Reply> {
+        let spec = HeadSpec { query, ..HeadSpec::new(Method::Head, &[200, 204]) };
         let reply = self.ask_for_body(&spec, &Nothing, &[Self::RUN]).await;
         let run = self.http().collect.header(Self::RUN);
         Writer::of(reply.status, reply.outcome.is_ok(), run).ok_or(reply)

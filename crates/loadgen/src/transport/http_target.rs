@@ -236,7 +236,7 @@ pub(crate) struct HttpClient<S> {
     pub(super) ranges: Vec<(u64, u64)>,
     /// The token with which the listing of a bucket goes on.
     pub(super) next_pages: HashMap<u64, String>,
-    pub(super) opener: Option<Opener>,
+    pub(crate) opener: Option<Opener>,
     /// What puts say of themselves.
     pub(crate) tag: OwnerTag,
     /// The text of the last failure, where later requests would hide it.

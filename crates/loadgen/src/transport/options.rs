@@ -15,7 +15,7 @@ pub(crate) fn mistakes(trial: &Trial, limits: &Limits) -> Vec<String> {
             mistakes.push(format!("options.range_bytes: {} needs it", operation.name()));
         }
     }
-    for operation in [Operation::MultipartPut, Operation::MultipartGet] {
+    for operation in [Operation::MultipartPut, Operation::MultipartGet, Operation::CreateUpload] {
         if has(operation) && options.part_bytes.is_none_or(|bytes| bytes == 0) {
             mistakes.push(format!("options.part_bytes: {} needs it", operation.name()));
         }

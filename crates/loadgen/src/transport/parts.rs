@@ -11,7 +11,7 @@ use std::task::Poll;
 use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::reactor::Reactor;
 use crate::requests::Request;
-use crate::trial::Trial;
+use crate::trial::{Division, Trial};
 
 /// What a stop leaves a client to have the store drop what it has begun.
 const LAST_STEP_NS: u64 = 2_000_000_000;
@@ -20,30 +20,6 @@ const LAST_STEP_NS: u64 = 2_000_000_000;
 pub(crate) fn connections_of_a_client(trial: &Trial) -> u32 {
     let has_parts = trial.mix.iter().any(|share| share.operation.is_in_parts());
     if has_parts { trial.options.part_concurrency.max(1) } else { 1 }
-}
-
-/// The parts of an object: all of one length but the last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Division {
-    bytes: u64,
-    part_bytes: u64,
-}
-
-impl Division {
-    pub(crate) fn new(bytes: u64, part_bytes: Option<u64>) -> Self {
-        Self { bytes, part_bytes: part_bytes.unwrap_or(bytes).max(1) }
-    }
-
-    /// Returns how many there are; an object of no bytes has none.
-    pub(crate) fn count(&self) -> u64 {
-        self.bytes.div_ceil(self.part_bytes)
-    }
-
-    /// Returns the bytes of a part; none of one behind the end.
-    pub(crate) fn range(&self, part: u64) -> Range<u64> {
-        let start = self.bytes.min(part.saturating_mul(self.part_bytes));
-        start..self.bytes.min(start.saturating_add(self.part_bytes))
-    }
 }
 
 /// The clients that help another with the parts of its objects, and how those of the last one ended.

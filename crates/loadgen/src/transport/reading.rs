@@ -45,7 +45,7 @@ async fn read_stretch(
     if wanted.is_verified {
         let mut verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
         let reply = connection.request(sending, &Nothing, &mut verifier).await;
-        return judged(connection, &reply, &mut verifier);
+        return judge_read(connection, &reply, &mut verifier);
     }
     let expected = range.end - range.start;
     let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
@@ -58,7 +58,12 @@ async fn read_stretch(
 }
 
 /// Returns the completion of a read whose bytes were checked.
-fn judged(connection: &mut Connection, reply: &Reply, verifier: &mut Verifier) -> Completion {
+#[inline(always)]
+pub(crate) fn judge_read(
+    connection: &mut Connection,
+    reply: &Reply,
+    verifier: &mut Verifier,
+) -> Completion {
     let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
     if completion.outcome.is_ok() {
         let outcome = Outcome::of_verdict(verifier.finish());
@@ -95,7 +100,7 @@ pub(crate) async fn read_with_etag(
     let mut download = WithEtag(Verifier::new(wanted.spec, &wanted.object, 0), None);
     let reply = connection.request(sending, &Nothing, &mut download).await;
     let WithEtag(mut verifier, etag) = download;
-    (judged(connection, &reply, &mut verifier), etag)
+    (judge_read(connection, &reply, &mut verifier), etag)
 }
 
 /// Compares the length of an object that an answer tells with the one that it should have, where that is

@@ -15,20 +15,23 @@ use loadstone_wire::http1::Head;
 
 use crate::object_list::{Listed, bare_etag, tag_of};
 use crate::outcome::{Completion, Outcome};
+use crate::payload::Verifier;
 use crate::transport::connection::{Connection, Failure, Reply, Sending};
+use crate::transport::reading::judge_read;
 use crate::transport::transfer::{Discard, Download, Nothing};
 
 /// How reads are checked, the cheapest digest first. The last is none at all.
-const METHODS: [Method; 6] = [
+const METHODS: [Method; 7] = [
     Method { name: "crc64nvme", header: "x-amz-checksum-crc64nvme", start: Running::crc64nvme },
     Method { name: "crc32c", header: "x-amz-checksum-crc32c", start: Running::crc32c },
     Method { name: "crc32", header: "x-amz-checksum-crc32", start: Running::crc32 },
+    Method { name: "sha1", header: "x-amz-checksum-sha1", start: Running::sha1 },
     Method { name: "sha256", header: "x-amz-checksum-sha256", start: Running::sha256 },
     Method { name: "md5", header: "etag", start: Running::md5 },
     Method { name: "length alone", header: "", start: Running::crc32 },
 ];
-const MD5: usize = 4;
-const LENGTH_ALONE: usize = 5;
+const MD5: usize = 5;
+const LENGTH_ALONE: usize = 6;
 const MD5_BYTES: usize = 16;
 
 struct Method {
@@ -84,6 +87,8 @@ struct HeadFacts {
     digest: Option<(usize, Vec<u8>)>,
     /// A large object of Swift's: its listing is of its manifest.
     is_assembled: bool,
+    /// Whether there is a checksum, be it of the parts' checksums.
+    has_checksum: bool,
 }
 
 impl HeadFacts {
@@ -101,6 +106,7 @@ impl HeadFacts {
             let text = head.header(method.header).filter(|text| !text.contains(&b'-'))?;
             Some((number, STANDARD.decode(text).ok()?))
         });
+        let has_checksum = METHODS[..MD5].iter().any(|method| has(method.header));
         let is_composite = head
             .header("x-amz-checksum-type")
             .is_some_and(|kind| kind.eq_ignore_ascii_case(b"COMPOSITE"));
@@ -108,7 +114,7 @@ impl HeadFacts {
         if digest.is_none() && !is_assembled && !is_encrypted {
             digest = etag.and_then(md5_of).map(|bytes| (MD5, bytes));
         }
-        Self { tag: etag.and_then(tag_of), digest, is_assembled }
+        Self { tag: etag.and_then(tag_of), digest, is_assembled, has_checksum }
     }
 }
 
@@ -216,6 +222,55 @@ pub(crate) async fn read_checked(
             completion.verified_bytes = reply.body_bytes;
         }
         if let Some(failure) = check.failure(reply.body_bytes) {
+            completion.outcome = connection.object_to(failure);
+        }
+    }
+    completion
+}
+
+/// Bytes that are checked as what was written, and by what the store keeps of them.
+struct DoublyChecked {
+    verifier: Verifier,
+    stored: StoredCheck,
+}
+
+impl Download for DoublyChecked {
+    fn head(&mut self, head: &Head<'_>) {
+        self.verifier.head(head);
+        self.stored.head(head);
+    }
+
+    #[inline]
+    fn data(&mut self, bytes: &[u8]) {
+        self.verifier.update(bytes);
+        self.stored.data(bytes);
+    }
+}
+
+/// Reads an object that was written, and checks it, and the store's checksum of it too. A checksum of
+/// checksums says nothing of the bytes; where there is none at all, the store cannot do what is asked.
+pub(crate) async fn read_with_checksum(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    verifier: Verifier,
+    counts: &MethodCounts,
+) -> Completion {
+    let stored = StoredCheck::new(Listed { size_bytes: None, tag: None }, None);
+    let mut checked = DoublyChecked { verifier, stored };
+    let reply = connection.request(sending, &Nothing, &mut checked).await;
+    let mut completion = judge_read(connection, &reply, &mut checked.verifier);
+    if completion.outcome.is_ok() {
+        let method = checked.stored.method();
+        let count = &counts.0[method];
+        count.set(count.get() + 1);
+        let failure = match checked.stored.head.has_checksum {
+            true => checked.stored.failure(reply.body_bytes),
+            false => {
+                let text = "the answer names no checksum of the object".to_owned();
+                Some(Failure::Told(Outcome::UNSUPPORTED, text))
+            }
+        };
+        if let Some(failure) = failure {
             completion.outcome = connection.object_to(failure);
         }
     }

@@ -1,7 +1,7 @@
 //! What is wrong with a trial document, all at once.
 
 use super::{DatasetSpec, FORMAT, Load, Ownership, Share, SizeLaw, Trial};
-use crate::operation::Operation;
+use crate::operation::{Operation, OperationInfo};
 
 /// No host sends more; beyond it, counts and times would overflow.
 const RATE_MAX_PER_S: f64 = 1e12;
@@ -120,7 +120,7 @@ impl Trial {
             }
             return;
         }
-        for share in self.mix.iter().filter(|share| !share.operation.reads_existing()) {
+        for share in self.mix.iter().filter(|share| !share.operation.info().reads_existing) {
             let name = share.operation.name();
             mistakes.push(format!("mix: found {name} of objects that others wrote: they are read"));
         }
@@ -137,24 +137,45 @@ impl Trial {
     }
 
     fn check_mix(&self, mistakes: &mut Vec<String>) {
-        let weight = |operation| -> f64 {
-            let of = |share: &&Share| share.operation == operation;
+        let weight = |is_meant: &dyn Fn(Operation) -> bool| -> f64 {
+            let of = |share: &&Share| is_meant(share.operation);
             self.mix.iter().filter(of).map(|share| share.weight).sum()
         };
-        let deletes = weight(Operation::Delete) + weight(Operation::DeleteIfMatch);
-        let puts = weight(Operation::Put) + weight(Operation::PutIfAbsent);
-        if self.mix.len() > 1 && !self.keeps_history && deletes > puts {
-            mistakes.push(format!(
-                "mix: found delete with {deletes} against put with {puts}; a mix deletes only what \
-                 it has put itself, so delete may not weigh more than put"
-            ));
+        let mut checked: Vec<&[Operation]> = Vec::new();
+        let is_mix = self.mix.len() > 1 && !self.keeps_history;
+        for share in self.mix.iter().filter(|_| is_mix) {
+            let OperationInfo { name, takes_from, .. } = *share.operation.info();
+            if takes_from.is_empty() || checked.contains(&takes_from) {
+                continue;
+            }
+            checked.push(takes_from);
+            let is_upload_step = share.operation.is_upload_step();
+            let takes = weight(&|operation| operation.info().takes_from == takes_from);
+            let makes = weight(&|operation| takes_from.contains(&operation));
+            let is_excess = if is_upload_step { makes == 0.0 } else { takes > makes };
+            if is_excess {
+                let maker = takes_from[0].name();
+                mistakes.push(format!(
+                    "mix: found {name} with {takes} against {maker} with {makes}; a mix does it only \
+                     to what it has made itself, so it needs {maker}, with no less weight where it \
+                     deletes"
+                ));
+            }
         }
         for share in &self.mix {
             if self.mix.len() > 1 && !share.operation.info().is_mixed {
                 mistakes.push(format!("mix: {} cannot be mixed", share.operation.name()));
             }
+            if self.mix.len() == 1 && share.operation.is_upload_step() {
+                let name = share.operation.name();
+                mistakes.push(format!("mix: {name} stands in a mix with other steps of uploads"));
+            }
         }
-        if weight(Operation::Append) > 0.0 {
+        if !(0.0..=1.0).contains(&self.options.ended_twice) {
+            let share = self.options.ended_twice;
+            mistakes.push(format!("options.ended_twice: found {share}, allowed: 0 to 1"));
+        }
+        if weight(&|operation| operation == Operation::Append) > 0.0 {
             self.check_append(mistakes);
         }
     }

@@ -13,17 +13,11 @@ from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.measured.rows import Rows
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, dataset_of, order_of, place_of
 from loadstone.campaign.remains import is_removed
-from loadstone.documents.mix import operations_of
+from loadstone.documents.mix import KEEPS_OBJECTS, operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 from loadstone.units import counted
 
-_CHANGES_NOTHING = frozenset(
-    {
-        "get", "range_get", "multi_range_get", "multipart_get", "head", "list", "post", "read",
-        "create_bucket", "delete_bucket", "put_if_match", "compare_and_swap",
-    }
-)  # fmt: skip
 _PUTS, _DELETES = ("put", "put_if_absent"), ("delete", "delete_if_match")
 _OK = "ok"
 
@@ -99,7 +93,7 @@ class Place:
             sum(put.good for put in puts) - sum(delete.all for delete in deletes),
             sum(put.all for put in puts) - sum(delete.good for delete in deletes),
         )
-        if requests.keys() - _CHANGES_NOTHING - {*_PUTS, *_DELETES}:
+        if requests.keys() - KEEPS_OBJECTS - {*_PUTS, *_DELETES}:
             self.is_known = False
 
     def _note_phase(self, document: TrialDocument, requests: RequestCounts) -> None:
@@ -108,7 +102,7 @@ class Place:
         # Each request takes the next object.
         goes_over = order_of(document) == "sequential" and _runs_once(document)
         match operation:
-            case _ if operation in _CHANGES_NOTHING:
+            case _ if operation in KEEPS_OBJECTS:
                 pass
             case "put" | "put_if_absent" | "copy":
                 surely = min(objects, requests.all) - requests.failed if goes_over else 0

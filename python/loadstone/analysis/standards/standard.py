@@ -24,6 +24,7 @@ from loadstone.analysis.rules.rule import Rule, listed
 from loadstone.analysis.standards import linter
 from loadstone.campaign.schema.campaign import Statements
 from loadstone.documents.manifest import HostFacts, Manifest
+from loadstone.documents.mix import CHANGES_OBJECTS
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Run
 
@@ -48,14 +49,6 @@ FACTORS_MAX = 1
 SHOWN_MAX = 4
 OF_THE_TARGET = ("redundancy", "consistency")
 """What a reader must know of both sides of a ratio, and only people can state."""
-
-CHANGING = frozenset(
-    {
-        "put", "post", "copy", "delete", "bulk_delete", "multipart_put", "write", "append",
-        "put_if_absent", "put_if_match", "delete_if_match", "compare_and_swap",
-    }
-)  # fmt: skip
-"""Operations that a target acknowledges, and may lose afterwards."""
 
 
 # Each is decided from what the run holds. Where the run cannot tell, the answer is `unknown`,
@@ -396,7 +389,7 @@ def _writes_are_audited(run: Run, findings: Findings) -> Answer:
     """Tell whether acknowledged writes were kept in a ledger and read back."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say"
-    writes = sum(cell.good for cell in findings.results if _word(cell) in CHANGING)
+    writes = sum(cell.good for cell in findings.results if _word(cell) in CHANGES_OBJECTS)
     if not writes:
         return "not applicable", "no measured request changed anything"
     if findings.audits:

@@ -434,7 +434,9 @@ def _wrong_parts(
     phase: Phase, driver: Driver, largest_bytes: int, place: tuple[str | int, ...]
 ) -> Iterator[KeyMistake]:
     # Parts that are read are ranges of an object, which may be of any length and number.
-    if phase.part_bytes is None or "multipart_put" not in phase.operations:
+    if phase.part_bytes is None or not (
+        "multipart_put" in phase.operations or phase.has_upload_steps
+    ):
         return
     limits = driver.facts.limits
     least, most = limits.part_bytes_min or 1, limits.parts_max
@@ -499,7 +501,9 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
 
 
 QUERY_TRIALS_MAX = 100_000
-_PUTS = ("put", "put_if_absent", "put_if_match", "compare_and_swap")
+_PUTS = (
+    "put", "put_if_absent", "put_if_match", "compare_and_swap", "versioned_put", "presigned_put",
+)  # fmt: skip
 """They write an object with one request."""
 
 _OF_OPERATIONS = ("workloads", "phases", "dataset", "load", "sweep", "interventions", "hosts")

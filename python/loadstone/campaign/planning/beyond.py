@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from loadstone.campaign.planning.lifecycle import dataset_of
-from loadstone.documents.mix import WRITES_WHOLE, operations_of
+from loadstone.documents.mix import DELETES, WRITES_WHOLE, operations_of
 from loadstone.documents.trial import TrialDocument
 
 # Objects that a mix of one trial may put, over all its stages; the load generator holds to it.
@@ -12,7 +12,7 @@ BEYOND_MAX = 1 << 34
 ORDINALS_MAX = (1 << 63) // BEYOND_MAX
 
 # What of a mix is done to objects beyond its dataset.
-_BEYOND = WRITES_WHOLE | {"delete", "delete_if_match"}
+_BEYOND = WRITES_WHOLE | DELETES
 
 
 def ordinals_of(document: TrialDocument) -> int:

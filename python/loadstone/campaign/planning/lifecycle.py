@@ -9,9 +9,11 @@ from collections.abc import Collection
 from enum import Enum
 
 from loadstone.campaign.drivers import Driver, facts_of
+from loadstone.campaign.operations import OPERATIONS
 from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.mix import (
     COMPARE_AND_SWAP,
+    DELETES,
     REWRITES,
     WRITES_BLOCKS,
     WRITES_WHOLE,
@@ -31,8 +33,6 @@ _HISTORIC = frozenset(
     }
 )  # fmt: skip
 """Operations of which a history is kept."""
-
-_DELETES = frozenset({"delete", "bulk_delete", "delete_if_match"})
 
 
 class State(Enum):
@@ -123,6 +123,9 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
     writes = WRITES_WHOLE | ({"write"} if order == "sequential" else set())
     if set(operations) <= writes:
         return Need.FRESH if is_first else Need.ANYTHING
+    is_of_uploads = any(OPERATIONS[name].is_upload_step for name in operations)
+    if is_of_uploads and not any(OPERATIONS[name].needs_objects for name in operations):
+        return Need.ANYTHING
     return Need.FULL
 
 
@@ -141,13 +144,13 @@ def state_after(document: TrialDocument, state: State) -> State:
         return _state_after_mix(operations, state)
     is_whole = state in (State.FULL, State.SURPLUS)
     match operations[0]:
-        case "put" | "multipart_put" | "put_if_absent" | "write" | "append":
+        case operation if operation in WRITES_WHOLE | WRITES_BLOCKS:
             if is_whole:
                 return state
             return State.FULL if _covers_dataset(document) else State.PARTIAL
         case "copy":
             return State.SURPLUS if is_whole else state
-        case "delete" | "bulk_delete" | "delete_if_match":
+        case operation if operation in DELETES:
             # What lies beside the dataset is not deleted with it, and keeps the buckets filled.
             is_empty = state is not State.SURPLUS and _covers_dataset(document)
             return State.EMPTY if is_empty else State.PARTIAL
@@ -169,7 +172,7 @@ def state_interrupted(document: TrialDocument, state: State) -> State:
     """Return what has to be assumed of a dataset when a trial on it did not finish."""
     after = state_after(document, state)
     changes = set(operations_of(document)) & (
-        WRITES_WHOLE | WRITES_BLOCKS | _DELETES | {"create_bucket", "delete_bucket"}
+        WRITES_WHOLE | WRITES_BLOCKS | DELETES | {"create_bucket", "delete_bucket"}
     )
     if document["phase"] == CLEAN_UP or (changes and len(operations_of(document)) == 1):
         is_certain = state is after and state is not State.EMPTY
@@ -191,18 +194,18 @@ def is_whole_only(document: TrialDocument) -> bool:
 def deletes_all(document: TrialDocument) -> bool:
     """Tell whether a trial does nothing but delete objects of its dataset."""
     operations = operations_of(document)
-    return bool(operations) and set(operations) <= _DELETES
+    return bool(operations) and set(operations) <= DELETES
 
 
 def is_in_ledger(document: TrialDocument) -> bool:
     """Tell whether a trial keeps a ledger, and asks for what is noted there."""
-    changes = WRITES_WHOLE | _DELETES
+    changes = WRITES_WHOLE | DELETES
     return bool(document.get("keeps_ledger")) and not changes.isdisjoint(operations_of(document))
 
 
 def is_historic(operations: Collection[str]) -> bool:
     """Tell whether a history of these operations says something: they change what they look at."""
-    changes = not (WRITES_WHOLE | REWRITES | _DELETES).isdisjoint(operations)
+    changes = not (WRITES_WHOLE | REWRITES | DELETES).isdisjoint(operations)
     is_mixed = len(operations) > 1 or COMPARE_AND_SWAP in operations
     return changes and is_mixed and set(operations) <= _HISTORIC
 

@@ -359,6 +359,17 @@ def _options(phase: Phase) -> OptionsDocument:
         "delimiter": phase.delimiter,
         "bulk_keys": phase.bulk_keys,
         "contended_keys": (phase.contend or Contend()).keys,
+        **_upload_options(phase),
+    }
+
+
+def _upload_options(phase: Phase) -> OptionsDocument:
+    if not phase.has_upload_steps:
+        return {}
+    return {
+        "part_order": phase.part_order,
+        "part_pause_ns": phase.part_pause_ns,
+        "ended_twice": phase.ended_twice,
     }
 
 

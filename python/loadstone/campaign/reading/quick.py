@@ -354,7 +354,7 @@ def _count(
     if count is not None:
         return count
     if flags.get("duration") is not None:
-        is_put = list(operations) in (*PUTS, ["append"], ["put_if_absent"])
+        is_put = list(operations) in (*PUTS, ["append"], ["put_if_absent"], ["presigned_put"])
         return COUNT_OF_TIMED_PUT if is_put else COUNT
     if not is_by_clock:
         return COUNT

@@ -183,13 +183,29 @@ class Phase(BaseModel):
     part_bytes: PositiveSize | None = Field(
         default=None,
         alias="part_size",
-        description="Length of the parts of a multipart_put or multipart_get.",
+        description="Length of the parts of a multipart_put, a multipart_get or an upload.",
     )
     part_concurrency: PositiveCount = Field(
         default=1,
         description="Parts of one object that a client of a multipart_put or "
         "multipart_get has in flight at once, each over a separate "
         "connection.",
+    )
+    part_order: Literal["ascending", "descending", "shuffled"] = Field(
+        default="ascending",
+        description="The order in which the parts of an upload are sent, in a mix of its steps.",
+    )
+    part_pause_ns: Duration = Field(
+        default=0,
+        alias="part_pause",
+        description="Rest of an upload after each of its parts, in a mix of its steps.",
+    )
+    ended_twice: Number = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="Share of the uploads of a mix that are completed or aborted a second time, by "
+        "another client at once where one is free.",
     )
     page_keys: PositiveCount = Field(default=1000, description="Keys asked for by one list.")
     bulk_keys: PositiveCount = Field(default=1000, description="Keys deleted by one bulk_delete.")
@@ -242,6 +258,11 @@ class Phase(BaseModel):
         if self.contend is not None:
             return (COMPARE_AND_SWAP,)
         return (self.op,) if self.op is not None else tuple(self.mix or ())
+
+    @property
+    def has_upload_steps(self) -> bool:
+        """Whether it uploads step by step, each step a request of its own."""
+        return any(OPERATIONS[name].is_upload_step for name in self.operations)
 
     @property
     def only_once(self) -> str | None:
@@ -297,20 +318,30 @@ class Phase(BaseModel):
             for name in mix
             if not OPERATIONS[name].is_mixed
         ]
-        deletes, puts = (
-            {name: mix[name] for name in names if name in mix}
-            for names in (("delete", "delete_if_match"), ("put", "put_if_absent"))
-        )
-        if sum(deletes.values()) > sum(puts.values()):
-            words = " and ".join(puts) or "put"
+        if self.op is not None and OPERATIONS[self.op].is_upload_step:
             mistakes.append(
                 KeyMistake(
-                    path=("mix", next(iter(deletes))),
-                    actual=f"a weight of {sum(deletes.values()):g} against {words} with "
-                    f"{sum(puts.values()):g}",
-                    allowed=f"a weight up to that of {words}",
-                    hint="a mix deletes only what it has put itself, so that no request asks for "
-                    "an object that is gone",
+                    path=("op",), actual=self.op, allowed="it in a mix with other steps of uploads"
+                )
+            )
+        for makers in {tuple(OPERATIONS[name].takes_from): None for name in mix}:
+            takes = {
+                name: mix[name] for name in mix if tuple(OPERATIONS[name].takes_from) == makers
+            }
+            makes = {name: mix[name] for name in makers if name in mix}
+            is_weighed = not any(OPERATIONS[name].is_upload_step for name in takes)
+            excess = sum(takes.values()) > sum(makes.values()) if is_weighed else not makes
+            if not makers or not excess:
+                continue
+            words = " and ".join(makes) or makers[0]
+            mistakes.append(
+                KeyMistake(
+                    path=("mix", next(iter(takes))),
+                    actual=f"a weight of {sum(takes.values()):g} against {words} with "
+                    f"{sum(makes.values()):g}",
+                    allowed=f"a weight up to that of {words}" if is_weighed else f"it with {words}",
+                    hint="a mix does this only to what it has made itself, so that no request asks "
+                    "for an object that is gone",
                 )
             )
         return mistakes

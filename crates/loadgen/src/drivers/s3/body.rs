@@ -15,9 +15,12 @@ pub(super) fn checksum_header<U: Upload>(
 ) -> Option<(&'static str, Base64)> {
     let (name, running) = match checksum {
         Checksum::None => return None,
+        Checksum::Crc32 => ("x-amz-checksum-crc32", Running::crc32()),
         Checksum::Crc32c => ("x-amz-checksum-crc32c", Running::crc32c()),
         Checksum::Crc64Nvme => ("x-amz-checksum-crc64nvme", Running::crc64nvme()),
         Checksum::Md5 => ("content-md5", Running::md5()),
+        Checksum::Sha1 => ("x-amz-checksum-sha1", Running::sha1()),
+        Checksum::Sha256 => ("x-amz-checksum-sha256", Running::sha256()),
     };
     let (bytes, length) = digest(running, upload, buffers);
     Some((name, Base64::of(&bytes[..length])))

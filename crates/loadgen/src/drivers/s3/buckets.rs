@@ -9,7 +9,7 @@ use loadstone_wire::xml;
 use super::S3Client;
 use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
-use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, try_claim};
+use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, names_writers, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -79,7 +79,13 @@ impl Places for S3Client {
         }
     }
 
+    /// A bucket that is marked keeps versions where it is to: a run that goes on finds them set.
     async fn write_mark(&mut self, bucket: &str, text: &str) -> Result<bool, Error> {
+        if let Some(versioning) = self.thread.s3.settings.versioning
+            && !self.set_versioning(bucket, versioning).await?
+        {
+            return Ok(false);
+        }
         let reply = self.write_text(bucket, MARK, text).await;
         match reply.status {
             404 => Ok(false),
@@ -177,6 +183,10 @@ impl Places for S3Client {
     }
 
     async fn ours_of(&mut self, bucket: &str, keys: &[String]) -> Result<Vec<String>, Error> {
+        let sees_versions = self.thread.s3.settings.deletes_versions && !keys.is_empty();
+        if sees_versions && names_writers(self, bucket).await? {
+            return self.keys_with_versions_of_ours(bucket, keys).await;
+        }
         keys_of_ours(self, bucket, keys).await
     }
 

@@ -61,7 +61,7 @@ fn bare(etag: &str) -> Box<str> {
 impl S3Client {
     /// Writes an object if there is none.
     pub(super) async fn write_if_absent(&mut self, request: &Request) -> Completion {
-        let reply = self.write_on(request, 0, IF_NONE).await;
+        let reply = self.write_on(request, 0, Some(IF_NONE)).await;
         if reply.outcome.is_ok() {
             let etag = self.http.collect.header("etag");
             self.thread.etags.borrow_mut().note(request.object(), etag);
@@ -79,7 +79,8 @@ impl S3Client {
             Err(failed) => return failed,
         };
         let writer = (request.chance as u32).max(1);
-        let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
+        let condition = ("if-match", etag.as_bytes());
+        let reply = self.write_on(request, writer, Some(condition)).await;
         if reply.outcome.is_ok() {
             let written = self.http.collect.header("etag");
             self.thread.etags.borrow_mut().note(request.object(), written);
@@ -123,7 +124,8 @@ impl S3Client {
             begun.get_or_insert(asked);
             // What a try before has written in vain was never there.
             let writer = (request.chance as u32).max(1);
-            let reply = self.write_on(request, writer, ("if-match", etag.as_bytes())).await;
+            let condition = ("if-match", etag.as_bytes());
+            let reply = self.write_on(request, writer, Some(condition)).await;
             self.http.connection.version = version;
             let written = self.unless_lost(Completion { bytes, ..reply.completion() });
             if written.outcome != Outcome::LOST_RACE {
@@ -185,18 +187,28 @@ impl S3Client {
         }
     }
 
-    /// Puts an object on a condition, and keeps the answer's ETag. A repetition could meet what the
-    /// first attempt had written, so there is none.
-    async fn write_on(&mut self, request: &Request, writer: u32, condition: Header<'_>) -> Reply {
+    /// Puts an object, on a condition where there is one, and keeps the answer's ETag and version. A
+    /// repetition could meet what the first attempt had written, so there is none.
+    pub(super) async fn write_on(
+        &mut self,
+        request: &Request,
+        writer: u32,
+        condition: Option<Header<'_>>,
+    ) -> Reply {
         let thread = Rc::clone(&self.thread);
         let http = &thread.http;
         let object = ObjectId { writer, ..http.dataset.id(request.object()) };
         self.at_object(request.object().index, b"");
         let owner = http.target.owner_headers(self.http.tag, Self::RUN);
-        let headers: Vec<_> = std::iter::once(condition).chain(owner).collect();
+        let headers: Vec<_> = condition.into_iter().chain(owner).collect();
         let put = HeadSpec::new(Method::Put, &[200, 201]);
         let digest = BodyDigest::Object(None);
         let spec = HeadSpec { digest, headers: &headers, is_idempotent: false, ..put };
-        self.ask_for_body(&spec, &http.body(object, 0..object.length), &["etag"]).await
+        self.ask_for_body(
+            &spec,
+            &http.body(object, 0..object.length),
+            &["etag", "x-amz-version-id"],
+        )
+        .await
     }
 }

@@ -13,7 +13,9 @@ use super::S3;
 use super::ahead::Ahead;
 use super::body::{checksum_header, sha256};
 use super::conditional::Etags;
+use super::steps::OpenUploads;
 use super::target::{Checksum, S3Settings};
+use super::versioned::KnownVersions;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
 use crate::driver::Thread;
@@ -23,6 +25,9 @@ use crate::transport::http_target::{BodyDigest, HeadSpec, HttpThread, finish_hea
 use crate::transport::raw::{RawRequest, Signing};
 use crate::transport::transfer::Upload;
 
+/// How long the URL of a request that is sent at once is valid.
+const URL_LIFE_S: u64 = 3600;
+
 /// What the S3 clients of one load thread share.
 pub(crate) struct S3Thread {
     pub(super) http: Rc<HttpThread>,
@@ -30,6 +35,8 @@ pub(crate) struct S3Thread {
     /// The digests of the objects that are put.
     pub(super) ahead: RefCell<Ahead>,
     pub(super) etags: RefCell<Etags>,
+    pub(super) versions: RefCell<KnownVersions>,
+    pub(super) uploads: RefCell<OpenUploads>,
     signer: RefCell<Signer>,
     /// Of the keys that it signs with.
     generation: Cell<u64>,
@@ -48,6 +55,8 @@ impl S3Thread {
             s3: Arc::clone(s3),
             ahead: RefCell::default(),
             etags: RefCell::default(),
+            versions: RefCell::default(),
+            uploads: RefCell::default(),
             generation: Cell::new(s3.keys.generation()),
             signer: RefCell::new(Signer::new(s3.keys.credentials(), &s3.region, "s3")),
         }
@@ -173,21 +182,7 @@ impl HeadWriter {
                     spoil_signature(out);
                 }
             }
-            Signing::Url(expires_s) => {
-                let mut query = Vec::new();
-                let signed = sigv4::Request {
-                    method: spec.method,
-                    path: &self.path,
-                    query: spec.query,
-                    host: &self.host,
-                    headers: spec.headers,
-                    payload: Payload::Unsigned,
-                };
-                thread.follow_keys();
-                thread.signer.borrow_mut().presign(unix_s, expires_s, &signed, &mut query);
-                http1::request_line(out, spec.method, &self.path, &query);
-                self.write_unsigned_headers(out, spec);
-            }
+            Signing::Url(expires_s) => self.write_signed_url(out, thread, spec, unix_s, expires_s),
             Signing::Nobody => {
                 http1::request_line(out, spec.method, &self.path, spec.query);
                 self.write_unsigned_headers(out, spec);
@@ -195,6 +190,45 @@ impl HeadWriter {
         }
         let is_per_request = thread.http.target.is_per_request;
         finish_head(out, spec.method, &upload, is_per_request, &settings.plain_headers);
+    }
+
+    /// Writes the whole head of a request by a URL that is signed now.
+    pub(super) fn write_presigned<U: Upload>(
+        &mut self,
+        out: &mut Vec<u8>,
+        thread: &S3Thread,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+    ) {
+        let settings = &thread.s3.settings;
+        self.locate(settings);
+        out.clear();
+        self.write_signed_url(out, thread, spec, unix_ns() / 1_000_000_000, URL_LIFE_S);
+        let is_per_request = thread.http.target.is_per_request;
+        finish_head(out, spec.method, upload, is_per_request, &settings.plain_headers);
+    }
+
+    fn write_signed_url(
+        &self,
+        out: &mut Vec<u8>,
+        thread: &S3Thread,
+        spec: &HeadSpec<'_>,
+        unix_s: u64,
+        expires_s: u64,
+    ) {
+        let mut query = Vec::new();
+        let signed = sigv4::Request {
+            method: spec.method,
+            path: &self.path,
+            query: spec.query,
+            host: &self.host,
+            headers: spec.headers,
+            payload: Payload::Unsigned,
+        };
+        thread.follow_keys();
+        thread.signer.borrow_mut().presign(unix_s, expires_s, &signed, &mut query);
+        http1::request_line(out, spec.method, &self.path, &query);
+        self.write_unsigned_headers(out, spec);
     }
 
     fn write_unsigned_headers(&self, out: &mut Vec<u8>, spec: &HeadSpec<'_>) {
@@ -256,13 +290,18 @@ impl HeadWriter {
         };
         thread.follow_keys();
         let mut signer = thread.signer.borrow_mut();
-        if sum.is_none() && settings.signed_headers.is_empty() {
+        if sum.is_none() && !settings.adds_signed_headers {
             signer.sign(unix_s, &request, out);
             return;
         }
         let own = settings.signed_headers.iter();
         let mut headers: Vec<(&str, &[u8])> =
             own.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        if let Some(encryption) = &settings.server_encryption
+            && !self.key.is_empty()
+        {
+            encryption.add_headers(spec, &mut headers);
+        }
         headers.extend_from_slice(spec.headers);
         if let Some((name, value)) = &sum {
             headers.push((name, value.as_bytes()));

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use loadstone_wire::encode::{write_number, write_query};
+use loadstone_wire::encode::write_query;
 use loadstone_wire::http1::Method;
 use loadstone_wire::xml::{self, UploadedPart};
 
 use super::S3Client;
 use super::ahead::Ahead;
+use super::steps::part_query;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::Places;
 use crate::requests::Request;
@@ -17,7 +18,7 @@ use crate::transport::connection::Reply;
 use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::parts::{InParts, Whole, allow_last_step, hurried, unless_stopped};
-use crate::transport::transfer::Nothing;
+use crate::transport::transfer::{Nothing, Payload};
 
 /// Pages of uploads that are looked through, of up to a thousand each.
 const UPLOAD_PAGES_MAX: usize = 1000;
@@ -30,27 +31,9 @@ impl S3Client {
         self.http.helpers.ends.clear();
         let reactor = Rc::clone(&self.http.thread.reactor);
         let pair = Rc::clone(&reactor).begin_pair().await;
-        self.at_object(request.object().index, b"");
-        // S3 refuses checksums of parts unless the upload was begun with their algorithm.
-        let algorithm = self.thread.s3.settings.checksum.of_parts();
-        let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
-        let thread = Rc::clone(&self.http.thread);
-        let named = thread.target.owner_headers(self.http.tag, Self::RUN);
-        let headers: Vec<_> = headers.into_iter().chain(named).collect();
-        let headers = headers.as_slice();
-        let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post, &[200]) };
-        let first = hurried(&reactor, self.ask_for_body(&spec, &Nothing, &[])).await;
-        let mut completion = first.completion();
-        if !completion.outcome.is_ok() {
-            return completion;
-        }
-        let upload_id = match xml::parse_upload_id(&self.http.collect.body) {
-            Ok(id) => id,
-            Err(error) => {
-                completion.outcome = self.misread(&error);
-                return completion;
-            }
-        };
+        let (mut completion, id) =
+            hurried(&reactor, self.start_upload(request.object().index)).await;
+        let Some(upload_id) = id else { return completion };
         let last = unless_stopped(&reactor, self.upload(request, &upload_id)).await;
         let Some(last) = last else {
             self.http.connection.close();
@@ -75,6 +58,35 @@ impl S3Client {
         completion
     }
 
+    /// Begins the upload of an object; returns its id where that went well.
+    pub(super) async fn start_upload(&mut self, index: u64) -> (Completion, Option<String>) {
+        self.at_object(index, b"");
+        // S3 refuses checksums of parts unless the upload was begun with their algorithm.
+        let algorithm = self.thread.s3.settings.checksum.of_parts();
+        let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
+        let thread = Rc::clone(&self.http.thread);
+        let named = thread.target.owner_headers(self.http.tag, Self::RUN);
+        let kind = self.thread.s3.settings.checksum_type;
+        let kind = kind.map(|kind| ("x-amz-checksum-type", kind));
+        let headers: Vec<_> = headers.into_iter().chain(kind).chain(named).collect();
+        let spec = HeadSpec {
+            query: b"uploads",
+            headers: &headers,
+            ..HeadSpec::new(Method::Post, &[200])
+        };
+        let mut completion = self.ask_for_body(&spec, &Nothing, &[]).await.completion();
+        if !completion.outcome.is_ok() {
+            return (completion, None);
+        }
+        match xml::parse_upload_id(&self.http.collect.body) {
+            Ok(id) => (completion, Some(id)),
+            Err(error) => {
+                completion.outcome = self.misread(&error);
+                (completion, None)
+            }
+        }
+    }
+
     /// Uploads all parts and completes the object.
     async fn upload(&mut self, request: &Request, id: &str) -> Completion {
         let whole = self.upload_parts(request, id).await;
@@ -93,42 +105,54 @@ impl S3Client {
         let body = |part: u64| http.body(object, division.range(part));
         let ahead = RefCell::new(Ahead::default());
         let is_signed = thread.s3.settings.is_payload_signed;
-        let algorithm = thread.s3.settings.checksum.of_parts();
         let upload_part = async |client: &mut Self, part: u64| {
             let upload = body(part);
             let sha256 = is_signed
                 .then(|| ahead.borrow_mut().sha256((object.version, part), body, &http.buffers));
-            let mut number = Vec::new();
-            write_number(&mut number, part + 1);
-            let mut query = Vec::new();
-            let parameters =
-                [("partNumber", Some(number.as_slice())), ("uploadId", Some(id.as_bytes()))];
-            write_query(&mut query, &parameters);
-            let digest = BodyDigest::Object(sha256);
-            let put = HeadSpec::new(Method::Put, &[200]);
-            let spec = HeadSpec { query: &query, digest, ..put };
-            client.at_object(request.object().index, b"");
-            let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
-            let mut completion = Completion { bytes: upload.length, ..reply.completion() };
-            let etag = client.http.collect.header("etag").map(str::to_owned);
-            if completion.outcome.is_ok() && etag.is_none() {
-                completion.outcome = client.misread(&xml::XmlError::Missing("ETag"));
-            }
-            let value = UploadedPart {
-                etag: etag.unwrap_or_default(),
-                checksum: algorithm.map(|(_, element)| (element, client.head.checksum())),
-            };
-            (completion, value)
+            client.send_part_of(request.object().index, id, part, &upload, sha256).await
         };
         // An object of no bytes has one part, of no bytes.
         self.in_parts(division.count().max(1), upload_part).await
     }
 
-    async fn complete(&mut self, id: &str, parts: &[UploadedPart]) -> Reply {
+    /// Uploads a part of an object, by its number from 0; returns beside it what the completion needs.
+    pub(super) async fn send_part_of(
+        &mut self,
+        index: u64,
+        id: &str,
+        part: u64,
+        upload: &Payload<'_>,
+        sha256: Option<[u8; 32]>,
+    ) -> (Completion, UploadedPart) {
+        let query = part_query(id, part);
+        let digest = BodyDigest::Object(sha256);
+        let spec = HeadSpec { query: &query, digest, ..HeadSpec::new(Method::Put, &[200]) };
+        self.at_object(index, b"");
+        let reply = self.ask_for_body(&spec, upload, &["etag"]).await;
+        let mut completion = Completion { bytes: upload.length, ..reply.completion() };
+        let etag = self.http.collect.header("etag").map(str::to_owned);
+        if completion.outcome.is_ok() && etag.is_none() {
+            completion.outcome = self.misread(&xml::XmlError::Missing("ETag"));
+        }
+        let algorithm = self.thread.s3.settings.checksum.of_parts();
+        let value = UploadedPart {
+            etag: etag.unwrap_or_default(),
+            checksum: algorithm.map(|(_, element)| (element, self.head.checksum())),
+        };
+        (completion, value)
+    }
+
+    pub(super) async fn complete(&mut self, id: &str, parts: &[UploadedPart]) -> Reply {
         let mut body = Vec::new();
         xml::write_complete_upload(&mut body, parts.iter());
         let query = upload_query(id);
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post, &[200]) };
+        let kind = self.thread.s3.settings.checksum_type;
+        let kind = kind.map(|kind| ("x-amz-checksum-type", kind));
+        let spec = HeadSpec {
+            query: &query,
+            headers: kind.as_slice(),
+            ..HeadSpec::new(Method::Post, &[200])
+        };
         let mut reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
         if reply.outcome.is_ok()
             && let Err(error) = xml::check_late_answer(&self.http.collect.body)
@@ -154,29 +178,13 @@ impl S3Client {
     /// Returns the uploads that have begun in a bucket, as far as the store tells: keys and ids.
     pub(super) async fn uploads(&mut self, bucket: &str) -> Vec<(String, String)> {
         let thread = Rc::clone(&self.http.thread);
-        let prefix = thread.dataset.spec().object_prefix.as_bytes();
         let mut found = Vec::new();
         let mut after: Option<(String, String)> = None;
         // A listing that comes back to where it was, or never ends, is given up.
         let mut seen = HashSet::new();
         loop {
-            let mut query = Vec::new();
-            let (key, id) = after.as_ref().map_or((None, None), |(key, id)| {
-                (Some(key.as_bytes()), Some(id.as_bytes()).filter(|id| !id.is_empty()))
-            });
-            let optional = |name, value: Option<_>| value.map(|value| (name, Some(value)));
-            let parameters: Vec<_> = [("encoding-type", Some(b"url".as_slice()))]
-                .into_iter()
-                .chain(optional("key-marker", key))
-                .chain([("prefix", Some(prefix))])
-                .chain(optional("upload-id-marker", id))
-                .chain([("uploads", None)])
-                .collect();
-            write_query(&mut query, &parameters);
-            self.renew_deadline();
-            self.at(bucket, "");
-            let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
-            let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+            let prefix = &thread.dataset.spec().object_prefix;
+            let reply = self.ask_for_uploads(bucket, prefix, after.as_ref(), None).await;
             let page = match xml::parse_upload_page(&self.http.collect.body) {
                 Ok(page) if reply.outcome.is_ok() => page,
                 _ => return found,
@@ -192,15 +200,47 @@ impl S3Client {
         }
     }
 
+    /// Asks for a page of a bucket's uploads, behind a key and an id where there are some.
+    pub(super) async fn ask_for_uploads(
+        &mut self,
+        bucket: &str,
+        prefix: &str,
+        after: Option<&(String, String)>,
+        uploads_max: Option<u32>,
+    ) -> Reply {
+        let (key, id) = after.map_or(("", ""), |(key, id)| (key, id));
+        let uploads_max = uploads_max.map_or_else(String::new, |most| most.to_string());
+        let parameters = [
+            ("encoding-type", "url"),
+            ("key-marker", key),
+            ("max-uploads", &uploads_max),
+            ("prefix", prefix),
+            ("upload-id-marker", id),
+        ];
+        let parameters = parameters.into_iter().filter(|(_, value)| !value.is_empty());
+        let parameters = parameters.map(|(name, value)| (name, Some(value.as_bytes())));
+        let parameters: Vec<_> = parameters.chain([("uploads", None)]).collect();
+        let mut query = Vec::new();
+        write_query(&mut query, &parameters);
+        self.renew_deadline();
+        self.at(bucket, "");
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
+        self.ask_for_body(&spec, &Nothing, &[]).await
+    }
+
     /// Has the store drop the parts. If it does not, it keeps them: nothing more can be done here.
     async fn give_up(&mut self, id: &str) -> Outcome {
+        self.abandon(id).await.outcome
+    }
+
+    pub(super) async fn abandon(&mut self, id: &str) -> Reply {
         let query = upload_query(id);
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete, &[200, 204]) };
-        self.ask(&spec, &Nothing).await.outcome
+        self.ask(&spec, &Nothing).await
     }
 }
 
-fn upload_query(id: &str) -> Vec<u8> {
+pub(super) fn upload_query(id: &str) -> Vec<u8> {
     let mut query = Vec::new();
     write_query(&mut query, &[("uploadId", Some(id.as_bytes()))]);
     query

@@ -21,8 +21,24 @@ use crate::transport::raw::RawRequest;
 use crate::transport::transfer::{Nothing, Upload};
 
 /// What S3 has beside the operations of every object store.
-const OWN_OPERATIONS: &[Operation] =
-    &[Operation::PutIfMatch, Operation::DeleteIfMatch, Operation::CompareAndSwap];
+const OWN_OPERATIONS: &[Operation] = &[
+    Operation::PutIfMatch,
+    Operation::DeleteIfMatch,
+    Operation::CompareAndSwap,
+    Operation::VersionedPut,
+    Operation::GetVersion,
+    Operation::ListVersions,
+    Operation::DeleteVersion,
+    Operation::CreateUpload,
+    Operation::UploadPart,
+    Operation::UploadPartCopy,
+    Operation::ListParts,
+    Operation::ListUploads,
+    Operation::CompleteUpload,
+    Operation::AbortUpload,
+    Operation::PresignedGet,
+    Operation::PresignedPut,
+];
 const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
     joined(http_target::OPERATIONS, OWN_OPERATIONS);
 pub(super) const OPERATIONS: &[Operation] = &ALL;
@@ -78,6 +94,11 @@ impl HttpStore for S3Client {
             Some(failure) => format!("{error}\nthe keys were not renewed: {failure}"),
             None => error,
         }
+    }
+
+    #[inline]
+    fn checks_stored_checksum(&self) -> bool {
+        self.thread.s3.settings.checks_stored_checksum
     }
 
     async fn put(&mut self, request: &Request) -> Completion {
@@ -196,16 +217,26 @@ impl HttpStore for S3Client {
         self.write_if_absent(request).await
     }
 
-    async fn put_if_match(&mut self, request: &Request) -> Completion {
-        self.write_if_match(request).await
-    }
-
-    async fn delete_if_match(&mut self, request: &Request) -> Completion {
-        self.remove_if_match(request).await
-    }
-
-    async fn compare_and_swap(&mut self, request: &Request) -> Completion {
-        self.swap_until_won(request).await
+    async fn own_operation(&mut self, request: &Request) -> Completion {
+        match request.operation {
+            Operation::PutIfMatch => self.write_if_match(request).await,
+            Operation::DeleteIfMatch => self.remove_if_match(request).await,
+            Operation::CompareAndSwap => self.swap_until_won(request).await,
+            Operation::VersionedPut => self.write_version(request).await,
+            Operation::GetVersion => self.read_version(request).await,
+            Operation::ListVersions => self.list_page_of_versions(request).await,
+            Operation::DeleteVersion => self.remove_version(request).await,
+            Operation::CreateUpload => self.begin_upload(request).await,
+            Operation::UploadPart => self.send_part(request).await,
+            Operation::UploadPartCopy => self.copy_part(request).await,
+            Operation::ListParts => self.list_parts_of_upload(request).await,
+            Operation::ListUploads => self.list_page_of_uploads(request).await,
+            Operation::CompleteUpload => self.end_with_parts(request).await,
+            Operation::AbortUpload => self.end_without_parts(request).await,
+            Operation::PresignedGet => self.read_by_url(request).await,
+            Operation::PresignedPut => self.write_by_url(request).await,
+            _ => unreachable!("OPERATIONS names no other"),
+        }
     }
 
     async fn create_bucket(&mut self, request: &Request) -> Completion {

@@ -3,6 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::drivers::s3::facts::FACTS;
+use crate::drivers::s3::server_encryption::{self, ServerEncryption};
+use crate::error::Error;
+use crate::operation::Operation;
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::transport::endpoint::Url;
 use crate::transport::http_target;
@@ -50,13 +53,44 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: Some("none"),
         ..setting(
             "checksum",
-            SettingKind::Choice(&["none", "crc32c", "crc64nvme", "md5"]),
+            SettingKind::Choice(&["none", "crc32", "crc32c", "crc64nvme", "md5", "sha1", "sha256"]),
             "the checksum sent with each object",
         )
     },
+    setting(
+        "checksum_type",
+        SettingKind::Choice(&["composite", "full_object"]),
+        "what the checksum of an object in parts is of: its parts' checksums, or its bytes",
+    ),
+    setting(
+        "check_stored_checksum",
+        SettingKind::Flag,
+        "whether verified reads of whole objects ask for the store's checksum too, and check it",
+    ),
     http_target::TLS,
     http_target::HEADERS,
     http_target::SOURCE,
+    setting(
+        "server_encryption",
+        SettingKind::Choice(&["store", "kms", "customer"]),
+        "whose key the store encrypts objects with: its own (SSE-S3), its key service's, the customer's",
+    ),
+    setting("kms_key", SettingKind::Text, "the key of the key service; otherwise its default"),
+    setting(
+        "customer_key",
+        SettingKind::Secret,
+        "where the customer's key is, 32 bytes in base64; it goes with each request for an object",
+    ),
+    setting(
+        "customer_key_over_http",
+        SettingKind::Flag,
+        "whether the customer's key may go over connections without TLS",
+    ),
+    setting(
+        "versioning",
+        SettingKind::Choice(&["enabled", "suspended"]),
+        "whether buckets that loadstone makes keep versions; a clean-up deletes all that the run wrote",
+    ),
     setting(
         "delete_versions",
         SettingKind::Flag,
@@ -68,9 +102,12 @@ pub(super) const SETTINGS: &[Setting] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checksum {
     None,
+    Crc32,
     Crc32c,
     Crc64Nvme,
     Md5,
+    Sha1,
+    Sha256,
 }
 
 impl Checksum {
@@ -78,9 +115,29 @@ impl Checksum {
     /// request alone.
     pub(super) const fn of_parts(self) -> Option<(&'static str, &'static str)> {
         match self {
+            Self::Crc32 => Some(("CRC32", "ChecksumCRC32")),
+            Self::Sha1 => Some(("SHA1", "ChecksumSHA1")),
+            Self::Sha256 => Some(("SHA256", "ChecksumSHA256")),
             Self::Crc32c => Some(("CRC32C", "ChecksumCRC32C")),
             Self::Crc64Nvme => Some(("CRC64NVME", "ChecksumCRC64NVME")),
             Self::None | Self::Md5 => None,
+        }
+    }
+}
+
+/// Whether a bucket keeps versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versioning {
+    Enabled,
+    Suspended,
+}
+
+impl Versioning {
+    /// How S3 calls it.
+    pub(super) fn status(self) -> &'static str {
+        match self {
+            Self::Enabled => "Enabled",
+            Self::Suspended => "Suspended",
         }
     }
 }
@@ -91,8 +148,16 @@ pub(super) struct S3Settings {
     pub(super) is_virtual: bool,
     pub(super) is_payload_signed: bool,
     pub(super) checksum: Checksum,
+    /// What the checksum of an object in parts is of, as S3 calls it.
+    pub(super) checksum_type: Option<&'static [u8]>,
+    pub(super) checks_stored_checksum: bool,
+    /// What buckets that loadstone makes are set to.
+    pub(super) versioning: Option<Versioning>,
     /// Whether a place is what its versions are, and not only its newest ones.
     pub(super) deletes_versions: bool,
+    pub(super) server_encryption: Option<ServerEncryption>,
+    /// Whether requests have signed headers beside their own.
+    pub(super) adds_signed_headers: bool,
     /// Additional headers that must be signed: lower case, sorted.
     pub(super) signed_headers: Vec<(String, String)>,
     /// The others, as they go over the wire.
@@ -100,7 +165,9 @@ pub(super) struct S3Settings {
 }
 
 impl S3Settings {
-    pub(super) fn read(map: &Map<String, Value>) -> Self {
+    /// # Errors
+    /// A customer's key that is named is not there.
+    pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
         let mut signed_headers = Vec::new();
         let mut plain_headers = Vec::new();
         for (name, value) in settings::pairs(map, "headers") {
@@ -114,19 +181,39 @@ impl S3Settings {
             }
         }
         signed_headers.sort_unstable();
-        Self {
+        let versioning = match settings::text(map, "versioning") {
+            Some("enabled") => Some(Versioning::Enabled),
+            Some("suspended") => Some(Versioning::Suspended),
+            _ => None,
+        };
+        let flag = |key| flag_of(map, key);
+        let deletes_versions = flag("delete_versions");
+        let server_encryption = ServerEncryption::of(map)?;
+        Ok(Self {
             is_virtual: settings::text(map, "addressing") == Some("virtual"),
             is_payload_signed: settings::text(map, "payload_signing") == Some("signed"),
             checksum: match settings::text(map, "checksum") {
+                Some("crc32") => Checksum::Crc32,
+                Some("sha1") => Checksum::Sha1,
+                Some("sha256") => Checksum::Sha256,
                 Some("crc32c") => Checksum::Crc32c,
                 Some("crc64nvme") => Checksum::Crc64Nvme,
                 Some("md5") => Checksum::Md5,
                 _ => Checksum::None,
             },
-            deletes_versions: map.get("delete_versions").and_then(Value::as_bool) == Some(true),
+            checksum_type: match settings::text(map, "checksum_type") {
+                Some("composite") => Some(b"COMPOSITE"),
+                Some("full_object") => Some(b"FULL_OBJECT"),
+                _ => None,
+            },
+            checks_stored_checksum: flag("check_stored_checksum"),
+            versioning,
+            deletes_versions: deletes_versions || versioning.is_some(),
+            adds_signed_headers: !signed_headers.is_empty() || server_encryption.is_some(),
+            server_encryption,
             signed_headers,
             plain_headers,
-        }
+        })
     }
 }
 
@@ -142,7 +229,45 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
             ));
         }
     }
+    let of_parts = (settings::text(map, "checksum_type"), settings::text(map, "checksum"));
+    let allowed: &[&str] = match of_parts.0 {
+        Some("full_object") => &["crc32", "crc32c", "crc64nvme"],
+        _ => &["crc32", "crc32c", "sha1", "sha256"],
+    };
+    if let (Some(kind), checksum) = of_parts
+        && !allowed.contains(&checksum.unwrap_or("none"))
+    {
+        mistakes.push(format!(
+            "target.settings.checksum_type: found {kind} with checksum {}, allowed: it with {}",
+            checksum.unwrap_or("none"),
+            allowed.join(", ")
+        ));
+    }
+    let has = |operation| trial.mix.iter().any(|share| share.operation == operation);
+    if has(Operation::DeleteVersion) && settings::text(map, "versioning") == Some("suspended") {
+        mistakes.push(
+            "mix: found delete_version on a target with versioning: suspended, which keeps one \
+             version of an object: allowed with versioning: enabled"
+                .into(),
+        );
+    }
+    let has_presigned = has(Operation::PresignedGet) || has(Operation::PresignedPut);
+    mistakes.extend(server_encryption::mistakes(map, has_presigned));
+    if flag_of(map, "check_stored_checksum") && trial.dataset.encryption.is_some() {
+        mistakes.push(
+            "target.settings.check_stored_checksum: found it with encrypted objects, allowed: with \
+             plain ones"
+                .into(),
+        );
+    }
+    if has(Operation::GetVersion) && trial.dataset.encryption.is_some() {
+        mistakes.push("mix: found get_version of encrypted objects: allowed of plain ones".into());
+    }
     mistakes
+}
+
+fn flag_of(map: &Map<String, Value>, key: &str) -> bool {
+    map.get(key).and_then(Value::as_bool) == Some(true)
 }
 
 fn is_virtual_address(map: &Map<String, Value>, url: &Url) -> bool {

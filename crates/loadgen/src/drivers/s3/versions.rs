@@ -5,14 +5,17 @@ use std::collections::HashSet;
 
 use loadstone_wire::encode::write_query;
 use loadstone_wire::http1::Method;
-use loadstone_wire::xml;
+use loadstone_wire::xml::{self, ListedVersion};
 
 use super::S3Client;
 use super::buckets::{MARK, as_put};
-use crate::error::Error;
+use super::target::Versioning;
+use crate::error::{Error, Kind};
+use crate::ownership::beside::Writer;
 use crate::ownership::{Page, Places};
+use crate::transport::connection::Reply;
 use crate::transport::http_store::HttpStore;
-use crate::transport::http_target::HeadSpec;
+use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::transfer::Nothing;
 
 /// Versions deleted with one request.
@@ -28,17 +31,18 @@ impl S3Client {
         prefix: &str,
         token: Option<&str>,
     ) -> Result<Page, Error> {
-        let page = self.list_versions(bucket, prefix, token).await?;
-        let first = page.versions.first().map(|(key, id)| format!("{id}{BETWEEN}{key}"));
-        let next = page.next.map(|(key, id)| format!("{id}{BETWEEN}{key}"));
+        let page = self.version_page(bucket, prefix, token).await?;
+        let first = page.versions.first().map(|version| token_of(&version.key, &version.id));
+        let next = page.next.map(|(key, id)| token_of(&key, &id));
         self.versions.clear();
         let mut keys: Vec<String> = Vec::new();
-        for (listed, id) in page.versions {
-            let key = as_put(listed, self.title().prefix());
-            if keys.last() != Some(&key) {
-                keys.push(key.clone());
+        for version in page.versions {
+            let key = as_put(version.key.clone(), self.title().prefix());
+            let of_key = self.versions.entry(key.clone()).or_default();
+            if of_key.is_empty() {
+                keys.push(key);
             }
-            self.versions.entry(key).or_default().push(id);
+            of_key.push(version);
         }
         let page = self.title().sort(bucket, keys, |key| key == MARK, next);
         Ok(Page { first, ..page })
@@ -52,11 +56,8 @@ impl S3Client {
     ) -> Result<u64, Error> {
         let mut all = Vec::new();
         for key in keys {
-            let ids = match self.versions.remove(key) {
-                Some(ids) => ids,
-                None => self.versions_of(bucket, key).await?,
-            };
-            all.extend(ids.into_iter().map(|id| (key.as_str(), id)));
+            let versions = self.known_versions(bucket, key).await?;
+            all.extend(versions.into_iter().map(|version| (key.as_str(), version.id)));
         }
         let mut failed = HashSet::new();
         // A list of versions is XML, which cannot carry every key.
@@ -103,34 +104,110 @@ impl S3Client {
         reply.outcome.is_ok() && xml::parse_versioning(&self.http.collect.body) == Ok(true)
     }
 
-    async fn versions_of(&mut self, bucket: &str, key: &str) -> Result<Vec<String>, Error> {
-        let page = self.list_versions(bucket, key, None).await?;
-        Ok(page.versions.into_iter().filter(|(found, _)| found == key).map(|(_, id)| id).collect())
+    /// Has a bucket keep versions, or keep them no more; tells whether the bucket is there.
+    ///
+    /// # Errors
+    /// The store refuses it, or takes no notice of it.
+    pub(super) async fn set_versioning(
+        &mut self,
+        bucket: &str,
+        versioning: Versioning,
+    ) -> Result<bool, Error> {
+        self.renew_deadline();
+        self.at(bucket, "");
+        let spec = HeadSpec {
+            query: b"versioning",
+            digest: BodyDigest::Md5,
+            ..HeadSpec::new(Method::Put, &[200])
+        };
+        let body = xml::versioning_body(versioning.status());
+        let reply = self.ask(&spec, &body.as_slice()).await;
+        let what = || format!("set versioning of bucket \"{bucket}\" to {}", versioning.status());
+        match reply.status {
+            404 => Ok(false),
+            _ if !reply.outcome.is_ok() => Err(self.refused(what(), &reply)),
+            _ if self.is_versioned(bucket).await => Ok(true),
+            _ => Err(Error::target(what(), "the store said yes, and keeps no versions")
+                .of(Kind::Unsupported)),
+        }
     }
 
-    async fn list_versions(
+    /// Returns those of some keys in another's bucket that have versions of ours, and leaves the others'
+    /// versions out of what is deleted. A marker over a stranger's version is the stranger's.
+    pub(super) async fn keys_with_versions_of_ours(
+        &mut self,
+        bucket: &str,
+        keys: &[String],
+    ) -> Result<Vec<String>, Error> {
+        let mut ours = Vec::with_capacity(keys.len());
+        for key in keys {
+            // A page may have ended between two versions of a key.
+            self.versions.remove(key);
+            let (markers, versions): (Vec<_>, Vec<_>) = self
+                .known_versions(bucket, key)
+                .await?
+                .into_iter()
+                .partition(|version| version.is_marker);
+            let all = versions.len();
+            let mut owned = Vec::with_capacity(all);
+            for version in versions {
+                if self.is_version_of_ours(bucket, &version).await? {
+                    owned.push(version);
+                }
+            }
+            if owned.len() == all {
+                owned.extend(markers);
+            }
+            if !owned.is_empty() {
+                self.versions.insert(key.clone(), owned);
+                ours.push(key.clone());
+            }
+        }
+        Ok(ours)
+    }
+
+    async fn is_version_of_ours(
+        &mut self,
+        bucket: &str,
+        version: &ListedVersion,
+    ) -> Result<bool, Error> {
+        self.renew_deadline();
+        self.at(bucket, &version.key);
+        let mut query = Vec::new();
+        write_query(&mut query, &[("versionId", Some(version.id.as_bytes()))]);
+        match self.writer_here(&query).await {
+            Ok(Writer::Absent) => Ok(true),
+            Ok(Writer::Run(run)) => Ok(self.title().is_ours(&run)),
+            Ok(Writer::Unnamed) => Ok(false),
+            Err(reply) => {
+                let what = format!("look whose a version of \"{}\" is", version.key);
+                Err(self.refused(what, &reply))
+            }
+        }
+    }
+
+    /// Returns the versions of a key that the last page showed, or asks for them.
+    async fn known_versions(
+        &mut self,
+        bucket: &str,
+        key: &str,
+    ) -> Result<Vec<ListedVersion>, Error> {
+        if let Some(versions) = self.versions.remove(key) {
+            return Ok(versions);
+        }
+        let page = self.version_page(bucket, key, None).await?;
+        Ok(page.versions.into_iter().filter(|version| version.key == key).collect())
+    }
+
+    async fn version_page(
         &mut self,
         bucket: &str,
         prefix: &str,
         token: Option<&str>,
     ) -> Result<xml::VersionPage, Error> {
-        let marker = token.and_then(|token| token.split_once(BETWEEN));
-        let (id, key) = marker.unwrap_or_default();
-        let parameters = [
-            ("encoding-type", Some(b"url".as_slice())),
-            ("key-marker", Some(key.as_bytes()).filter(|key| !key.is_empty())),
-            ("max-keys", Some(b"1000".as_slice())),
-            ("prefix", Some(prefix.as_bytes()).filter(|prefix| !prefix.is_empty())),
-            ("version-id-marker", Some(id.as_bytes()).filter(|id| !id.is_empty())),
-        ];
-        let given = parameters.into_iter().filter(|(_, value)| value.is_some());
-        let present: Vec<_> = given.chain([("versions", None)]).collect();
-        let mut query = Vec::new();
-        write_query(&mut query, &present);
-        self.renew_deadline();
-        self.at(bucket, "");
-        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
-        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        let (id, key) = token.and_then(|token| token.split_once(BETWEEN)).unwrap_or_default();
+        let marker = (key.to_owned(), id.to_owned());
+        let reply = self.ask_for_versions(bucket, prefix, &marker, 1000).await;
         let what = || format!("list the versions in bucket \"{bucket}\"");
         if reply.status == 404 {
             return Ok(xml::VersionPage::default());
@@ -147,4 +224,34 @@ impl S3Client {
         xml::parse_version_page(&self.http.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))
     }
+    /// Asks for a page of a bucket's versions behind a key and an id, where there is such a marker.
+    pub(super) async fn ask_for_versions(
+        &mut self,
+        bucket: &str,
+        prefix: &str,
+        (key, id): &(String, String),
+        versions_max: u32,
+    ) -> Reply {
+        let versions_max = versions_max.to_string();
+        let parameters = [
+            ("encoding-type", "url"),
+            ("key-marker", key),
+            ("max-keys", &versions_max),
+            ("prefix", prefix),
+            ("version-id-marker", id),
+        ];
+        let given = parameters.into_iter().filter(|(_, value)| !value.is_empty());
+        let given = given.map(|(name, value)| (name, Some(value.as_bytes())));
+        let present: Vec<_> = given.chain([("versions", None)]).collect();
+        let mut query = Vec::new();
+        write_query(&mut query, &present);
+        self.renew_deadline();
+        self.at(bucket, "");
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
+        self.ask_for_body(&spec, &Nothing, &[]).await
+    }
+}
+
+fn token_of(key: &str, id: &str) -> String {
+    format!("{id}{BETWEEN}{key}")
 }

@@ -1,0 +1,101 @@
+"""Uploads step by step, as load: each step is a request of its own, and none is left behind."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance import trials
+from tests.conformance.exemptions import needs
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+pytestmark = needs("view", "create_upload")
+
+ENDS = ("complete_upload", "abort_upload")
+
+
+def document(
+    place: Place, dataset: Dataset, *names: str, requests: int, **options: Any
+) -> dict[str, Any]:
+    weights = {"upload_part": 3.0, "complete_upload": 0.7, "abort_upload": 0.3}
+    mix = [{"operation": name, "weight": weights.get(name, 1.0)} for name in names]
+    stop = {"requests": requests, "duration_ns": None}
+    trial = trials.document(place, dataset, "get", mix=mix, stop=stop)
+    trial["options"] |= {"part_bytes": place.smallest_part_bytes, **options}
+    return trial
+
+
+def clean_up(place: Place, dataset: Dataset) -> trials.Result:
+    beyond = [[dataset.objects, dataset.objects + (1 << 34)]]
+    return trials.clean_up(place, dataset, ownership={"written": beyond})
+
+
+def open_uploads(place: Place, dataset: Dataset) -> int:
+    assert place.view is not None
+    client = place.view.client  # type: ignore[attr-defined]
+    pages = [client.list_multipart_uploads(Bucket=bucket) for bucket in dataset.bucket_names]
+    return sum(len(page.get("Uploads", [])) for page in pages)
+
+
+def counts(result: trials.Result) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in result.rows:
+        key = row["operation"], row["outcome"]
+        found[key] = found.get(key, 0) + row["requests"]
+    return found
+
+
+@pytest.fixture
+def dataset(place: Place, dataset: Dataset) -> Dataset:
+    """Few objects, of two parts."""
+    size = place.smallest_part_bytes + 1000
+    return Dataset(objects=2, buckets=2, size_bytes=size, prefix=dataset.prefix)
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending", "shuffled"])
+def test_uploads_are_completed_or_given_up(place: Place, dataset: Dataset, order: str) -> None:
+    """What was completed is whole; what was begun and not ended is gone after the clean-up."""
+    names = ("create_upload", "upload_part", "list_parts", "list_uploads", *ENDS)
+    trial = document(place, dataset, *names, requests=60, part_order=order)
+    result = trials.run(trial)
+    found = counts(result)
+    assert {outcome for _, outcome in found} == {"ok"}, result.summary["error_examples"]
+    assert {name for name, _ in found} == set(names)
+    assert place.view is not None
+    objects = [place.view.objects(bucket) for bucket in dataset.bucket_names]
+    sizes = [size for each in objects for key, size in each.items() if key.startswith("object-")]
+    assert sizes == [dataset.size_bytes] * found["complete_upload", "ok"]
+    begun = found["create_upload", "ok"]
+    left = begun - found["complete_upload", "ok"] - found["abort_upload", "ok"]
+    assert open_uploads(place, dataset) == left
+    swept = clean_up(place, dataset).summary
+    assert swept["places_left"] == []
+    assert swept["objects_swept"] == len(sizes)
+
+
+def test_parts_are_copied_from_objects_that_are_there(place: Place, dataset: Dataset) -> None:
+    trials.prepare(place, dataset)
+    names = ("create_upload", "upload_part_copy", "complete_upload")
+    result = trials.run(document(place, dataset, *names, requests=90))
+    found = counts(result)
+    assert {outcome for _, outcome in found} == {"ok"}, result.summary["error_examples"]
+    assert {name for name, _ in found} == set(names)
+    assert place.view is not None
+    objects = [place.view.objects(bucket) for bucket in dataset.bucket_names]
+    sizes = {size for each in objects for key, size in each.items() if key.startswith("object-")}
+    assert sizes == {dataset.size_bytes}
+    clean_up(place, dataset)
+
+
+def test_an_upload_that_is_ended_twice_is_ended_once(place: Place, dataset: Dataset) -> None:
+    """Of two ends one may lose; a part may come too late. None of it is a failure."""
+    names = ("create_upload", "upload_part", *ENDS)
+    result = trials.run(document(place, dataset, *names, requests=80, ended_twice=1.0))
+    found = counts(result)
+    assert {outcome for _, outcome in found} <= {"ok", "lost_race"}, result.summary[
+        "error_examples"
+    ]
+    assert found.get(("complete_upload", "lost_race"), 0) + found.get(
+        ("abort_upload", "lost_race"), 0
+    )
+    clean_up(place, dataset)
