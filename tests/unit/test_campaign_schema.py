@@ -317,9 +317,10 @@ def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
     operation = OPERATIONS[name]
     needed = {"range": "4KiB", "range_count": 2, "part_size": "8MiB"}
     fields = Phase.model_fields
-    options = {fields[name].alias or name for name in operation.options if name in fields}
-    own = {key: value for key, value in needed.items() if key in options}
     makers = dict.fromkeys(operation.takes_from, 1)
+    read = {option for each in (name, *makers) for option in OPERATIONS[each].options}
+    options = {fields[option].alias or option for option in read if option in fields}
+    own = {key: value for key, value in needed.items() if key in options}
     is_alone = not operation.is_upload_step
     for repeated, is_allowed in (
         ({"op": name, "iterations": 2}, operation.repeats == "always" and is_alone),
