@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.accounts.account import Measurement
+from loadstone.analysis.accounts.account import SERVER_CPU, Measurement
 from loadstone.analysis.accounts.comparison import Comparison, compare
 from loadstone.analysis.accounts.in_turns import pairs_in_turns
 from loadstone.analysis.accounts.judged_account import read_account
@@ -293,3 +293,18 @@ def test_a_target_gains_nothing_by_failing_in_its_slow_trials() -> None:
             stalled = ONE_SECOND_OF_TEN if chance.random() < 0.5 else {}
             parts.append(_part(number, "one", rate, (failed | stalled) if is_slow else {}))
         assert without_spoiled(parts, spoiled_trials(parts)) == parts
+
+
+@pytest.mark.parametrize(("reason", "blocks"), [("STALLED", 5), ("HOST_LOST", 4), ("ALTERED", 4)])
+def test_what_a_server_took_is_known_though_the_client_stalled(
+    tmp_path: Path, reason: str, blocks: int
+) -> None:
+    _blocks(tmp_path, {3}, OF_CLIENT_OR_RECORD[reason])
+    run = read_run(tmp_path / "run")
+    server = {"cpu_ns": 0, "memory_peak_bytes": 1 << 20}
+    states = {"before": {"server": server}, "after": {"server": server | {"cpu_ns": 10**9}}}
+    records = [replace(record, target_state=states) for record in run.records]
+    account = read_account(replace(run, records=records))
+    measurements = account.of(SERVER_CPU)
+    assert len({measurement.block for measurement in measurements}) == len(measurements) == blocks
+    assert {measurement.standing for measurement in measurements} == {"valid"}

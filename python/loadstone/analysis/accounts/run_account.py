@@ -25,6 +25,7 @@ from loadstone.analysis.accounts.level import BUSY_RATE, read_level
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import TrialRate, system_of
 from loadstone.analysis.instrument.client_limits import cached_share
+from loadstone.analysis.judgements.labels import LEFT_OUT, label_trial
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.fill import describe_fill
@@ -91,6 +92,7 @@ def account_of(
     measurements = [
         measurement for result in results for measurement in _measurements(result, times, servers)
     ]
+    measurements += _of_stalled(run, results, servers)
     measurements += [
         measurement for action in actions for measurement in measurements_of_action(action)
     ]
@@ -164,6 +166,34 @@ def _servers(run: Run) -> Iterator[tuple[str, Mapping[str, float]]]:
         if requests:
             used[SERVER_CPU] = (after["cpu_ns"] - before["cpu_ns"]) / requests
         yield record.id, {metric: value for metric, value in used.items() if value > 0}
+
+
+def _of_stalled(
+    run: Run, results: Sequence[Result], servers: Mapping[str, Mapping[str, float]]
+) -> Iterator[Measurement]:
+    """Yield what servers used in trials that results go without since the client stalled.
+
+    What a server took for its requests is known all the same, and a pair of trials is not lost.
+    """
+    rated = {rate.trial for result in results for rate in result.trial_rates}
+    for record in run.records:
+        labels = LEFT_OUT.intersection(label_trial(record))
+        if record.id in rated or labels != {"STALLED"} or record.summary.get("failed"):
+            continue
+        trial = record.trial
+        case = {**trial["case"], "phase": trial["phase"]}
+        rate = TrialRate(
+            trial=record.id, round=trial["round"], block=trial["block"],
+            requests=record.summary.get("requests") or 0, requests_per_s=0.0, bytes_per_s=0.0,
+            duration_s=0.0, started_unix_ns=record.summary.get("started_unix_ns"),
+        )  # fmt: skip
+        for result in results:
+            if result.round not in (None, trial["round"]):
+                continue
+            if all(getattr(result, name) == value for name, value in case.items()):
+                made = _common(result, rate)
+                for metric, value in servers.get(record.id, {}).items():
+                    yield made(metric=metric, value=value, standing="valid", reasons=())
 
 
 def _measurements(
