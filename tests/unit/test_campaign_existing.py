@@ -1,5 +1,6 @@
 """Campaigns on objects that others wrote: what they may say, and what is planned."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,11 @@ def test_a_target_without_a_bucket_is_refused() -> None:
         ("none.txt", "\n\n"),
         ("zero.txt", "a\0b\n"),
         ("headless.csv", "a,1\n"),
+        ("short.csv", "size,key\n5\n"),
+        ("keyless.csv", "key,size\n,5\n"),
+        ("line.csv", "key,size\na,5" + "," * 200_000 + "\n"),
     ],
+    ids=lambda text: text[:16],
 )
 def test_a_list_of_a_stranger_is_refused_where_it_names_nothing(
     name: str, text: str, tmp_path: Path
@@ -169,4 +174,13 @@ def test_a_list_of_a_stranger_is_refused_where_it_names_nothing(
     lists = ListMaker(tmp_path / "run", beside=tmp_path, watch=lambda where, count: None)
     target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
     with pytest.raises(InputError):
+        lists(target, Existing.model_validate({"bucket": "theirs", "list": name}))
+
+
+@pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.parquet"])
+def test_a_list_is_a_regular_file(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    lists = ListMaker(tmp_path / "run", beside=tmp_path, watch=lambda where, count: None)
+    target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
+    with pytest.raises(InputError, match="regular"):
         lists(target, Existing.model_validate({"bucket": "theirs", "list": name}))

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from loadstone import _loadgen
+from loadstone import _loadgen, regular_file
 from loadstone.campaign.planning.existing import UNKNOWN_BYTES_MAX
 from loadstone.campaign.schema.dataset import Existing
 from loadstone.documents.object_list import ListFacts, ObjectListDocument
@@ -26,7 +26,7 @@ FOLDER = "lists"
 
 ROWS_AT_ONCE = 8192
 PIECE_BYTES = 1 << 20
-KEY_CHARACTERS_MAX = 1 << 16
+LINE_CHARACTERS_MAX = 1 << 16
 TIMEOUT_NS = 60_000_000_000
 
 Watch = Callable[[str, int], None]
@@ -184,6 +184,7 @@ class _HashedFile:
 def _take_file(source: Path, prefix: str, file: _HashedFile) -> None:
     """Write the list that a user's file is; of a Parquet file, as it is."""
     try:
+        regular_file.check(source)
         if source.suffix == ".parquet" and not prefix:
             with source.open("rb") as stream:
                 while piece := stream.read(PIECE_BYTES):
@@ -216,21 +217,28 @@ def _rows_of(source: Path) -> Iterator[Row]:
             "filter the Parquet file, or leave out the prefix",
         )
     with source.open(encoding="utf-8", newline="") as stream:
+        lines = _lines(stream, source)
         if source.suffix == ".csv":
-            yield from _rows_of_csv(stream, source)
+            yield from _rows_of_csv(lines, source)
         else:
-            while line := stream.readline(KEY_CHARACTERS_MAX):
-                if len(line) == KEY_CHARACTERS_MAX:
-                    raise InputError(
-                        f'"{source}" has a line of {len(line):,} characters or more',
-                        "in a .txt file each line is a key; no store takes one so long",
-                    )
+            for line in lines:
                 if key := line.rstrip("\r\n"):
                     yield key, None, None
 
 
-def _rows_of_csv(stream: io.TextIOBase, source: Path) -> Iterator[Row]:
-    reader = csv.DictReader(stream)
+def _lines(stream: io.TextIOBase, source: Path) -> Iterator[str]:
+    """Yield lines, none of which can fill the memory."""
+    while line := stream.readline(LINE_CHARACTERS_MAX):
+        if len(line) == LINE_CHARACTERS_MAX:
+            raise InputError(
+                f'"{source}" has a line of {len(line):,} characters or more',
+                "each line names one object; no store takes a key so long",
+            )
+        yield line
+
+
+def _rows_of_csv(lines: Iterator[str], source: Path) -> Iterator[Row]:
+    reader = csv.DictReader(lines)
     if "key" not in (reader.fieldnames or ()):
         raise InputError(
             f'found no column key in the first line of "{source}"',
@@ -238,6 +246,11 @@ def _rows_of_csv(stream: io.TextIOBase, source: Path) -> Iterator[Row]:
         )
     try:
         for row in reader:
+            if not row["key"]:
+                raise InputError(
+                    f'found no key in line {reader.line_num} of "{source}"',
+                    "each line needs as many fields as the header, and a key",
+                )
             size = _size(row.get("size"), source, reader.line_num)
             yield row["key"], size, row.get("etag") or None
     except csv.Error as error:
