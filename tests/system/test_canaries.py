@@ -287,6 +287,7 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     with hostile(store_port, Parrot(cage, S3_SECRET)) as server:
         for form in ("terminal", "json"):
             loadstone(cage, "card", f"s3+{server.url}", "-f", form)
+            loadstone(cage, "audit", "bestiary", f"s3+{server.url}", "-f", form)
     loadstone(cage, "analyse", folders[0])
     loadstone(cage, "history", tmp_path)
     loadstone(cage, "view", tmp_path / "absent")

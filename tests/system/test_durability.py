@@ -65,7 +65,7 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
 
 
 def test_without_a_fault_or_a_start_nothing_is_written(url: str, tmp_path: Path) -> None:
-    for words in ((), ("--kill", "true"), ("--start", "true")):
+    for words in ((), ("--kill", "true")):
         said = loadstone(
             *TOLD_AS_JSON, "audit", "durability", url, *words, "-o", tmp_path / "run",
             environment=KEYS,

@@ -29,6 +29,7 @@ from loadstone.card.store import Reply, Request, Store, must
 from loadstone.documents.trial import TargetDocument
 
 ROUNDS: Final = 5
+KILLS: Final = 3
 AT_ONCE: Final = 16
 CHURNED: Final = 48
 """Keys that are written and deleted again and again."""
@@ -350,7 +351,7 @@ def completions_at_once(store: Store) -> Conclusion:
 
 def killed_while_completing(store: Store, faults: Faults) -> Conclusion:
     """The store is killed while an upload is completed; what is left of the upload is aborted."""
-    for _ in range(ROUNDS):
+    for _ in range(KILLS):
         upload, body = begin(store), b"a" * PART_BYTES_MIN
         parts = [(1, put_part(store, upload, 1, body))]
         completion = complete_request(store, upload, parts)
@@ -370,7 +371,7 @@ def killed_while_completing(store: Store, faults: Faults) -> Conclusion:
         faults.maintain()
         if store.get("k").body != body:
             return failed("lost", "gone after the rest of its upload was aborted")
-    return yes(f"{ROUNDS} kills")
+    return yes(f"{KILLS} kills")
 
 
 def power_cut_after_puts(store: Store, faults: Faults) -> Conclusion:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final
 
 from loadstone.errors import TargetError
+from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.answers import answer_of
 from loadstone.execution.programs.program import POLL_S, Ended, Guard, Program, run_programs
@@ -126,6 +127,9 @@ class FaultCommands:
 
 def _failure(name: str, ended: Ended) -> TargetError:
     how = ended.state if ended.state != "ended" else f"exit code {ended.exit_code}"
-    lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
+    # It had the environment as it is, and a server may print its keys when it starts.
+    values = [os.environ[name] for name in secrets.KEPT_FROM_PROGRAMS if name in os.environ]
+    text = secrets.hide(ended.tail, values)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     printed = f"; it printed: {'; '.join(lines[-LINES_SHOWN:])}" if lines else ""
     return TargetError(f"{name.replace('_', '-')}: {how}{printed}", "try the command by hand")

@@ -195,11 +195,11 @@ def _kept_for_audit(audit: Audit | None, phase: Phase) -> TrialDocument:
     if audit is None:
         return {}
     if audit.history and phase.capacity is None and is_historic(phase.operations):
-        kept: TrialDocument = {"keeps_history": True, "verify": 1.0}
+        history: TrialDocument = {"keeps_history": True, "verify": 1.0}
         if phase.keys.order == "sequential" and phase.contend is None:
             # In sequence, hardly two calls would meet at an object, and of different hosts none.
-            kept["keys"] = {"order": "uniform", "theta": None}
-        return kept
+            history["keys"] = {"order": "uniform", "theta": None}
+        return history
     return {"keeps_ledger": True}
 
 
