@@ -17,7 +17,10 @@ from loadstone.analysis import analyse
 from loadstone.analysis.accounts.account import Account
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.dataset import Existing
+from loadstone.documents.trial import TargetDocument
 from loadstone.errors import LoadstoneError
+from loadstone.execution.object_lists import ListMaker
 from loadstone.formats.imported import Hints
 from loadstone.importers.run_folder import write_run
 from loadstone.results.store import read_run
@@ -34,6 +37,17 @@ def try_campaign(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     campaign = parse_campaign(text, environ={})
     make_plan(campaign, starts=1)
+
+
+def try_object_list(data: bytes) -> None:
+    """Read a table of objects that others wrote, as planning does."""
+    (_folder() / "list.csv").write_bytes(data)
+    lists = ListMaker(_folder(), beside=_folder(), watch=lambda where, count: None)
+    target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
+    try:
+        lists(target, Existing.model_validate({"bucket": "theirs", "list": "list.csv"}))
+    finally:
+        shutil.rmtree(lists.folder, ignore_errors=True)
 
 
 @cache
@@ -110,6 +124,7 @@ SUFFIXES = {
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "campaign": try_campaign,
+    "object-list": try_object_list,
     "run": try_run,
     **{form: _importer(form, SUFFIXES.get(form, ".json")) for form in importers.IMPORTERS},
 }
