@@ -1,13 +1,16 @@
 """`loadstone audit durability`: what is lost at a fault is counted, and counted for that fault."""
 
+import os
+import signal
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loadstone.cli import exit_code
-from tests.system.command import TOLD_AS_JSON, Said, loadstone
+from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
 from tests.system.servers.processes import free_ports
 from tests.system.test_bestiary import SERVE, SERVER_KEYS
 from tests.system.test_card import KEYS, port_of
@@ -31,8 +34,8 @@ def faults_in(said: Said) -> dict[str, dict[str, Any]]:
 
 
 def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -> None:
-    start = f"{SERVE} --port {port_of(url)}"
-    said = durability(url, tmp_path / "run", "--times", "1", "--start", start)
+    server = f"{SERVE} --port {port_of(url)}"
+    said = durability(url, tmp_path / "run", "--times", "1", "--start", server)
     assert said.code == exit_code.FAILED
     kill = faults_in(said)["kill"]
     assert kill["wrong"] == kill["read_back"] == kill["acknowledged"] > 0
@@ -44,10 +47,10 @@ def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -
 def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_path: Path) -> None:
     """A kill leaves the directory; what stands for a power cut here takes it along."""
     data, number = tmp_path / "data", tmp_path / "number"
-    start = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"
+    server = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"
     cut = f"sh -c 'kill -9 $(cat {number}); rm -rf {data} || rm -rf {data}'"
     run = tmp_path / "run"
-    said = durability(url, run, "--times", "1", "--start", start, "--power-cut", cut)
+    said = durability(url, run, "--times", "1", "--start", server, "--power-cut", cut)
     assert said.code == exit_code.FAILED, said.err
     faults = faults_in(said)
     assert faults.keys() == {"kill", "power_cut"}, said.err
@@ -73,3 +76,19 @@ def test_without_a_fault_or_a_start_nothing_is_written(url: str, tmp_path: Path)
         assert said.code == exit_code.FAILED
         assert len(said.kinds) == 1
         assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_ends_the_load_and_the_server_that_was_started(url: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("-d", "1m", "-t", "2", "--start", f"{SERVE} --port {port_of(url)}", "-o", run)
+    process = start(
+        "audit", "durability", url, *words, environment={**os.environ, **KEYS, **SERVER_KEYS}
+    )
+    while not (run / "ledger").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(60)
+    assert process.returncode == exit_code.INTERRUPTED, err
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(url)))

@@ -25,6 +25,8 @@ LAST_S = 1.0
 class DurabilityKeeper:
     """Brings about one fault in each load of a run, starts the store again, and answers."""
 
+    is_resumable = False
+
     def __init__(
         self, faults: FaultCommands, names: Sequence[str], folder: Path, load_s: float, form: str
     ) -> None:

@@ -37,6 +37,8 @@ CODES: Mapping[Outcome, int] = {
 class GateKeeper:
     """Asks at each look whether the new arm of a run is no worse than its base."""
 
+    is_resumable = True
+
     def __init__(self, rules: Rules, base: str, new: str, form: str, *, is_quiet: bool) -> None:
         self._rules = rules
         self._arms = base, new

@@ -72,6 +72,9 @@ MetricsPush = Annotated[
 class Keeper(Protocol):
     """What a run is for, where that is no report: it is told of all events, and answers."""
 
+    is_resumable: bool
+    """Whether the command that began the run goes on with it by --resume."""
+
     def watch(self, event: Event) -> None:
         """Take note of what happens; the run goes on when this returns."""
 
@@ -164,7 +167,7 @@ def measure(
         except BaseException:
             # What stopped it may keep the folder from being read, too.
             with contextlib.suppress(LoadstoneError):
-                _print_left(folder, file, command, is_gate=gate is not None)
+                _print_left(folder, file, command, gate)
             raise
         finally:
             view.close()
@@ -224,7 +227,7 @@ def _interrupted(
     gate: Keeper | None,
 ) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
-    _print_left(folder, file, command, is_gate=gate is not None)
+    _print_left(folder, file, command, gate)
     sys.stderr.flush()
     if gate is not None:
         return gate.conclude(folder, end)
@@ -233,11 +236,11 @@ def _interrupted(
     return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
 
 
-def _print_left(folder: Path, file: Path | None, command: str | None, *, is_gate: bool) -> None:
+def _print_left(folder: Path, file: Path | None, command: str | None, gate: Keeper | None) -> None:
     """Say what a run that ended too early leaves, and how a campaign's or a gate's goes on."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
-    if file is not None or is_gate:
+    if file is not None or (gate is not None and gate.is_resumable):
         say(f"hint: continue with: {_resuming(command, file, folder)}")
         if str(file) == "-":
             key = "campaign_file"
