@@ -5,9 +5,11 @@ itself, and `slower`, against itself with a burn of 5 % more processor time on e
 burn is calibrated first, by a gate against a larger one. Requests are puts of 256 KiB, most of
 which is hashing: what other programs do to the caches changes a request of 4 KiB by more than 5 %.
 Each gate is a line of build/gate-proof/gates.jsonl; the same command goes on where it ended, and
-`--summary` only counts.
+`--summary` only counts. From the noise of the measured blocks it draws thousands of gates more,
+which shows how many blocks the rule takes on this machine.
 
-    python bench/gate_proof.py [--gates 100] [--hours 1] [--margin 2.5%] [--blocks-max 30]
+    python bench/gate_proof.py [--gates 100] [--hours 1] [--margin 2.5%] [--blocks-max 120]
+    python bench/gate_proof.py --spread 5%
 """
 
 import argparse
@@ -25,11 +27,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from loadstone import units
 from loadstone.analysis.accounts.account import SERVER_CPU
-from loadstone.analysis.accounts.gate import BLOCKS_MIN
+from loadstone.analysis.accounts.gate import Rules, rules_of
 from loadstone.analysis.accounts.judged_account import read_account
-from loadstone.analysis.statistics import student
-from loadstone.analysis.statistics.ratios import t_quantile
+from loadstone.analysis.statistics import sequential, student
+from loadstone.analysis.statistics.ratios import Numbers, t_quantile
 from loadstone.results.store import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,14 +44,21 @@ KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests"}
 SHARE = 0.05
 CALIBRATING_ROUNDS = 50_000
 CALIBRATING_BLOCKS = 12
-LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "16", "-d", "500ms")
+LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "500")
 KINDS = ("equal", "slower")
 CONFIDENCE = 0.95
-POWER = 0.95
+ALPHA = 0.05
+DRAWN = 10_000
+BLOCKS_DRAWN = (30, 60, 120, 240)
+STRETCH = 6
 
 
 def main() -> None:
     options = _parser().parse_args()
+    if options.spread is not None:
+        noise = np.random.default_rng(1).normal(0, units.parse_fraction(options.spread), DRAWN)
+        print("\n".join(_lines_of_drawn(noise, units.parse_fraction(options.margin), ALPHA)))
+        return
     log = FOLDER / "gates.jsonl"
     FOLDER.mkdir(parents=True, exist_ok=True)
     gates = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
@@ -147,24 +159,54 @@ def summary(gates: Sequence[dict[str, Any]]) -> str:
         each = statistics.median(spreads)
         seconds = _sum(gates, "seconds") / _sum(gates, "blocks")
         lines.append(f"spread of a block's log ratio: {each:.1%} (median); {seconds:.1f} s a block")
-        lines += [
-            f"blocks for a power of {POWER:.0%} ({kind}): {needed(gates[0], each, kind)}"
-            for kind in KINDS
-        ]
+        lines += _lines_of_drawn(_noise(gates), gates[0]["margin"], gates[0]["alpha"])
     return "\n".join(lines)
 
 
-def needed(gate: dict[str, Any], each: float, kind: str) -> int:
-    """Return after how many blocks a look with all of the level decides, with POWER."""
-    bound = math.log1p(gate["margin"])
-    distance = bound if kind == "equal" else math.log1p(SHARE) - bound
-    blocks = BLOCKS_MIN
-    while True:
-        freedom = blocks - 1
-        errors = student.quantile(1 - gate["alpha"], freedom) + student.quantile(POWER, freedom)
-        if distance * math.sqrt(blocks) >= errors * each:
-            return blocks
-        blocks += 1
+def _noise(gates: Sequence[dict[str, Any]]) -> Numbers:
+    """Return the log ratios of all blocks in the order they ran, without the mean of their kind."""
+    logs: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for gate in gates:
+        logs[gate["kind"]] += gate["log_ratios"]
+    means = {kind: statistics.fmean(values) for kind, values in logs.items() if values}
+    return np.array([x - means[gate["kind"]] for gate in gates for x in gate["log_ratios"]])
+
+
+def _lines_of_drawn(noise: Numbers, margin: float, alpha: float) -> list[str]:
+    lines = []
+    for most in BLOCKS_DRAWN:
+        rules = rules_of(margin, alpha, most, ["cpu"])
+        for name, share in zip((*KINDS, "at the margin"), (0.0, SHARE, margin), strict=True):
+            worse, no_worse, blocks = drawn(noise, share, rules)
+            lines.append(
+                f"{DRAWN:,} drawn gates ({name}, up to {most} blocks): {worse:.1%} worse,"
+                f" {no_worse:.1%} no worse; {blocks:g} blocks (median)"
+            )
+    return lines
+
+
+def drawn(noise: Numbers, share: float, rules: Rules) -> tuple[float, float, float]:
+    """Draw gates of a build that takes a share more, from the noise of blocks' log ratios.
+
+    Return which share of them is worse, which no worse, and the median of their blocks. Noise is
+    drawn in stretches of consecutive blocks: what other programs do lasts for several.
+    """
+    blocks_max = rules.looks[-1]
+    stretches = math.ceil(blocks_max / STRETCH)
+    starts = np.random.default_rng(1).integers(noise.size, size=(DRAWN, stretches, 1))
+    logs = noise[(starts + np.arange(STRETCH)) % noise.size].reshape(DRAWN, -1) + math.log1p(share)
+    worse, no_worse = np.zeros((2, DRAWN), dtype=bool)
+    ends = np.full(DRAWN, blocks_max)
+    for blocks in rules.looks:
+        so_far = logs[:, :blocks]
+        error = so_far.std(axis=1, ddof=1) / math.sqrt(blocks)
+        errors = (so_far.mean(axis=1) - math.log1p(rules.margin)) / error
+        level = sequential.level_at(rules.looks, blocks, rules.alpha)
+        is_open, needed = ~(worse | no_worse), student.quantile(1 - level, blocks - 1)
+        worse |= is_open & (errors > needed)
+        no_worse |= is_open & (errors < -needed)
+        ends[is_open & (worse | no_worse)] = blocks
+    return float(worse.mean()), float(no_worse.mean()), float(np.median(ends))
 
 
 def spread(gate: dict[str, Any]) -> float:
@@ -190,8 +232,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gates", type=int, default=100, help="gates of each kind")
     parser.add_argument("--hours", type=float, default=1.0, help="begin no gate after so long")
     parser.add_argument("--margin", default="2.5%")
-    parser.add_argument("--blocks-max", type=int, default=30)
+    parser.add_argument("--blocks-max", type=int, default=120)
     parser.add_argument("--summary", action="store_true", help="only count what was measured")
+    parser.add_argument("--spread", help="only draw gates, from normal noise of such a spread")
     return parser
 
 
