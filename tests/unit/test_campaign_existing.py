@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from loadstone.campaign.operations import OPERATIONS
@@ -175,6 +177,18 @@ def test_a_list_of_a_stranger_is_refused_where_it_names_nothing(
     target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
     with pytest.raises(InputError):
         lists(target, Existing.model_validate({"bucket": "theirs", "list": name}))
+
+
+def test_a_short_list_whose_keys_unpack_without_end_is_refused(tmp_path: Path) -> None:
+    keys = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["k" * (64 << 20)])
+    path = tmp_path / "bomb.parquet"
+    pa.parquet.write_table(pa.table({"key": keys}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 100_000
+    lists = ListMaker(tmp_path / "run", beside=tmp_path, watch=lambda where, count: None)
+    target: TargetDocument = {"name": "store", "driver": "s3", "settings": {}}
+    existing = Existing.model_validate({"bucket": "theirs", "list": path.name})
+    with pytest.raises(InputError):
+        lists(target, existing)
 
 
 @pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.parquet"])

@@ -27,6 +27,9 @@ pub(crate) const UNKNOWN_BYTES: u64 = u64::MAX;
 const UNKNOWN_TAG: u64 = 0;
 /// Rows of a listing that are handed over at once.
 const BATCH_ROWS: usize = 8192;
+/// No store has longer ones.
+const KEY_BYTES_MAX: usize = 64 << 10;
+const NO_KEY: &str = "a row has no key, or one that is empty, above 64 KiB or has a zero in it";
 /// What is hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -157,13 +160,14 @@ impl ObjectList {
             }
         }
         let mut list = Self::default();
-        let (mut is_whole, mut take) = (true, |batch: &RecordBatch| list.add(batch));
+        let mut is_whole = true;
         for_each_batch(file, &columns::list(), &columns::LATER_OF_LISTS, &mut |batch| {
-            is_whole &= take(batch);
+            is_whole = list.add(batch);
+            is_whole
         })
         .map_err(|error| wrong(error.to_string()))?;
         if !is_whole {
-            return Err(wrong("a row has no key, or one that is empty or has a zero in it".into()));
+            return Err(wrong(NO_KEY.into()));
         }
         if list.ends.is_empty() {
             return Err(wrong("it has no objects".into()));
@@ -180,7 +184,7 @@ impl ObjectList {
         let etags = column("etag").as_string::<i32>();
         for row in 0..batch.num_rows() {
             let key = if keys.is_valid(row) { keys.value(row) } else { "" };
-            if key.is_empty() || key.contains('\0') {
+            if key.is_empty() || key.len() > KEY_BYTES_MAX || key.contains('\0') {
                 return false;
             }
             self.keys.extend_from_slice(key.as_bytes());

@@ -25,6 +25,8 @@ const ROW_GROUP_ROWS: usize = 65_536;
 const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
 /// Rows of a file that is not kept as a whole.
 const STREAMED_ROWS: usize = 8192;
+/// What those may unpack to.
+const STREAMED_BYTES_MAX: u64 = 256 << 20;
 /// A file up to this size is read at once.
 const WHOLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -123,7 +125,7 @@ pub fn read_parquet(
     })
 }
 
-/// Gives the rows of a Parquet file of any length to `take`, batch by batch, as they are read.
+/// Gives the rows of a Parquet file of any length to `take`, batch by batch, until it returns false.
 ///
 /// Columns that came `later` are null where the file lacks them.
 ///
@@ -133,18 +135,21 @@ pub fn for_each_batch(
     file: File,
     wanted: &SchemaRef,
     later: &[&str],
-    take: &mut dyn FnMut(&RecordBatch),
+    take: &mut dyn FnMut(&RecordBatch) -> bool,
 ) -> Result<(), Error> {
     guarded(move || {
         let (facts, mask) = columns_of(&file, wanted, later)?;
+        let at_once = rows_at_once(&facts, STREAMED_BYTES_MAX, STREAMED_ROWS);
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, facts)
             .with_projection(mask)
-            .with_batch_size(STREAMED_ROWS)
+            .with_batch_size(at_once)
             .build()?;
         let schema = arrow_array::RecordBatchReader::schema(&reader);
         for batch in reader {
             let table = Table::new(Arc::clone(&schema), vec![batch?]).fit_with(wanted, later)?;
-            table.batches().iter().for_each(&mut *take);
+            if !table.batches().iter().all(&mut *take) {
+                break;
+            }
         }
         Ok(())
     })
@@ -169,7 +174,6 @@ fn read(
     bounds: Bounds,
 ) -> Result<Table, Error> {
     let (facts, mask) = columns_of(&file, wanted, later)?;
-    let number = |value: i64| u64::try_from(value).unwrap_or(u64::MAX);
     let rows = number(facts.metadata().file_metadata().num_rows());
     let groups = facts.metadata().row_groups();
     let sizes = || groups.iter().map(|group| number(group.total_byte_size()));
@@ -183,11 +187,10 @@ fn read(
     if least_bytes.max(unpacked_bytes) > bytes_max {
         return Err(Error::TooLarge(bytes_max));
     }
-    let chunk_bytes = sizes().max().unwrap_or(1).max(1);
-    let at_once = (bytes_max / chunk_bytes).clamp(1, ROW_GROUP_ROWS as u64);
+    let at_once = rows_at_once(&facts, bytes_max, ROW_GROUP_ROWS);
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, facts)
         .with_projection(mask)
-        .with_batch_size(usize::try_from(at_once).unwrap_or(ROW_GROUP_ROWS))
+        .with_batch_size(at_once)
         .build()?;
     let schema = arrow_array::RecordBatchReader::schema(&reader);
     let (mut batches, mut read_bytes) = (Vec::new(), 0);
@@ -200,6 +203,18 @@ fn read(
         batches.push(batch);
     }
     Table::new(schema, batches).fit_with(wanted, later)
+}
+
+fn number(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// Returns how many rows may be read at once where each may repeat the longest value of its row group.
+fn rows_at_once(facts: &ArrowReaderMetadata, bytes_max: u64, rows_max: usize) -> usize {
+    let groups = facts.metadata().row_groups().iter();
+    let group_bytes = groups.map(|group| number(group.total_byte_size())).max().unwrap_or(1);
+    let rows = bytes_max / group_bytes.max(1);
+    usize::try_from(rows).unwrap_or(rows_max).clamp(1, rows_max)
 }
 
 /// Returns what a value takes in memory at the least; a text has an offset of four bytes.
