@@ -202,13 +202,16 @@ impl S3Client {
         let owner = http.target.owner_headers(self.http.tag, Self::RUN);
         let headers: Vec<_> = condition.into_iter().chain(owner).collect();
         let put = HeadSpec::new(Method::Put, &[200, 201]);
-        let digest = BodyDigest::Object(None);
+        // Which of several writers of an object comes next is not known ahead.
+        let is_alone = writer == 0;
+        let sha256 = is_alone.then(|| thread.sha256_ahead(request.object())).flatten();
+        let digest = BodyDigest::Object(sha256);
         let spec = HeadSpec { digest, headers: &headers, is_idempotent: false, ..put };
-        self.ask_for_body(
-            &spec,
-            &http.body(object, 0..object.length),
-            &["etag", "x-amz-version-id"],
-        )
-        .await
+        // The version is of use where a put without a condition makes one.
+        let names: &[&str] = match condition {
+            Some(_) => &["etag"],
+            None => &["etag", "x-amz-version-id"],
+        };
+        self.ask_for_body(&spec, &http.body(object, 0..object.length), names).await
     }
 }

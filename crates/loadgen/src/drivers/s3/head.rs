@@ -18,6 +18,7 @@ use super::target::{Checksum, S3Settings};
 use super::versioned::KnownVersions;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
+use crate::dataset::Object;
 use crate::driver::Thread;
 use crate::reactor::Reactor;
 use crate::transport::endpoint::Url;
@@ -60,6 +61,17 @@ impl S3Thread {
             generation: Cell::new(s3.keys.generation()),
             signer: RefCell::new(Signer::new(s3.keys.credentials(), &s3.region, "s3")),
         }
+    }
+
+    /// Returns the SHA-256 of an object's content, if it is signed, and hashes the next ones with it.
+    pub(super) fn sha256_ahead(&self, Object { index, version }: Object) -> Option<[u8; 32]> {
+        let body = |index| {
+            let object = self.http.dataset.id(Object { index, version });
+            self.http.body(object, 0..object.length)
+        };
+        let is_signed = self.s3.settings.is_payload_signed;
+        is_signed
+            .then(|| self.ahead.borrow_mut().sha256((version, index), body, &self.http.buffers))
     }
 
     /// Signs with new keys if there are any.

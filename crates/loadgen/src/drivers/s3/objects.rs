@@ -7,7 +7,6 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
-use crate::dataset::Object;
 use crate::error::Error;
 use crate::object_list::ListedObject;
 use crate::operation::{Operation, joined};
@@ -104,20 +103,11 @@ impl HttpStore for S3Client {
     async fn put(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.thread);
         let http = &thread.http;
-        let Object { index, version } = request.object();
-        let body = |index| {
-            let object = http.dataset.id(Object { index, version });
-            http.body(object, 0..object.length)
-        };
-        let sha256 = thread
-            .s3
-            .settings
-            .is_payload_signed
-            .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &http.buffers));
-        let upload = body(index);
-        self.at_object(index, b"");
+        let object = http.dataset.id(request.object());
+        let upload = http.body(object, 0..object.length);
+        self.at_object(request.object().index, b"");
         let headers = http.target.owner_headers(self.http.tag, Self::RUN);
-        let digest = BodyDigest::Object(sha256);
+        let digest = BodyDigest::Object(thread.sha256_ahead(request.object()));
         let put = HeadSpec::new(Method::Put, &[200, 201]);
         let reply = self.ask(&HeadSpec { digest, headers: &headers, ..put }, &upload).await;
         Completion { bytes: upload.length, ..reply.completion() }
