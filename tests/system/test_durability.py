@@ -15,7 +15,8 @@ from tests.system.servers.processes import free_ports
 from tests.system.test_bestiary import SERVE, SERVER_KEYS
 from tests.system.test_card import KEYS, port_of
 
-SMALL = ("-n", "400", "-d", "1s", "-t", "8", "-f", "json")
+# The fault comes in the last second: something is acknowledged before.
+SMALL = ("-n", "400", "-d", "2s", "-t", "8", "-f", "json")
 
 
 @pytest.fixture

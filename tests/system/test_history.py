@@ -57,7 +57,8 @@ def test_no_call_of_a_sound_store_is_contradicted(
 LIES = {
     "lost_write": ("get=6,put=1", 0.01, {"lost", "stale"}),
     "stale_read": ("get=6,put=1", 0.002, {"lost", "stale"}),
-    "resurrect": (MIX, 0.03, {"resurrected"}),
+    # What comes back lies over a newer write, if there was one meanwhile.
+    "resurrect": (MIX, 0.03, {"resurrected", "lost", "stale"}),
     "corrupt_byte": ("get=6,put=1", 0.01, {"corrupt"}),
 }
 
