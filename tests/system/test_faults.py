@@ -100,11 +100,18 @@ def test_a_full_disk_is_empty_again_and_a_file_of_others_is_kept(tmp_path: Path)
     """The file system of a namespace of its own: `unshare` gives it to any user."""
     script = f"""
         mount -t tmpfs -o size=1M none "$1" || exit 9
+        export LOADSTONE_RUN=another
+        /bin/sh -c '{FILL}' sh "$1" 2> /dev/null || exit 1
+        /bin/sh -c '{EMPTY}' sh "$1" || exit 4
+        echo theirs > "$1/loadstone-disk-full-another"
+        /bin/sh -c '{FILL}' sh "$1" 2> /dev/null && exit 6
+        export LOADSTONE_RUN=ours
         /bin/sh -c '{FILL}' sh "$1" 2> /dev/null || exit 1
         echo x > "$1/more" 2> /dev/null && exit 2
         /bin/sh -c '{FILL}' sh "$1" 2> /dev/null && exit 3
         /bin/sh -c '{EMPTY}' sh "$1" || exit 4
         echo x > "$1/more" || exit 5
+        grep -q theirs "$1/loadstone-disk-full-another" || exit 7
     """
     words = ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", script, "sh"]
     ended = subprocess.run([*words, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -16,16 +16,20 @@ from loadstone.campaign.schema.values import (
 KINDS: Final = ("run", "kill", "pause", "disk_full", "partition")
 SIGNAL: Final = 'kill -s "$1" -- "$(cat "$2")"'
 """Sends a signal to the process whose number stands in a file."""
-FILL: Final = """\
+FULL: Final = 'set -eu; file="$1/loadstone-disk-full-$LOADSTONE_RUN"'
+"""A file of this run alone: the undoing also comes after a fault that failed, and must then find no
+other file."""
+FILL: Final = f"""\
+{FULL}
 set -C
-file="$1/loadstone-disk-full"
-: > "$file" || exit 1
+: > "$file"
+set +e
 fallocate -l "$(df --output=avail -B1 "$1" | tail -n 1)" "$file"
 cat /dev/zero >> "$file"
 test -s "$file"
 """
-"""Fills the file system of a directory with a file of our own, which must not be there."""
-EMPTY: Final = 'rm -- "$1/loadstone-disk-full"'
+"""Fills the file system of a directory."""
+EMPTY: Final = f'{FULL}; rm -- "$file"'
 
 
 class Partition(BaseModel):

@@ -114,6 +114,7 @@ class HookRunner:
         }
         if document is not None:
             context |= {
+                "LOADSTONE_RUN": str(document["run"]),
                 "LOADSTONE_TRIAL": str(document["id"]),
                 "LOADSTONE_TARGET": str(document["case"]["target"]),
                 "LOADSTONE_WORKLOAD": str(document["case"]["workload"]),
