@@ -41,8 +41,8 @@ def run_campaign(store: Place, folder: Path, audit: Any, **workload: Any) -> tup
         **workload,
     }
     (folder / "campaign.yaml").write_text(json.dumps(campaign))
-    said = loadstone("run", folder / "campaign.yaml", "-o", folder / "run")
-    return said.code, loadstone("report", folder / "run", "-f", "json").json()["audit"]
+    command = loadstone("run", folder / "campaign.yaml", "-o", folder / "run")
+    return command.code, loadstone("report", folder / "run", "-f", "json").json()["audit"]
 
 
 @pytest.mark.parametrize("store", TARGETS_AUDITED, indirect=True)
@@ -62,12 +62,12 @@ def test_what_another_program_damaged_is_found_by_its_kind(store: Place, tmp_pat
     view.write(bucket, keys[1], content[1][:2000] + b"\0" + content[1][2001:])
     view.write(bucket, keys[2], content[2][:-1])
     view.write(bucket, keys[3], content[0])
-    said = loadstone("audit", tmp_path / "run")
+    command = loadstone("audit", tmp_path / "run")
     audit = loadstone("report", tmp_path / "run", "-f", "json").json()["audits"][-1]
     kinds = {finding["key"]: finding["kind"] for finding in audit["findings"]}
     damages = ("lost", "corrupt", "short", "mixed")
     assert kinds == dict(zip(keys[:4], damages, strict=True))
-    assert said.code == exit_code.FAILED
+    assert command.code == exit_code.FAILED
     loadstone("clean", tmp_path / "run", "--yes")
     assert bucket not in view.buckets()
 

@@ -32,8 +32,8 @@ def test_a_checksum_is_kept_and_checked_on_read(
     assert dict(read.summary["features"])["verified_by"] == f"{checksum}: {dataset.objects}"
     assert isinstance(place.view, S3View)
     bucket, key = dataset.where(0)
-    found = place.view.client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
-    assert found[f"Checksum{checksum.upper()}"]
+    head = place.view.client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    assert head[f"Checksum{checksum.upper()}"]
     trials.clean_up(place, dataset)
 
 

@@ -38,11 +38,11 @@ def open_uploads(place: Place, dataset: Dataset) -> int:
 
 
 def counts(result: trials.Result) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    counted: dict[tuple[str, str], int] = {}
     for row in result.rows:
         key = row["operation"], row["outcome"]
-        found[key] = found.get(key, 0) + row["requests"]
-    return found
+        counted[key] = counted.get(key, 0) + row["requests"]
+    return counted
 
 
 @pytest.fixture
@@ -58,15 +58,15 @@ def test_uploads_are_completed_or_given_up(place: Place, dataset: Dataset, order
     names = ("create_upload", "upload_part", "list_parts", "list_uploads", *ENDS)
     trial = document(place, dataset, *names, requests=60, part_order=order)
     result = trials.run(trial)
-    found = counts(result)
-    assert {outcome for _, outcome in found} == {"ok"}, result.summary["error_examples"]
-    assert {name for name, _ in found} == set(names)
+    counted = counts(result)
+    assert {outcome for _, outcome in counted} == {"ok"}, result.summary["error_examples"]
+    assert {name for name, _ in counted} == set(names)
     assert place.view is not None
     objects = [place.view.objects(bucket) for bucket in dataset.bucket_names]
     sizes = [size for each in objects for key, size in each.items() if key.startswith("object-")]
-    assert sizes == [dataset.size_bytes] * found["complete_upload", "ok"]
-    begun = found["create_upload", "ok"]
-    left = begun - found["complete_upload", "ok"] - found["abort_upload", "ok"]
+    assert sizes == [dataset.size_bytes] * counted["complete_upload", "ok"]
+    begun = counted["create_upload", "ok"]
+    left = begun - counted["complete_upload", "ok"] - counted["abort_upload", "ok"]
     assert open_uploads(place, dataset) == left
     swept = clean_up(place, dataset).summary
     assert swept["places_left"] == []
@@ -77,9 +77,9 @@ def test_parts_are_copied_from_objects_that_are_there(place: Place, dataset: Dat
     trials.prepare(place, dataset)
     names = ("create_upload", "upload_part_copy", "complete_upload")
     result = trials.run(document(place, dataset, *names, requests=90))
-    found = counts(result)
-    assert {outcome for _, outcome in found} == {"ok"}, result.summary["error_examples"]
-    assert {name for name, _ in found} == set(names)
+    counted = counts(result)
+    assert {outcome for _, outcome in counted} == {"ok"}, result.summary["error_examples"]
+    assert {name for name, _ in counted} == set(names)
     assert place.view is not None
     objects = [place.view.objects(bucket) for bucket in dataset.bucket_names]
     sizes = {size for each in objects for key, size in each.items() if key.startswith("object-")}
@@ -95,10 +95,10 @@ def test_an_upload_that_is_ended_twice_is_ended_once(
     failures = {"http_500", "http_400"} if "embedded" not in request.node.name else set()
     names = ("create_upload", "upload_part", *ENDS)
     result = trials.run(document(place, dataset, *names, requests=80, ended_twice=1.0))
-    found = counts(result)
-    outcomes = {outcome for _, outcome in found}
+    counted = counts(result)
+    outcomes = {outcome for _, outcome in counted}
     assert outcomes <= {"ok", "lost_race"} | failures, result.summary["error_examples"]
-    assert found.get(("complete_upload", "lost_race"), 0) + found.get(
+    assert counted.get(("complete_upload", "lost_race"), 0) + counted.get(
         ("abort_upload", "lost_race"), 0
     )
     clean_up(place, dataset)

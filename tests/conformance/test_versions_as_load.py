@@ -70,8 +70,8 @@ def test_a_mix_deletes_only_versions_that_it_wrote(
     changes = with_versioning(place)
     trials.prepare(place, dataset, **changes)
     names = ("versioned_put", "delete_version", "get_version", "list_versions", "get")
-    # One client: a version that is read may be gone while another client deletes it. Ceph 16 then
-    # hides the object for a moment, and versitygw answers 500 to two writers.
+    # One client: while two work on one object, Ceph 16 hides it for a moment, and versitygw answers
+    # 500 to a writer and 404 to a reader of a version that stays.
     load = {"kind": "closed", "clients": 1}
     stop = {"requests": 200, "duration_ns": None}
     result = run(place, dataset, "get", mix=mix(*names), stop=stop, load=load, **changes)

@@ -238,11 +238,11 @@ operations! {
         Block, WritesBlock, Written, false, false, false, UntilFull, ["range_bytes"], [];
     PutIfAbsent, "put_if_absent", "write a whole object if there is none",
         Object, Puts, Written, false, false, true, Never, [], [];
-    PutIfMatch, "put_if_match", "write an object again if nobody else has meanwhile",
+    PutIfMatch, "put_if_match", "overwrite an object if its ETag is unchanged",
         Object, Rewrites, Written, true, false, true, Always, [], [];
-    DeleteIfMatch, "delete_if_match", "delete an object if nobody else has written it meanwhile",
+    DeleteIfMatch, "delete_if_match", "delete an object if its ETag is unchanged",
         Object, Deletes, None, true, false, true, Never, [], PUT_ALONE;
-    CompareAndSwap, "compare_and_swap", "try to write an object until no other write comes first",
+    CompareAndSwap, "compare_and_swap", "retry a conditional overwrite until it succeeds",
         Object, Rewrites, Written, true, false, false, Always, ["contended_keys"], [];
     VersionedPut, "versioned_put", "write an object again, as a new version",
         Object, Rewrites, Written, true, false, true, Always, [], [];

@@ -70,7 +70,7 @@ MetricsPush = Annotated[
 
 
 class Keeper(Protocol):
-    """What a run is for, where that is no report: it is told of all events, and answers."""
+    """Receives all events of a run and decides what follows from it, such as a gate's answer."""
 
     is_resumable: bool
     """Whether the command that began the run goes on with it by --resume."""
@@ -194,7 +194,7 @@ def measure(
 
 
 def _listen(show: Callable[[Event], None], gate: Keeper | None) -> Callable[[Event], None]:
-    """Return what is told of each event: the screen, and then who decides on the run."""
+    """Return a listener that passes each event to the screen, then to the keeper."""
 
     def listen(event: Event) -> None:
         show(event)

@@ -1,9 +1,9 @@
 """warp: one line per request, tab separated, compressed with zstd; the command line at its end.
 
-Columns are known by their names, as in warp's own reader: releases have added some. From 1.1 on
-warp writes JSON instead unless it is told `--full`: totals of each operation, and times of
-stretches of ten seconds. Means and extremes of several stretches are combined; their percentiles
-cannot be, and are left out.
+Columns are read by name, as warp's own reader does, since releases have added some. From 1.1 on
+warp writes JSON by default, and the lines only with `--full`. The JSON has totals per operation and
+latencies per segment of ten seconds. Means, minima and maxima are combined over segments;
+percentiles cannot be, and are left out.
 """
 
 import re

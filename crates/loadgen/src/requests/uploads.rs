@@ -28,7 +28,7 @@ pub(super) enum Step {
 struct OpenUpload {
     object: Object,
     is_begun: bool,
-    /// Numbers of the parts that nobody has taken yet, the next one last.
+    /// Numbers of the parts still to be uploaded; the next one is last.
     missing: Vec<u64>,
     parts: u64,
     /// Requests for it that have not ended.
@@ -91,8 +91,7 @@ impl Uploads {
                 }
                 None => self.begin(now_ns),
             },
-            Operation::UploadPartCopy => self.part(drawn, chance, now_ns),
-            Operation::UploadPart => self.part(drawn, chance, now_ns),
+            Operation::UploadPart | Operation::UploadPartCopy => self.part(drawn, chance, now_ns),
             _ => self.part(self.part_operation, chance, now_ns),
         }
     }

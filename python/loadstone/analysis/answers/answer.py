@@ -223,7 +223,7 @@ def _covered(names: Iterable[str]) -> set[str]:
 
 
 def _is_remark(finding: Finding, results: Sequence[Result]) -> bool:
-    """Tell whether a finding concerns the shown results, and is no reason of a standing.
+    """Tell whether a finding is about a shown result and does not decide its standing.
 
     A limit of the client counts if it is the verdict. A label of a trial counts if a shown result
     bears it: trials may be left out, and rounds of one trial each be one result of several.

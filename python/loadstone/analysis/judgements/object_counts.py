@@ -1,7 +1,7 @@
-"""The number of objects that clean-ups met, against the number that the trials before imply.
+"""The number of objects that clean-ups found, against the number that earlier trials imply.
 
-This finds stores that acknowledge puts or deletes without doing them, even if nobody reads the
-objects back. Each trial moves a lower and an upper bound of the number of objects. A failed request
+A mismatch reveals a store that acknowledged puts or deletes it did not perform, even if no object
+is read back. Each trial moves a lower and an upper bound of the number of objects. A failed request
 widens them, since it may have been done. Nothing is expected where anything else may have changed
 the objects.
 """
@@ -152,7 +152,7 @@ class ObjectCounts:
         self.wrong: list[CleanUpCount] = []
         self._places: dict[tuple[str, str], Place] = {}
         self._missing = _trials_without_record(run)
-        # There is no record of the first attempt of a trial that was cut short and repeated.
+        # A resumed run keeps no record of the attempts that were interrupted.
         self._is_whole = not run.manifest.get("resumed")
 
     def note(self, record: Record, intervals: Rows) -> None:

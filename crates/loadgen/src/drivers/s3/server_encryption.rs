@@ -41,8 +41,8 @@ impl ServerEncryption {
                 let key = credentials::resolve(map, "customer_key")?.unwrap_or_default();
                 let bytes = STANDARD.decode(&key).ok().filter(|bytes| bytes.len() == KEY_BYTES);
                 let Some(bytes) = bytes else {
-                    let found = "it is not 32 bytes in base64";
-                    return Err(Error::target("read setting \"customer_key\"", found)
+                    let reason = "it is not 32 bytes in base64";
+                    return Err(Error::target("read setting \"customer_key\"", reason)
                         .of(Kind::SecretAbsent)
                         .with_hint("make one with: openssl rand -base64 32"));
                 };

@@ -143,8 +143,8 @@ impl S3Client {
     /// oldest of those that are not the newest, which is asked for outside of the time that is taken.
     pub(super) async fn remove_version(&mut self, request: &Request) -> Completion {
         let index = request.object().index;
-        let own = self.thread.versions.borrow_mut().take_written(index);
-        let id = match own {
+        let written = self.thread.versions.borrow_mut().take_written(index);
+        let id = match written {
             Some(id) => id,
             None => {
                 let versions = match self.listed_versions(index).await {
