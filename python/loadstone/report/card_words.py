@@ -21,14 +21,16 @@ def summary_of(card: Card) -> str:
 
 def summary_of_bestiary(bestiary: Bestiary) -> str:
     """Return what came of a bestiary in a sentence."""
-    answers = Counter(row["answer"] for row in worst_first(bestiary))
+    answers = Counter(row["answer"] for row in by_answer(bestiary))
     counts = ", ".join(f"{count} {answer}" for answer, count in answers.items())
     return _summary(bestiary, f"{counted(len(bestiary['rows']), 'published sequence')}: {counts}")
 
 
-def worst_first(bestiary: Bestiary) -> list[BestiaryRow]:
-    """Return the rows of a bestiary in the order in which people look at them."""
-    return sorted(bestiary["rows"], key=lambda row: WORST_FIRST.index(row["answer"]))
+def by_answer(bestiary: Bestiary, *, worst_last: bool = False) -> list[BestiaryRow]:
+    """Return the rows of a bestiary by their answers: the worst first, as people read a page."""
+    return sorted(
+        bestiary["rows"], key=lambda row: WORST_FIRST.index(row["answer"]), reverse=worst_last
+    )
 
 
 def _summary(asked: AskedOf, of_rows: str) -> str:

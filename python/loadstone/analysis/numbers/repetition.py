@@ -101,9 +101,9 @@ def cold_first(account: Account) -> Iterator[Finding]:
     repeated = [cell for cell in _cells(account) if len(cell) >= REPETITIONS_MIN]
     for target, first_ones in grouped((cell[0] for cell in repeated), lambda m: m.target).items():
         cells = [cell for cell in repeated if cell[0].target == target]
-        worst_first = [cell for cell in cells if _is_worst_first(cell)]
-        cold = [cell for cell in worst_first if _slowdown(cell) >= COLD_RATIO and _is_outside(cell)]
-        chance = _chance_of_worst_first(cells, len(worst_first))
+        by_answer = [cell for cell in cells if _is_worst_first(cell)]
+        cold = [cell for cell in by_answer if _slowdown(cell) >= COLD_RATIO and _is_outside(cell)]
+        chance = _chance_of_worst_first(cells, len(by_answer))
         if not cold or (chance > COLD_CHANCE and len(first_ones) > 1):
             continue
         cold.sort(key=_slowdown, reverse=True)
@@ -111,7 +111,7 @@ def cold_first(account: Account) -> Iterator[Finding]:
         yield Finding(
             rule="cold-first-run",
             statement=(
-                f"{target}: the first repetition is the slowest in {len(worst_first)} of"
+                f"{target}: the first repetition is the slowest in {len(by_answer)} of"
                 f" {len(cells)} cases, and in {len(cold)} far outside the others ({listed} the"
                 " median of the rest): a cold first run is mixed into the mean"
             ),
@@ -161,12 +161,12 @@ def _is_outside(cell: Sequence[Measurement]) -> bool:
     return distance > reach if cell[0].metric in LOWER_IS_BETTER else distance < -reach
 
 
-def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], worst_first: int) -> float:
+def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], by_answer: int) -> float:
     """Return how often so many cases would start with their worst: each does with chance 1/n."""
     counts = np.array([1.0])
     for cell in cells:
         counts = np.convolve(counts, [1 - 1 / len(cell), 1 / len(cell)])
-    return float(counts[worst_first:].sum())
+    return float(counts[by_answer:].sum())
 
 
 def _short(cell: Sequence[Measurement]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loadstone.documents.bestiary import Bestiary
 from loadstone.documents.card import Card, CardRow
-from loadstone.report.card_words import summary_of, summary_of_bestiary, thread_of, worst_first
+from loadstone.report.card_words import by_answer, summary_of, summary_of_bestiary, thread_of
 from loadstone.report.pages.frame import render_page
 
 LEGEND = (
@@ -83,7 +83,7 @@ def render_bestiary(bestiary: Bestiary) -> bytes:
                 },
             ),
         }
-        for row in worst_first(bestiary)
+        for row in by_answer(bestiary)
     ]
     return render_page(
         "card.html.jinja",

@@ -240,12 +240,11 @@ def _measure(
 
 
 def _print(bestiary: "Bestiary") -> None:
-    from loadstone.report.card_words import summary_of_bestiary, thread_of, worst_first
+    from loadstone.report.card_words import by_answer, summary_of_bestiary, thread_of
 
-    print_words(plain(f"{bestiary['target']}: {summary_of_bestiary(bestiary)}"))
-    print()
     rows = []
-    for row in worst_first(bestiary):
+    # In a terminal the end is what is read: the worst rows, and then the summary.
+    for row in by_answer(bestiary, worst_last=True):
         sighting = ": ".join(filter(None, (row["finding"], row["detail"])))
         text = f"{row['sequence']} – {sighting}" if sighting else row["sequence"]
         rows.append((row["number"], row["answer"], thread_of(row["reference"]), text))
@@ -253,6 +252,8 @@ def _print(bestiary: "Bestiary") -> None:
     for row in bestiary["rows"]:
         if row["answer"] == "failed":
             print_words(plain(f"{row['number']}: {row['reference']}"))
+    print()
+    print_words(plain(f"{bestiary['target']}: {summary_of_bestiary(bestiary)}"))
 
 
 def _read_back(run: Path, sample: int | None, *, allow_commands: bool) -> int:
