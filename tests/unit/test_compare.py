@@ -257,7 +257,7 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
     assert found.geometric_mean.ratio == pytest.approx(2, rel=0.05)
     void = next(one for one in found.comparisons if one.verdict == "void")
     (reason,) = claims.reasons([void])
-    assert f"Void ({reason})" in claims.sentence(found, void)
+    assert f"Void: {reason}" in claims.sentence(found, void)
 
 
 def with_control(name: str, factor: float) -> Account:

@@ -15,9 +15,9 @@ def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> No
     b = arm("b", {"get": rates(200)})
     a = as_bound(arm("a", {"get": rates(100)}), label)
     found = only(comparison.compare(a, b))
-    assert (found.verdict, found.standings) == ("void", ("bound", "valid"))
+    assert (found.verdict, found.standings) == ("no ratio", ("bound", "valid"))
     # Nor is one bound of the client's held against another.
-    assert only(comparison.compare(a, as_bound(b, label))).verdict == "void"
+    assert only(comparison.compare(a, as_bound(b, label))).verdict == "no ratio"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_bounds_that_both_arms_share_stand_in_a_ratio() -> None:
     shared = [as_bound(one, "SHARED_HOST") for one in (a, b)]
     assert only(comparison.compare(*shared)).verdict == "faster"
     across = only(comparison.compare(a, shared[1]))
-    assert across.verdict == "void"
+    assert across.verdict == "no ratio"
     assert claims.ACROSS in claims.reasons([across])
 
 

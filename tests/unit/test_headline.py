@@ -125,7 +125,7 @@ def test_what_limits_two_targets_is_said_once(tmp_path):
         document = trial(number, target, "get")
         folder.write(document, trial_rows(document, 100 * number, 4), changes=busy)
     found = first_screen(closed(folder))
-    assert found.ratio.of.verdict == "void"
+    assert found.ratio.of.verdict == "no ratio"
     limits = {one.limit_words for one in (found.ratio.over, found.ratio.under)}
     assert [found.sentence.count(limit) for limit in limits] == [1]
 

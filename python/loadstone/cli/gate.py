@@ -29,6 +29,7 @@ FORMS: Mapping[str, Callable[[GateAnswer, reports.GateFacts], str]] = {
 CODES: Mapping[Outcome, int] = {
     "no worse": 0,
     "worse": exit_code.WORSE,
+    "no ratio": exit_code.VOID,
     "void": exit_code.VOID,
     "not decided": exit_code.UNDECIDED,
 }

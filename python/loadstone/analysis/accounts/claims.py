@@ -27,8 +27,8 @@ def sentence(comparison: Comparison, case: CaseComparison) -> str:
     verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
     tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
     claim = f"{comparison.b} {verb} {case.ratio.ratio:.2f}×{tail} {comparison.a}"
-    if case.verdict == "void":
-        return f"{head} Void ({'; '.join(reasons([case]))}): no ratio is given."
+    if not case.has_ratio:
+        return f"{head} {case.verdict.capitalize()}: {'; '.join(reasons([case]))}."
     if case.verdict == "single trial":
         why = f"one trial of one of them gives no interval (point ratio {case.ratio.ratio:.2f})"
         return f"{head} No claim: {why}."
@@ -64,8 +64,8 @@ def in_words(comparison: Comparison, case: CaseComparison) -> str:
             return f"equal within ±{MARGIN:.0%}, {between}"
         case "below noise floor":
             return f"within the noise, ±{math.expm1(case.noise_floor or 0):.1%}"
-        case "void":
-            return "void"
+        case "void" | "no ratio":
+            return case.verdict
         case "single trial":
             return "no claim: one trial"
         case "too few trials":
@@ -80,9 +80,20 @@ def _plain(value: float | None) -> str:
     return f"{value:.3g}" if 0.01 <= value < 100 else "0" if value < 1 else "over 100"
 
 
-def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
+def without_ratio_words(comparison: Comparison) -> str:
+    """Return how many cases have no ratio, and why; empty if all have one."""
+    cases = [case for case in comparison.comparisons if not case.has_ratio]
+    if not cases:
+        return ""
+    void = sum(case.verdict == "void" for case in cases)
+    void_words = {0: "", len(cases): ", void"}.get(void, f", {void} of them void")
+    total = units.counted(len(comparison.comparisons), "case")
+    return f"{len(cases)} of {total} without a ratio{void_words}: {'; '.join(reasons(cases))}"
+
+
+def reasons(cases: Collection[CaseComparison]) -> tuple[str, ...]:
     """Return the reasons why cases have no ratio, the most frequent one first."""
-    counts = Counter(words for case in void for words in _reasons(case))
+    counts = Counter(words for case in cases for words in _reasons(case))
     return tuple(words for words, _ in counts.most_common())
 
 
@@ -155,7 +166,7 @@ def without_partner(comparison: Comparison) -> Iterator[str]:
 
 def numbers_words(case: CaseComparison) -> tuple[str, str]:
     """Return how many trials a ratio rests on, and its corrected p; empty where there is none."""
-    p = "" if case.p_holm is None or case.verdict == "void" else f"{case.p_holm:.2g}"
+    p = "" if case.p_holm is None or not case.has_ratio else f"{case.p_holm:.2g}"
     return _trials(case) + (f", {case.ratio.days} days" if case.ratio.days > 1 else ""), p
 
 

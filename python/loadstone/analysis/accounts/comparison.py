@@ -168,8 +168,11 @@ PairOutcome = Literal[
     "below noise floor",
     "too few trials",
     "single trial",
+    "no ratio",
     "void",
 ]
+"""What a comparison of one case shows: "void" if a number of it must not be used, "no ratio" if
+both may be used but bounds make their ratio meaningless."""
 
 ALPHA = 0.05
 TRIALS_MIN = INTERVAL_TRIALS_MIN
@@ -204,6 +207,11 @@ class CaseComparison:
     labels: tuple[str, ...] = ()
 
     @property
+    def has_ratio(self) -> bool:
+        """Whether the ratio is one of the targets."""
+        return self.verdict not in ("void", "no ratio")
+
+    @property
     def test_words(self) -> str:
         """The test beside the interval, in words."""
         return "checked by sign flips" if self.ratio.is_paired else "Mann-Whitney"
@@ -221,8 +229,8 @@ class Comparison:
 
     `factors` are the compared fields, declared by the caller or by two targets of one run; `kinds`
     are differing answers of the cards. `refused` are fields that make a ratio meaningless: without
-    insistence there are no comparisons then. `geometric_mean` is of all cases that are not void, or
-    the ratio of the only one; None if some cases are sums of others. If not `is_one_run`, anything
+    insistence there are no comparisons then. `geometric_mean` is of all cases that have a ratio, or
+    that of the only one; None if some cases are sums of others. If not `is_one_run`, anything
     that changed between two runs is part of the ratio. `only_a` and `only_b` are cases without a
     partner. `by_user_type` compares actions by the types of users, with a correction of its own.
     """
@@ -325,7 +333,7 @@ def compare(
     arms = [
         arms_of(cells_a[key], cells_b[key], is_one_run=is_one_run)
         for key, case in zip(shared, judged, strict=True)
-        if case.verdict != "void"
+        if case.has_ratio
     ]
     comparison = replace(comparison, geometric_mean=_together(judged, arms, seed))
     again = partial(compare, metric=chosen, seed=seed, is_insisted=is_insisted, controls=controls)
@@ -337,7 +345,7 @@ def _together(
 ) -> statistics.Ratio | None:
     if len(arms) < 2:
         # A single case has its own ratio already.
-        return next((case.ratio for case in judged if case.verdict != "void"), None)
+        return next((case.ratio for case in judged if case.has_ratio), None)
     return statistics.geometric_mean_ratio(
         [(arm.a, arm.b) for arm in arms], seed=seed, trials_min=TRIALS_MIN
     )
@@ -488,8 +496,10 @@ def _with_verdicts(
 def _verdict(
     case: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
 ) -> PairOutcome:
-    if not _is_usable(a, b):
+    if "void" in case.standings:
         return "void"
+    if not _is_usable(a, b):
+        return "no ratio"
     if case.ratio.low is None or case.ratio.high is None:
         return "single trial"
     if min(case.ratio.n_a, case.ratio.n_b) < TRIALS_MIN:

@@ -31,7 +31,7 @@ METRICS = {
 BLOCKS_MIN = 6
 POWER = 0.8
 
-Outcome = Literal["no worse", "worse", "not decided", "void"]
+Outcome = Literal["no worse", "worse", "not decided", "no ratio", "void"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +82,15 @@ class GateAnswer:
 
     @property
     def outcome(self) -> Outcome:
-        """Worse if any row is, no worse if all are; void if no other row is undecided."""
+        """Worse if any row is, no worse if all are; void or without a ratio if nothing is open."""
         outcomes = {row.outcome for row in self.rows}
         if "worse" in outcomes:
             return "worse"
         if outcomes == {"no worse"}:
             return "no worse"
-        return "void" if "void" in outcomes and "not decided" not in outcomes else "not decided"
+        if "not decided" in outcomes or not outcomes:
+            return "not decided"
+        return "void" if "void" in outcomes else "no ratio"
 
     @property
     def is_last(self) -> bool:
@@ -134,8 +136,8 @@ def _row(metric: str, case: CaseComparison, rules: Rules, blocks: int, tests: in
 def _outcome(
     metric: str, case: CaseComparison, rules: Rules, blocks: int, tests: int
 ) -> tuple[Outcome, int | None]:
-    if case.verdict == "void":
-        return "void", None
+    if case.verdict == "void" or case.verdict == "no ratio":
+        return case.verdict, None
     is_inverse = not is_lower_better(metric)
     excess = sequential.excess_of(case.ratio, 1 + rules.margin, is_inverse=is_inverse)
     if excess is None or not case.ratio.is_paired:

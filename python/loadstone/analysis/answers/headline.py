@@ -340,7 +340,7 @@ def _ratio_sentence(ratio: TargetRatio) -> str:
             f" {rates}; {ratio_words(ratio)}."
         )
     words = ratio_words(ratio)
-    if of.verdict == "void":
+    if not of.has_ratio:
         # The next sentence says what limits which of them.
         limits = {over.limit_words, under.limit_words}
         others = [reason for reason in claims.reasons([of]) if reason not in limits]
@@ -354,7 +354,7 @@ def _ratio_sentence(ratio: TargetRatio) -> str:
 def ratio_words(ratio: TargetRatio) -> str:
     """Return the basis of a ratio, or why there is none."""
     of = ratio.of
-    if of.verdict == "void":
+    if not of.has_ratio:
         return "; ".join(claims.reasons([of]))
     if of.verdict not in ("faster", "slower"):
         return claims.in_words(ratio.comparison, of)

@@ -15,6 +15,7 @@ KINDS = {
     "faster": "better",
     "slower": "worse",
     "equivalent": "same",
+    "no ratio": "void",
     "void": "void",
 }
 TYPES_NOTE = (
@@ -71,7 +72,10 @@ def render_comparisons(
             "margin": MARGIN,
             "pairs": [{"a": pair.a, "b": pair.b} for pair in pairs],
             "cases": [
-                _drawn(case) for pair in pairs for case in pair.cases if case.verdict != "void"
+                _drawn(case)
+                for pair in pairs
+                for case in pair.cases
+                if case.verdict not in ("void", "no ratio")
             ],
         },
         title=names,
@@ -140,8 +144,8 @@ def _sentence(compared: Comparison) -> str:
         return f"{compared.a} and {compared.b} are not comparable: they differ in {fields}."
     counts = Counter(case.verdict for case in compared.comparisons)
     total = units.counted(len(compared.comparisons), "case")
-    if counts["void"] == len(compared.comparisons):
-        why = _why_void(compared.comparisons)
+    if not any(case.has_ratio for case in compared.comparisons):
+        why = "; ".join(claims.reasons(compared.comparisons))
         return (
             f"{compared.b} against {compared.a}: no case has a ratio, since of one or both: {why}."
         )
@@ -150,15 +154,11 @@ def _sentence(compared: Comparison) -> str:
     open_ones = {name: counts[name] for name in counts if name not in KINDS}
     if open_ones:
         parts.append(f"not decided in {sum(open_ones.values())} ({', '.join(open_ones)})")
-    parts += [f"void in {counts['void']}"] * bool(counts["void"])
+    parts += [f"{name} in {counts[name]}" for name in ("no ratio", "void") if counts[name]]
     if len(compared.comparisons) == 1:
         case = compared.comparisons[0]
         return f"{compared.b} against {compared.a}: {claims.in_words(compared, case)}."
     return f"Of {total}, {compared.b} against {compared.a} is {', '.join(parts)}."
-
-
-def _why_void(void: Collection[CaseComparison]) -> str:
-    return "; ".join(claims.reasons(void))
 
 
 def _tiles(compared: Comparison) -> Iterable[Tile]:
@@ -182,7 +182,7 @@ def _tiles(compared: Comparison) -> Iterable[Tile]:
         ("worse", "Slower"),
         ("same", f"Equal within ±{MARGIN:.0%}"),
         ("open", "Not decided"),
-        ("void", "Void"),
+        ("void", "Without a ratio"),
     ):
         if counts[kind] or kind in ("better", "worse"):
             is_bad = kind in ("worse", "void") and bool(counts[kind])
@@ -191,9 +191,10 @@ def _tiles(compared: Comparison) -> Iterable[Tile]:
 
 
 def _notes(compared: Comparison, *, is_control: bool) -> Iterable[str]:
-    void = [case for case in compared.comparisons if case.verdict == "void"]
-    if 0 < len(void) < len(compared.comparisons):
-        yield f"{units.counted(len(void), 'case')} void, with no ratio: {_why_void(void)}."
+    if any(case.has_ratio for case in compared.comparisons) and (
+        words := claims.without_ratio_words(compared)
+    ):
+        yield f"{words}."
     for factor in compared.factors:
         yield f"Compared by {factor}."
     if compared.refused:

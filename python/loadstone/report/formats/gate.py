@@ -41,8 +41,9 @@ def answer(gate: GateAnswer, facts: GateFacts) -> str:
             worse = [row for row in gate.rows if row.outcome == "worse"]
             each = (f"{metric_words(row.metric)} {row.change:+.1%}" for row in worse)
             return f"{question}: no ({', '.join(each)})"
-        case "void":
-            return f"{question}: cannot be told, for results are void"
+        case "void" | "no ratio" as outcome:
+            state = "void" if outcome == "void" else "lower bounds"
+            return f"{question}: cannot be told, because results are {state}"
     if not gate.rows:
         return f"{question}: not known, for no block has ended"
     more = gate.blocks_more
@@ -167,10 +168,16 @@ def _notes(gate: GateAnswer, facts: GateFacts) -> list[str]:
     cases = dict.fromkeys(row.case for row in gate.rows)
     measured = f"{next(iter(cases))}: " if len(cases) == 1 else ""
     passed = units.format_duration(facts.passed_ns)
-    void = dict.fromkeys(
-        reason_words(reason) for row in gate.rows if row.outcome == "void" for reason in row.reasons
-    )
-    notes = [f"void: {'; '.join(void)}"] if void else []
+    notes = []
+    for outcome in ("void", "no ratio"):
+        reasons = dict.fromkeys(
+            reason_words(reason)
+            for row in gate.rows
+            if row.outcome == outcome
+            for reason in row.reasons
+        )
+        if reasons:
+            notes.append(f"{outcome}: {'; '.join(reasons)}")
     notes += [
         f"{measured}{gate.blocks} of up to {gate.rules.looks[-1]} blocks, {passed}",
         error_rates(gate.rules),

@@ -69,7 +69,7 @@ def account_data(account: Account, findings: Sequence[Finding]) -> dict[str, Any
             row | {"name": _case_name(case.case, account)}
             for place, (_, _, comparison) in enumerate(compared)
             for row, case in zip(ratio_rows(comparison, place), comparison.comparisons, strict=True)
-            if case.verdict != "void"
+            if case.has_ratio
         ],
         "query_words": _time_words(account),
         "queries": list(_times(account)) if _has_few_times(account) else [],

@@ -12,8 +12,9 @@ run folders in --history; as that runs what a folder says, it asks first, or tak
 A command is split into words as a shell does, but no shell reads it. It has to stay in the
 foreground. {data} in it stands for a new, empty directory of the leg.
 
-Exit codes: 0, no worse; 3, worse; 6, not decided within --blocks-max; 4, results are void; 5, a
-directory of data could not be removed; 1, requests failed, or a server did not start; 130, Ctrl-C.
+Exit codes: 0, no worse; 3, worse; 6, not decided within --blocks-max; 4, results are void or
+bounds; 5, a directory of data could not be removed; 1, requests failed, or a server did not start;
+130, Ctrl-C.
 
 \b
 Examples:

@@ -49,7 +49,6 @@ from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import completion, exit_code, plain
 from loadstone.cli.screen.output import Overwrite, write_files
 from loadstone.errors import InputError, LoadstoneError
-from loadstone.units import counted
 
 FORMATS = {"": "terminal", ".json": "json", ".html": "html"}
 
@@ -149,7 +148,7 @@ def command(
                 _print_types(compared.by_user_type, is_full=full)
     if refused:
         raise _refusal(refused[0])
-    if all(case.verdict == "void" for pair in comparisons for case in pair.comparisons):
+    if not any(case.has_ratio for pair in comparisons for case in pair.comparisons):
         if form == "terminal":
             _print_next(runs)
         raise typer.Exit(exit_code.VOID)
@@ -304,7 +303,7 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
         return
     _print_cases(compared, is_full=is_full)
     together = compared.geometric_mean
-    if together is not None and sum(case.verdict != "void" for case in compared.comparisons) > 1:
+    if together is not None and sum(case.has_ratio for case in compared.comparisons) > 1:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
         print(f"{TOGETHER}: {together.ratio:.3f}{interval}")
@@ -337,7 +336,7 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
     from loadstone.cli.screen.output import print_table, print_words
 
     shared = _shared_keys(compared)
-    shown = [case for case in compared.comparisons if is_full or case.verdict != "void"]
+    shown = [case for case in compared.comparisons if is_full or case.has_ratio]
     if shared and len(shown) > 1:
         print(f"all of {claims.describe(compared.comparisons[0], _other_keys(compared, shared))}")
     head = ["case", compared.a, compared.b, f"{compared.b} is"]
@@ -347,11 +346,8 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
         rows = [[*row, *_numbers(case)] for row, case in zip(rows, shown, strict=True)]
     if rows:
         print_table(head, rows, numbers=(1, 2))
-    void = [case for case in compared.comparisons if case.verdict == "void"]
-    if void:
-        reasons = "; ".join(claims.reasons(void))
-        many = f"{len(void)} of {counted(len(compared.comparisons), 'case')}"
-        print_words(f"{many} void, with no ratio: {reasons}", below="  ")
+    if words := claims.without_ratio_words(compared):
+        print_words(words, below="  ")
 
 
 def _shared_keys(compared: Comparison) -> set[str]:
