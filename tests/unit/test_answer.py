@@ -258,7 +258,7 @@ def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
     folder = write_rounds(tmp_path / "run", seconds=2)
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["command"] = "loadstone bench put http://127.0.0.1:9000 -o here -n 10"
+    manifest["command"] = "loadstone bench put http://127.0.0.1:9000 --blocks 1 -o here -n 10"
     manifest["plan"] = [entry for entry in manifest["plan"] if entry["round"] == 1]
     path.write_text(json.dumps(manifest))
     run = read_run(folder)

@@ -319,6 +319,15 @@ def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     assert names(told[0].hint, '"s3"')
 
 
+def test_an_operation_as_a_key_of_a_phase_gets_a_hint() -> None:
+    (mistake,) = mistakes(
+        f"name: a\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
+        "phases:\n  - get: {duration: 1s}\n"
+    )
+    assert mistake.key == "phases.0.get"
+    assert names(mistake.hint, "op: get")
+
+
 def test_a_target_without_a_driver_is_told_what_was_probably_meant() -> None:
     told = mistakes(f"name: a\ntargets: {{t: {{drivr: s3}}}}\n{REST}")
     assert findings(told) == [(2, "targets.t.driver", "nothing")]

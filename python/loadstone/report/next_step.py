@@ -35,7 +35,8 @@ def next_step(
     if any(result.rate.n < 2 for result in answer.results) and kind in ("bench", "run"):
         blocks = "queries.loops" if findings.queries is not None else "blocks"
         more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
-        return "repeat it, for an interval", f"{_without_output(words)} {more}"
+        once = _without_output(_without(words, ("--blocks",)))
+        return "repeat it, for an interval", f"{once} {more}"
     calibration = next(
         (finding.todo for finding in findings.findings if finding.rule == "not-calibrated"), ""
     )
@@ -88,15 +89,19 @@ def _hosts(run: Run) -> Iterator[str]:
 
 def _without_output(words: Sequence[str]) -> str:
     """Return a command without its output folder and flags of a resumption."""
-    without_output: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word in ("-o", "--output", "--out"):
-            skip = not skip
-            continue
-        if word not in ("--resume",) and not word.startswith(("--output=", "--out=")):
-            without_output.append(word)
-    return shlex.join(without_output)
+    return shlex.join(_without(words, ("-o", "--output", "--out"), ("--resume",)))
+
+
+def _without(words: Sequence[str], options: Sequence[str], flags: Sequence[str] = ()) -> list[str]:
+    """Return a command's words without some options, with their values, and flags."""
+    left: list[str] = []
+    words_left = iter(words)
+    for word in words_left:
+        if word in options:
+            next(words_left, None)
+        elif word not in flags and not word.startswith(tuple(f"{option}=" for option in options)):
+            left.append(word)
+    return left
 
 
 def folders_of(run: Run) -> str:

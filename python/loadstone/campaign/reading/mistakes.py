@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from loadstone.campaign.operations import OPERATIONS
 from loadstone.documents.json_schema import JsonSchema
 from loadstone.errors import InputError, Mistake, shown
 
@@ -106,7 +107,9 @@ def listed(names: Iterable[object]) -> str:
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
     """Return a hint that names what was probably meant."""
-    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
+    # Of a name as short as "s3", half is one character.
+    cutoff = 0.5 if len(str(name)) <= 3 else 0.6
+    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else None
 
 
@@ -130,11 +133,13 @@ def translate(error: ValidationError, known_keys: "KnownKeys") -> list[KeyMistak
 def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
     """Return the mistake of a key that means nothing where it stands."""
     names = [name for name in allowed if name != path[-1]]
+    is_operation = "op" in names and path[-1] in OPERATIONS
+    hint = f"write op: {path[-1]}, with its keys beside it" if is_operation else None
     return KeyMistake(
         path=path,
         actual=UNKNOWN_KEY,
         allowed=listed(names) or "no keys here",
-        hint=nearest(path[-1], names),
+        hint=hint or nearest(path[-1], names),
     )
 
 
