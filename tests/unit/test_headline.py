@@ -77,6 +77,23 @@ def test_of_blocks_that_one_target_lacks_neither_number_is_shown(tmp_path):
     assert of.ratio.ratio == pytest.approx(of.b / of.a)
     assert units.format_rate(of.a) in found.sentence
     assert units.format_rate(of.b) in found.sentence
+    assert "5 common blocks" in found.sentence
+
+
+def test_without_a_ratio_the_rates_are_those_of_the_table(tmp_path):
+    folder = Folder(tmp_path / "run", "turns", seconds=4)
+    busy = {"thread_cpu_ns": [4 * 10**9], "thread_run_delay_ns": [0], "thread_awake_ns": [0]}
+    turns = [(target, block) for block in range(1, 7) for target in ("one", "other")]
+    # The last block lacks its second target.
+    for number, (target, block) in enumerate(turns[:-1], start=1):
+        document = trial(number, target, "get", block=block)
+        rows = trial_rows(document, 100 * block * (1 + (target == "other")), 4)
+        folder.write(document, rows, changes=busy if target == "other" else {})
+    screen = first_screen(closed(folder))
+    assert screen.ratio.of.verdict == "no ratio"
+    assert screen.ratio.of.a != pytest.approx(screen.ratio.under.requests_per_s)
+    for result in (screen.ratio.over, screen.ratio.under):
+        assert units.format_rate(result.requests_per_s) in screen.sentence
 
 
 def test_the_headline_claims_what_compare_claims(tmp_path):

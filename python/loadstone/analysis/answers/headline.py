@@ -4,6 +4,7 @@ Failures come first. Two targets are compared as by `loadstone compare`: a ratio
 it decides, beside the two rates that it is of.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -329,25 +330,27 @@ def _knee_sentence(answer: Answer) -> Iterable[str]:
 def _ratio_sentence(ratio: TargetRatio) -> str:
     """Return the ratio of two targets, or why it is not claimed."""
     over, under, of = ratio.over, ratio.under, ratio.of
-    operation = over.operation
-    # The rates of the pairs that were compared: their ratio is the one that is printed.
-    rates = f"{_per_s(over, of.b)} against {_per_s(under, of.a)}{_at(over)}"
+    # A ratio is that of the rates printed beside it, which are those of the compared pairs.
+    rates = over.requests_per_s, under.requests_per_s
+    over_rate, under_rate = (of.b, of.a) if of.has_ratio else rates
+    of_pairs = not all(map(math.isclose, (over_rate, under_rate), rates))
+    basis = ratio_words(ratio)
+    at = _at(over) + (f" in {of.ratio.n_a} common blocks" if of_pairs else "")
     if ratio.is_claimed:
         ends = [(over.target, of.ratio.ratio), (under.target, 1 / of.ratio.ratio)]
-        (faster, times), (slower, _) = ends if of.verdict == "faster" else ends[::-1]
+        (first, times), (second, _) = ends if of.verdict == "faster" else ends[::-1]
         return (
-            f"{faster} reached {units.format_number(times)}× the {operation} rate of {slower}:"
-            f" {rates}; {ratio_words(ratio)}."
+            f"{first} reached {units.format_number(times)}× the {over.operation} rate of {second}:"
+            f" {_per_s(over, over_rate)} against {_per_s(under, under_rate)}{at}; {basis}."
         )
-    words = ratio_words(ratio)
     if not of.has_ratio:
         # The next sentence says what limits which of them.
         limits = {over.limit_words, under.limit_words}
         others = [reason for reason in claims.reasons([of]) if reason not in limits]
-        words = "; ".join(others) or "no ratio"
+        basis = "; ".join(others) or "no ratio"
     return (
-        f"{operation}: {over.target} {_per_s(over, of.b)}, {under.target} {_per_s(under, of.a)}"
-        f"{_at(over)}; {words}."
+        f"{over.operation}: {over.target} {_per_s(over, over_rate)},"
+        f" {under.target} {_per_s(under, under_rate)}{at}; {basis}."
     )
 
 
