@@ -7,6 +7,7 @@ import pytest
 
 from loadstone.cli import main
 from tests.unit.synthetic_run import write_sweep
+from tests.unit.test_headline import in_turns
 
 
 def test_a_comparison_without_any_ratio_has_an_exit_code_and_a_next_step(
@@ -25,6 +26,15 @@ def test_a_comparison_without_any_ratio_has_an_exit_code_and_a_next_step(
     assert main(["compare", str(run), "--factor", "threads", "-f", "json"]) == 4
     pairs = json.loads(capfd.readouterr().out)["pairs"]
     assert {one["verdict"] for pair in pairs for one in pair["comparisons"]} == {"void"}
+
+
+def test_the_head_of_a_table_names_no_target_unless_all_rows_share_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = [str(in_turns(tmp_path / name)) for name in ("first", "second")]
+    assert main(["compare", *runs]) == 0
+    (head,) = [line for line in capfd.readouterr().out.splitlines() if line.startswith("all of ")]
+    assert not {"one", "other"} & set(head.replace(",", "").split())
 
 
 def test_times_are_compared_in_the_units_of_time(

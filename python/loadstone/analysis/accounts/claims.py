@@ -14,6 +14,8 @@ from loadstone.analysis.statistics import ratios as statistics
 
 ACROSS = "one of them is a lower bound"
 KINDS_SHOWN = 5
+TARGET = "target"
+"""Stands for a case's target among the keys that a description leaves out."""
 
 
 def sentence(comparison: Comparison, case: CaseComparison) -> str:
@@ -176,13 +178,17 @@ def _trials(case: CaseComparison) -> str:
 
 
 def describe(case: CaseComparison, leave_out: Collection[str] = ()) -> str:
-    """Return a case in words, with its target if targets are not the arms."""
+    """Return a case in words, with its target if targets are not the arms.
+
+    `leave_out` has keys of the case, and TARGET.
+    """
     words = [
         str(value) if isinstance(value, str) else describe_parameter(key, value)
         for key, value in _named(case)
         if key not in leave_out
     ]
-    return ", ".join([case.target, *words] if case.target else words)
+    has_target = case.target is not None and TARGET not in leave_out
+    return ", ".join([str(case.target), *words] if has_target else words)
 
 
 def plural(unit: str) -> str:

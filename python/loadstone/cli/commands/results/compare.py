@@ -352,14 +352,14 @@ def _print_cases(compared: Comparison, *, is_full: bool) -> None:
 
 def _shared_keys(compared: Comparison) -> set[str]:
     """Return the keys that have one value in all cases, which a table need not repeat."""
-    cases = [compared_case.case for compared_case in compared.comparisons]
+    cases = [{**case.case, claims.TARGET: case.target} for case in compared.comparisons]
     if len(cases) < 2:
         return set()
     return {key for key, value in cases[0].items() if all(c.get(key) == value for c in cases)}
 
 
 def _other_keys(compared: Comparison, shared: set[str]) -> set[str]:
-    return {key for case in compared.comparisons for key in case.case} - shared
+    return {claims.TARGET, *(key for case in compared.comparisons for key in case.case)} - shared
 
 
 def _row(case: CaseComparison, shared: set[str], words: str, metric: str) -> list[str]:
