@@ -89,9 +89,9 @@ def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
     if trials <= TRIALS_MAX:
         return None
     return KeyMistake(
-        path=("sweep",) if campaign.sweep else ("blocks",),
-        actual=f"a plan of {trials:,} trials",
-        allowed=f"at most {TRIALS_MAX:,}",
+        ("sweep",) if campaign.sweep else ("blocks",),
+        f"a plan of {trials:,} trials",
+        f"at most {TRIALS_MAX:,}",
         hint="fewer values in sweep, fewer blocks or rounds, or several campaigns",
     )
 
@@ -99,14 +99,10 @@ def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
 def _missing(case: Case) -> Iterator[KeyMistake]:
     workload, path = case.workload, case.source.path
     if not workload.phases:
-        yield KeyMistake(
-            path=path(("phases",)), actual="nothing", allowed="phases, like [put, get, delete]"
-        )
+        yield KeyMistake(path(("phases",)), "nothing", "phases, like [put, get, delete]")
     if workload.dataset is None:
         yield KeyMistake(
-            path=path(("dataset",)),
-            actual="nothing",
-            allowed="a dataset, like {objects: 1000, size: 4KiB}",
+            path(("dataset",)), "nothing", "a dataset, like {objects: 1000, size: 4KiB}"
         )
     else:
         dataset = workload.dataset
@@ -122,18 +118,14 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
         for key, value in needed.items():
             if value is None:
                 yield KeyMistake(
-                    path=path(("dataset", key)),
-                    actual="nothing",
-                    allowed=f"a value; {key} is required here or in the sweep",
+                    path(("dataset", key)),
+                    "nothing",
+                    f"a value; {key} is required here or in the sweep",
                 )
     if workload.load is None and any(
         phase.load is None and phase.capacity is None for phase in workload.phases
     ):
-        yield KeyMistake(
-            path=path(("load",)),
-            actual="nothing",
-            allowed="a load, like {threads: 16} or {rate: 1000/s}",
-        )
+        yield KeyMistake(path(("load",)), "nothing", "a load, like {threads: 16} or {rate: 1000/s}")
 
 
 def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
@@ -145,23 +137,23 @@ def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
     path = case.source.path(("sweep", "fill") if swept else ("fill",))
     if not (can_prepare(driver) and "put" in driver.operations):
         yield KeyMistake(
-            path=path,
-            actual=f"it with driver {driver.name} (target {case.target})",
-            allowed="fill with a target that keeps objects in places of their own; on a device,"
+            path,
+            f"this key with driver {driver.name} (target {case.target})",
+            "fill with a target that keeps objects in places of their own; on a device,"
             " a dataset as large as the part that is to be full",
         )
     if campaign.keep_data:
         yield KeyMistake(
-            path=path,
-            actual="it with keep_data",
-            allowed="fill without: what fills a store is deleted when the run ends",
+            path,
+            "this key with keep_data",
+            "fill without: what fills a store is deleted when the run ends",
         )
     limit = driver.facts.limits.put_bytes_max
     if limit is not None and case.workload.fill_size_bytes > limit:
         yield KeyMistake(
-            path=case.source.path(("fill_size",)),
-            actual=units.format_size(case.workload.fill_size_bytes),
-            allowed=f"at most {units.format_size(limit)}, which driver {driver.name} puts at once",
+            case.source.path(("fill_size",)),
+            units.format_size(case.workload.fill_size_bytes),
+            f"at most {units.format_size(limit)}, which driver {driver.name} puts at once",
         )
 
 
@@ -175,23 +167,23 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
     writes = any(set(phase.operations) - _READS_NOTHING_NEW for phase in workload.phases)
     if dataset and workload.rounds > 1 and writes and "{round}" not in dataset.prefix:
         yield KeyMistake(
-            path=path(("dataset", "prefix")),
-            actual=shown(dataset.prefix),
-            allowed="a prefix with {round} in it, because each round writes new objects",
+            path(("dataset", "prefix")),
+            shown(dataset.prefix),
+            "a prefix with {round} in it, because each round writes new objects",
         )
     for index, phase in enumerate(workload.phases):
         if phase.capacity is not None and phase.capacity.vary in case.swept:
             yield KeyMistake(
-                path=path(("sweep", phase.capacity.vary)),
-                actual=f"a sweep over {phase.capacity.vary}, which phase {phase.label} searches",
-                allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
+                path(("sweep", phase.capacity.vary)),
+                f"a sweep over {phase.capacity.vary}, which phase {phase.label} searches",
+                f"no {phase.capacity.vary} in the sweep beside capacity",
             )
         load = case.load(phase)
         if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
             yield KeyMistake(
-                path=path(("phases", index, "rate_limit")),
-                actual="it with an open load",
-                allowed="it with threads",
+                path(("phases", index, "rate_limit")),
+                "an open load (rate)",
+                "a closed load (threads)",
             )
         yield from _too_few_objects(case, index, phase)
         yield from _wrong_hosts(case, index, phase)
@@ -205,35 +197,31 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
             continue
         if len(workload.phases) > 1:
             yield KeyMistake(
-                path=path(("phases", index, "script")),
-                actual="it beside other phases",
-                allowed="a workload of its own, under workloads",
+                path(("phases", index, "script")),
+                "this key beside other phases",
+                "a workload of its own, under workloads",
             )
         if case.load(phase).rate_per_s is not None:
             yield KeyMistake(
-                path=path(("load", "rate")),
-                actual="it with a script",
-                allowed="threads: actions are due at the script's times, divided by its speed",
+                path(("load", "rate")),
+                "this key with a script",
+                "threads: actions are due at the script's times, divided by its speed",
             )
         dataset = case.dataset(phase)
         if dataset.key_prefix[1] is not None:
             yield KeyMistake(
-                path=path(("dataset", "object_prefix")),
-                actual=f"{shown(dataset.object_prefix)} with a script",
-                allowed="a prefix without {shard}: the script says its keys",
+                path(("dataset", "object_prefix")),
+                f"{shown(dataset.object_prefix)} with a script",
+                "a prefix without {shard}: the script says its keys",
             )
         if dataset.objects_total is not None:
             yield KeyMistake(
-                path=path(("dataset", "objects")),
-                actual=f"{dataset.objects_total} with a script",
-                allowed="none: the script contains its objects",
+                path(("dataset", "objects")),
+                f"{dataset.objects_total} with a script",
+                "none: the script contains its objects",
             )
         if dataset.size is not None and not isinstance(dataset.size, FixedSize):
-            yield KeyMistake(
-                path=path(("dataset", "size")),
-                actual=dataset.size.kind,
-                allowed="one size with a script",
-            )
+            yield KeyMistake(path(("dataset", "size")), dataset.size.kind, "one size with a script")
 
 
 def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
@@ -246,17 +234,14 @@ def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
             if key in load.model_fields_set:
                 where = ("sweep", key) if key in case.swept else (*place, key)
                 yield KeyMistake(
-                    path=path(where),
-                    actual="it without hosts",
-                    allowed="it in a campaign that names its hosts, like"
-                    " hosts: {launch: local, count: 2}",
+                    path(where),
+                    "this key without hosts",
+                    "a campaign that names its hosts, like hosts: {launch: local, count: 2}",
                 )
     elif load.hosts is not None and load.hosts > case.hosts_all:
         where = ("sweep", "hosts") if "hosts" in case.swept else (*place, "hosts")
         yield KeyMistake(
-            path=path(where),
-            actual=f"{load.hosts} hosts",
-            allowed=f"up to {case.hosts_all}, which the campaign names",
+            path(where), f"{load.hosts} hosts", f"up to {case.hosts_all}, which the campaign names"
         )
 
 
@@ -265,16 +250,15 @@ def _too_few_objects(case: Case, index: int, phase: Phase) -> Iterator[KeyMistak
     threads, objects = case.load(phase).threads, case.dataset(phase).objects_total
     if phase.op == "append" and threads and objects is not None and threads > objects:
         yield KeyMistake(
-            path=case.source.path(("phases", index, "op")),
-            actual=f"append to {objects} objects by {threads} threads",
-            allowed="at least as many objects as threads, because an object takes one append at "
-            "a time",
+            case.source.path(("phases", index, "op")),
+            f"append to {objects} objects by {threads} threads",
+            "at least as many objects as threads, because an object takes one append at a time",
         )
     if phase.contend is not None and objects is not None and phase.contend.keys > objects:
         yield KeyMistake(
-            path=case.source.path(("phases", index, "contend", "keys")),
-            actual=str(phase.contend.keys),
-            allowed=f"up to {objects}, the objects of the dataset",
+            case.source.path(("phases", index, "contend", "keys")),
+            str(phase.contend.keys),
+            f"up to {objects}, the objects of the dataset",
         )
 
 
@@ -286,9 +270,9 @@ def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         for operation in phase.operations:
             if operation not in driver.operations:
                 yield KeyMistake(
-                    path=case.source.path(("phases", index, *phase.key_of(operation))),
-                    actual=shown(operation),
-                    allowed=f'what driver {driver.name} of target "{case.target}" can do: '
+                    case.source.path(("phases", index, *phase.key_of(operation))),
+                    shown(operation),
+                    f'what driver {driver.name} of target "{case.target}" can do: '
                     f"{listed(driver.operations)}",
                 )
 
@@ -308,24 +292,24 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         return
     if not driver.facts.keeps or not {"get", "list"}.issubset(driver.operations):
         yield KeyMistake(
-            path=("audit",),
-            actual=f'an audit of target "{case.target}" (driver {driver.name})',
-            allowed="targets whose objects can be read and listed: not devices",
+            ("audit",),
+            f'an audit of target "{case.target}" (driver {driver.name})',
+            "targets whose objects can be read and listed: not devices",
         )
     for index, phase in enumerate(case.workload.phases):
         if phase.script is not None:
             yield KeyMistake(
-                path=case.source.path(("phases", index, "script")),
-                actual="a script in a campaign with audit",
-                allowed="phases of operations: a script checks its own answers",
+                case.source.path(("phases", index, "script")),
+                "a script in a campaign with audit",
+                "phases of operations: a script checks its own answers",
             )
         is_judged = campaign.audit.history and is_historic(phase.operations)
         for operation in set(phase.operations) - _AUDITED if not is_judged else ():
             key = ("op",) if phase.op is not None else ("mix", operation)
             yield KeyMistake(
-                path=case.source.path(("phases", index, *key)),
-                actual=f"{operation} in a campaign with audit",
-                allowed=f"operations whose objects can be read back: {listed(sorted(_AUDITED))}",
+                case.source.path(("phases", index, *key)),
+                f"{operation} in a campaign with audit",
+                f"operations whose objects can be read back: {listed(sorted(_AUDITED))}",
             )
 
 
@@ -339,18 +323,17 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
     for index, phase in enumerate(case.workload.phases):
         for operation in _READS_PARTS.intersection(phase.operations):
             yield KeyMistake(
-                path=case.source.path(("phases", index, *phase.key_of(operation))),
-                actual=f"{operation} of objects encrypted with {dataset.encryption}",
-                allowed="get, which reads whole objects: a range cannot be decrypted by itself",
+                case.source.path(("phases", index, *phase.key_of(operation))),
+                f"{operation} of objects encrypted with {dataset.encryption}",
+                "get, which reads whole objects: a range cannot be decrypted by itself",
             )
 
 
 def _beyond_driver(case: Case, driver: Driver, key: str, others: str) -> KeyMistake:
     return KeyMistake(
-        path=case.source.path(("dataset", key)),
-        actual=getattr(case.workload.dataset, key),
-        allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose clients '
-        f"{others}",
+        case.source.path(("dataset", key)),
+        getattr(case.workload.dataset, key),
+        f'none for driver {driver.name} of target "{case.target}"; drivers whose clients {others}',
     )
 
 
@@ -365,17 +348,16 @@ def _wrong_path_encryption(
         yield _beyond_driver(case, driver, "path_encryption", f"encrypt paths: {listed(can)}")
     if dataset.key_prefix[1] is not None:
         yield KeyMistake(
-            path=case.source.path(("dataset", "object_prefix")),
-            actual=f"{shown(dataset.object_prefix)} beside encrypted paths",
-            allowed="a prefix without {shard}: the rest of each key is encrypted",
+            case.source.path(("dataset", "object_prefix")),
+            f"{shown(dataset.object_prefix)} beside encrypted paths",
+            "a prefix without {shard}: the rest of each key is encrypted",
         )
     for index, phase in enumerate(case.workload.phases):
         if phase.prefix is not None and not dataset.object_prefix.startswith(phase.prefix):
             yield KeyMistake(
-                path=case.source.path(("phases", index, "prefix")),
-                actual=f'"{phase.prefix}" beside encrypted paths',
-                allowed=f'what "{dataset.object_prefix}" begins with: the rest of each key is '
-                "encrypted",
+                case.source.path(("phases", index, "prefix")),
+                f'"{phase.prefix}" beside encrypted paths',
+                f'what "{dataset.object_prefix}" begins with: the rest of each key is encrypted',
             )
 
 
@@ -393,9 +375,9 @@ def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
     longest_bytes = len(prefix.encode()) + own_bytes
     if longest_bytes > limit:
         yield KeyMistake(
-            path=case.source.path(("dataset", "object_prefix")),
-            actual=f"names of {longest_bytes:,} bytes",
-            allowed=f"names of at most {limit:,} bytes for {driver.name}",
+            case.source.path(("dataset", "object_prefix")),
+            f"names of {longest_bytes:,} bytes",
+            f"names of at most {limit:,} bytes for {driver.name}",
         )
 
 
@@ -413,19 +395,18 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         in_one = [name for name in phase.operations if name in _PUTS]
         if limit and largest_bytes > limit and in_one:
             yield KeyMistake(
-                path=(*place, phase.key_of(in_one[0])[0]),
-                actual=f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
-                allowed=f"objects up to {units.format_bytes(limit)} in one request to "
-                f"{driver.name}",
+                (*place, phase.key_of(in_one[0])[0]),
+                f"{in_one[0]} of objects of {units.format_bytes(largest_bytes)}",
+                f"objects up to {units.format_bytes(limit)} in one request to {driver.name}",
                 hint="use op: multipart_put with a part_size",
             )
         if phase.range_bytes is not None and isinstance(law, FixedSize):
             allowed_bytes = law.size_bytes // (phase.range_count or 1)
             if phase.range_bytes > allowed_bytes:
                 yield KeyMistake(
-                    path=(*place, "range"),
-                    actual=units.format_bytes(phase.range_bytes),
-                    allowed=f"ranges that fit into objects of {units.format_bytes(law.size_bytes)}",
+                    (*place, "range"),
+                    units.format_bytes(phase.range_bytes),
+                    f"ranges that fit into objects of {units.format_bytes(law.size_bytes)}",
                 )
         yield from _wrong_parts(phase, driver, largest_bytes, place)
 
@@ -442,15 +423,15 @@ def _wrong_parts(
     least, most = limits.part_bytes_min or 1, limits.parts_max
     if phase.part_bytes < least and largest_bytes > phase.part_bytes:
         yield KeyMistake(
-            path=(*place, "part_size"),
-            actual=units.format_bytes(phase.part_bytes),
-            allowed=f"at least {units.format_bytes(least)} for {driver.name}",
+            (*place, "part_size"),
+            units.format_bytes(phase.part_bytes),
+            f"at least {units.format_bytes(least)} for {driver.name}",
         )
     elif most and -(-largest_bytes // phase.part_bytes) > most:
         yield KeyMistake(
-            path=(*place, "part_size"),
-            actual=f"{-(-largest_bytes // phase.part_bytes)} parts an object",
-            allowed=f"at most {most} for {driver.name}: parts of "
+            (*place, "part_size"),
+            f"{-(-largest_bytes // phase.part_bytes)} parts an object",
+            f"at most {most} for {driver.name}: parts of "
             f"{units.format_bytes(-(-largest_bytes // most))} or more",
         )
 
@@ -471,9 +452,9 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
         allowed = buckets.mistake(driver.facts.bucket_names) if driver else None
         if allowed is not None:
             yield KeyMistake(
-                path=sources[key].source.path(("dataset", "prefix")),
-                actual=f'"{buckets.last()}" as the name of a bucket',
-                allowed=allowed,
+                sources[key].source.path(("dataset", "prefix")),
+                f'"{buckets.last()}" as the name of a bucket',
+                allowed,
             )
     # Where nothing is made for the campaign, what is there has the names that it has.
     is_theirs = campaign.prepare == "never"
@@ -492,10 +473,9 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
             where = f'targets "{first.target}" and "{other.target}", which may be the same store'
             hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
         yield KeyMistake(
-            path=sources[other].source.path(("dataset", "prefix")),
-            actual=f'bucket "{name}" in {where}: prefixes "{prefixes[first]}" and'
-            f' "{prefixes[other]}"',
-            allowed="prefixes that keep datasets apart",
+            sources[other].source.path(("dataset", "prefix")),
+            f'bucket "{name}" in {where}: prefixes "{prefixes[first]}" and "{prefixes[other]}"',
+            "prefixes that keep datasets apart",
             hint=hint,
         )
 
@@ -516,29 +496,27 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
     for key in _OF_OPERATIONS:
         if key in campaign.model_fields_set:
             yield KeyMistake(
-                path=(key,),
-                actual="it beside queries",
-                allowed="one of them: a campaign of queries has no storage operations",
+                (key,),
+                "this key beside queries",
+                "one of them: a campaign of queries has no storage operations",
             )
     if "order" in campaign.model_fields_set:
-        yield KeyMistake(
-            path=("order",), actual="it beside queries", allowed="the order of queries itself"
-        )
+        yield KeyMistake(("order",), "this key beside queries", "the order of queries itself")
     for name, target in campaign.targets.items():
         if not can_hold_tables(drivers[target.driver]):
             holding = [driver.name for driver in drivers.values() if can_hold_tables(driver)]
             yield KeyMistake(
-                path=("targets", name, "driver"),
-                actual=shown(target.driver),
-                allowed=f"one that can hold tables: {', '.join(holding)}",
+                ("targets", name, "driver"),
+                shown(target.driver),
+                f"one that can hold tables: {', '.join(holding)}",
             )
     for number, engine in enumerate(queries.engine):
         for name in engine.policies:
             if name not in campaign.targets:
                 yield KeyMistake(
-                    path=("queries", "engine", number, "clickhouse", "policies", name),
-                    actual=f"{shown(name)}, no target",
-                    allowed=", ".join(campaign.targets),
+                    ("queries", "engine", number, "clickhouse", "policies", name),
+                    f"{shown(name)}, no target",
+                    ", ".join(campaign.targets),
                 )
     states = 2 if queries.cache == "both" else 1
     each = (len(campaign.targets), len(queries.engine), states, max(1, len(queries.threads)))
@@ -546,9 +524,7 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
     trials = math.prod(each) * runs * queries.loops * suites(campaign.schedule)
     if trials > QUERY_TRIALS_MAX:
         yield KeyMistake(
-            path=("queries", "loops"),
-            actual=f"a plan of {trials:,} trials",
-            allowed=f"at most {QUERY_TRIALS_MAX:,}",
+            ("queries", "loops"), f"a plan of {trials:,} trials", f"at most {QUERY_TRIALS_MAX:,}"
         )
 
 

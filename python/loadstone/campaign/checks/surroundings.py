@@ -36,9 +36,9 @@ def targets_with_card(campaign: Campaign, drivers: Drivers) -> list[str]:
 def _card(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
     if campaign.card and not targets_with_card(campaign, drivers):
         yield KeyMistake(
-            path=("card",),
-            actual="it without a target that has a card",
-            allowed="a target that speaks S3 or Swift, whose server is not an arm's",
+            ("card",),
+            "this key without a target that has a card",
+            "a target that speaks S3 or Swift, whose server is not an arm's",
         )
 
 
@@ -48,9 +48,9 @@ def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
         place: Path = ("ceilings", index)
         if ceiling.label in labels[:index]:
             yield KeyMistake(
-                path=(*place, "name"),
-                actual=f"a second ceiling named {shown(ceiling.label)}",
-                allowed="names that differ",
+                (*place, "name"),
+                f"a second ceiling named {shown(ceiling.label)}",
+                "names that differ",
                 hint='give one of them a "name"',
             )
         unknown = list(_unknown(ceiling.targets, campaign.targets, (*place, "targets")))
@@ -62,10 +62,9 @@ def _ceilings(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
         if others or not names:
             pools = listed(name for name, driver in drivers.items() if driver.facts.is_ceph_pool)
             yield KeyMistake(
-                path=(*place, "targets"),
-                actual=f"no target with driver {pools}"
-                f"{f', but {listed(others)}' if others else ''}",
-                allowed=f"targets with driver {pools}, whose pool {ceiling.kind} uses",
+                (*place, "targets"),
+                f"no target with driver {pools}{f', but {listed(others)}' if others else ''}",
+                f"targets with driver {pools}, whose pool {ceiling.kind} uses",
                 hint="for any target, name the OSDs: osds: [0, 1]"
                 if ceiling.kind == "osd_bench"
                 else None,
@@ -98,8 +97,8 @@ def _unknown(names: Iterable[str], known: Iterable[str], place: Path) -> Iterato
     for index, name in enumerate(names):
         if name not in known:
             yield KeyMistake(
-                path=(*place, index),
-                actual=shown(name),
-                allowed=listed(known) or "a name of this campaign",
+                (*place, index),
+                shown(name),
+                listed(known) or "a name of this campaign",
                 hint=nearest(name, known),
             )

@@ -63,23 +63,29 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
     for index, name in enumerate(workload.interventions):
         match name:
             case "half_clients" if any(not load or (load.threads or 0) < 2 for load in loads):
-                actual, allowed = "a load of fewer than 2 threads", "it with 2 threads or more"
+                actual, allowed = (
+                    "a load of fewer than 2 threads",
+                    "2 threads or more",
+                )
             case "half_hosts" if any(
                 ((load and load.hosts) or hosts_all or 1) < 2 for load in loads
             ):
-                actual, allowed = "a load of fewer than 2 hosts", "it with 2 hosts or more"
+                actual, allowed = "a load of fewer than 2 hosts", "2 hosts or more"
             case "half_size" if any(
                 not isinstance(size, FixedSize) or size.size_bytes < 2 for size in sizes
             ):
                 actual, allowed = (
                     "a size that is not fixed",
-                    "it with one size of 2 bytes or more",
+                    "one size of 2 bytes or more",
                 )
             case "half_verification" if not any(verified):
-                actual, allowed = "a workload without verification", "it with a verify above 0"
+                actual, allowed = (
+                    "a workload without verification",
+                    "a verify above 0",
+                )
             case _:
                 continue
-        yield KeyMistake(path=("interventions", index), actual=f"it with {actual}", allowed=allowed)
+        yield KeyMistake(("interventions", index), f"this with {actual}", allowed)
 
 
 def _changed_phase(phase: Phase, name: str, hosts_all: int | None) -> Phase:
@@ -294,9 +300,9 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
         if _short(key) in facts:
             mistakes.append(
                 KeyMistake(
-                    path=place,
-                    actual=f"a sweep over {key}",
-                    allowed=f"another key: a target has a fact of the name {shown(_short(key))}",
+                    place,
+                    f"a sweep over {key}",
+                    f"another key: a target has a fact of the name {shown(_short(key))}",
                 )
             )
         if full.split(".")[0] not in SWEPT_ROOTS:
@@ -310,20 +316,16 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
             ]
             mistakes.append(
                 KeyMistake(
-                    path=place,
-                    actual=f"a sweep over {key}",
-                    allowed=f"{listed(allowed)}, or another dotted key",
+                    place,
+                    f"a sweep over {key}",
+                    f"{listed(allowed)}, or another dotted key",
                     hint=nearest(key, override.SHORT_KEYS),
                 )
             )
             continue
         if full in key_of:
             mistakes.append(
-                KeyMistake(
-                    path=place,
-                    actual=f"{key} beside {key_of[full]}",
-                    allowed="one of them: they are one",
-                )
+                KeyMistake(place, f"{key} beside {key_of[full]}", "one of them: they are one")
             )
         key_of[full] = key
         for index, value in enumerate(values):
@@ -379,9 +381,9 @@ def _combinations(
             together = ", ".join(f"{key} {shown(value)}" for key, value in chosen.items())
             wrong += [
                 KeyMistake(
-                    path=source.path(("sweep",)),
-                    actual=f"{mistake.actual} with {together}",
-                    allowed=mistake.allowed,
+                    source.path(("sweep",)),
+                    f"{mistake.actual} with {together}",
+                    mistake.allowed,
                     hint=mistake.hint,
                 )
                 for mistake in mistakes

@@ -52,15 +52,15 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
     if driver is not None and not driver.facts.reads_existing:
         can = (name for name, other in drivers.items() if other.facts.reads_existing)
         yield KeyMistake(
-            path=path(("dataset", "existing")),
-            actual=f'it with driver {driver.name} (target "{case.target}")',
-            allowed=f"drivers that can list what others wrote: {listed(can)}",
+            path(("dataset", "existing")),
+            f'this key with driver {driver.name} (target "{case.target}")',
+            f"drivers that can list what others wrote: {listed(can)}",
         )
     if driver is not None and not dataset.existing.bucket and driver.facts.place != "namespace":
         yield KeyMistake(
-            path=path(("dataset", "existing", "bucket")),
-            actual="nothing",
-            allowed=f"the name of a {driver.facts.place}",
+            path(("dataset", "existing", "bucket")),
+            "nothing",
+            f"the name of a {driver.facts.place}",
         )
     reading = [name for name, operation in OPERATIONS.items() if operation.reads_existing]
     for index, phase in enumerate(case.workload.phases):
@@ -68,16 +68,16 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
             if operation not in reading:
                 key = ("op",) if phase.op is not None else ("mix", operation)
                 yield KeyMistake(
-                    path=path(("phases", index, *key)),
-                    actual=f"{operation} of objects that others wrote",
-                    allowed=f"what only reads them: {listed(reading)}",
+                    path(("phases", index, *key)),
+                    f"{operation} of objects that others wrote",
+                    f"what only reads them: {listed(reading)}",
                 )
         for name in ("script", "size"):
             if getattr(phase, name) is not None:
                 yield KeyMistake(
-                    path=path(("phases", index, name)),
-                    actual="it with objects that others wrote",
-                    allowed="a dataset of the campaign's own",
+                    path(("phases", index, name)),
+                    "this key with objects that others wrote",
+                    "a dataset of the campaign's own",
                 )
     for name, is_there in (
         ("fill", case.workload.fill is not None),
@@ -86,13 +86,13 @@ def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
     ):
         if is_there:
             yield KeyMistake(
-                path=path((name,)),
-                actual="it with objects that others wrote",
-                allowed=f"none of {name}: nothing is written",
+                path((name,)),
+                "this key with objects that others wrote",
+                f"none of {name}: nothing is written",
             )
     if campaign.targets[case.target].reuse is not None:
         yield KeyMistake(
-            path=("targets", case.target, "reuse"),
-            actual=f"{shown(campaign.targets[case.target].reuse)} beside dataset.existing",
-            allowed="one of them",
+            ("targets", case.target, "reuse"),
+            f"{shown(campaign.targets[case.target].reuse)} beside dataset.existing",
+            "one of them",
         )

@@ -76,7 +76,7 @@ def wanted_bytes(case: Case, stores: Mapping[str, StoreSize]) -> int | KeyMistak
 def _mistake(case: Case, actual: str, allowed: str) -> KeyMistake:
     key = "sweep" if "fill" in case.source.sweep else "fill"
     path = case.source.path(("sweep", "fill") if key == "sweep" else ("fill",))
-    return KeyMistake(path=path, actual=f"{actual} (target {case.target})", allowed=allowed)
+    return KeyMistake(path, f"{actual} (target {case.target})", allowed)
 
 
 def fill_document(measured: TrialDocument, case: Case, threads: int, objects: int) -> TrialDocument:

@@ -152,9 +152,9 @@ class Later:
 
 def _too_many_trials(campaign: Campaign) -> Mistake:
     mistake = KeyMistake(
-        path=("phases",),
-        actual=f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
-        allowed="fewer, so that what each puts has names of its own (see trials_max of capacity)",
+        ("phases",),
+        f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
+        "fewer, so that what each puts has names of its own (see trials_max of capacity)",
     )
     return campaign.source.place(mistake)
 
@@ -386,9 +386,9 @@ class _Planner:
         if held.dataset is not None:
             # The campaign deleted them itself, in a phase or a block before this one.
             mistake = KeyMistake(
-                path=("targets", key.target, "reuse"),
-                actual=f"{held.document['phase']} of objects that an earlier phase deletes",
-                allowed="phases that find what the other run kept",
+                ("targets", key.target, "reuse"),
+                f"{held.document['phase']} of objects that an earlier phase deletes",
+                "phases that find what the other run kept",
             )
             raise CampaignError([self._campaign.source.place(mistake)])
         if need is not Need.FULL and held.state is not State.ABSENT:
@@ -427,9 +427,9 @@ class _Planner:
             if (other.target, other.workload.name) == (case["target"], case["workload"])
         )
         mistake = KeyMistake(
-            path=source.path(("dataset", "prefix")),
-            actual=f"{name} as the name of a bucket, for objects that are written anew",
-            allowed=allowed,
+            source.path(("dataset", "prefix")),
+            f"{name} as the name of a bucket, for objects that are written anew",
+            allowed,
             hint="or clean_up: early, which needs no new names",
         )
         raise CampaignError([self._campaign.source.place(mistake)])

@@ -79,9 +79,9 @@ class Reused:
         others = set(operations_of(document)) - REUSING
         if others:
             return KeyMistake(
-                path=path,
-                actual=f"{', '.join(sorted(others))} on the objects of another run",
-                allowed=f"phases of {', '.join(sorted(REUSING))}",
+                path,
+                f"{', '.join(sorted(others))} on the objects of another run",
+                f"phases of {', '.join(sorted(REUSING))}",
             )
         wanted = _wanted(document)
         fitting = [
@@ -96,21 +96,21 @@ class Reused:
                 return {**dataset.dataset, "written_by": origin}
             case [dataset]:
                 return KeyMistake(
-                    path=path,
-                    actual=f"an incomplete dataset of run {self.name}: {dataset.describe()}",
-                    allowed="one whose objects were all written, and of which none was deleted",
+                    path,
+                    f"an incomplete dataset of run {self.name}: {dataset.describe()}",
+                    "one whose objects were all written, and of which none was deleted",
                 )
             case []:
                 there = "; ".join(dataset.describe() for dataset in self.datasets)
                 return KeyMistake(
-                    path=path,
-                    actual=f"no dataset of {wanted.describe()} in run {self.name}",
-                    allowed=there or "a run that kept its data (keep_data, or bench --keep-data)",
+                    path,
+                    f"no dataset of {wanted.describe()} in run {self.name}",
+                    there or "a run that kept its data (keep_data, or bench --keep-data)",
                 )
         return KeyMistake(
-            path=path,
-            actual=f"{len(fitting)} datasets of run {self.name} that fit",
-            allowed="one: " + "; ".join(dataset.describe() for dataset in fitting),
+            path,
+            f"{len(fitting)} datasets of run {self.name} that fit",
+            "one: " + "; ".join(dataset.describe() for dataset in fitting),
             hint="name the target and the workload as that run did",
         )
 

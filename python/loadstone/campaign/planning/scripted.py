@@ -128,23 +128,23 @@ def mistake(
     path, buckets = case.source.path, case.dataset(phase).buckets
     if buckets > 1 and buckets < script.places and not script.can_share_buckets:
         return KeyMistake(
-            path=path(("dataset", "buckets")),
-            actual=f"{buckets} buckets for the {script.places} places of the script",
-            allowed=f"{script.places} or more, so that its listings see what is theirs; or 1",
+            path(("dataset", "buckets")),
+            f"{buckets} buckets for the {script.places} places of the script",
+            f"{script.places} or more, so that its listings see what is theirs; or 1",
         )
     index = case.workload.phases.index(phase)
     if phase.script is not None and phase.script.speed is not None and not script.span_ns:
         return KeyMistake(
-            path=path(("phases", index, "script", "speed")),
-            actual="it with a script without times",
-            allowed="it with a script whose actions have due_ns",
+            path(("phases", index, "script", "speed")),
+            "this key with a script without times",
+            "this key with a script whose actions have due_ns",
         )
     if script.sealed is not None:
         limits = facts_of(document["target"]["driver"]).limits
         wrong = script.sealed.mistake(dataset_of(document)["object_prefix"], limits)
         if wrong is not None:
-            return KeyMistake(path=path(("dataset", "path_encryption")), actual=wrong[0],
-                              allowed=wrong[1])  # fmt: skip
+            return KeyMistake(path(("dataset", "path_encryption")), wrong[0],
+                              wrong[1])  # fmt: skip
     return None
 
 

@@ -33,9 +33,9 @@ _PHRASES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class KeyMistake:
-    """One wrong key, named by its path below the place that was checked."""
+    """One wrong key: its path below the place that was checked, what is there, and what may be."""
 
     path: Path
     actual: str
@@ -136,10 +136,7 @@ def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
     is_operation = "op" in names and path[-1] in OPERATIONS
     hint = f"write op: {path[-1]}, with its keys beside it" if is_operation else None
     return KeyMistake(
-        path=path,
-        actual=UNKNOWN_KEY,
-        allowed=listed(names) or "no keys here",
-        hint=hint or nearest(path[-1], names),
+        path, UNKNOWN_KEY, listed(names) or "no keys here", hint=hint or nearest(path[-1], names)
     )
 
 
@@ -181,7 +178,7 @@ def _of_input_error(path: Path, error: InputError) -> KeyMistake:
     actual, allowed = error.actual, error.allowed
     if actual is None or allowed is None:
         actual, _, allowed = error.message.removeprefix("found ").partition(", allowed ")
-    return KeyMistake(path=path, actual=actual, allowed=allowed, hint=error.hint)
+    return KeyMistake(path, actual, allowed, hint=error.hint)
 
 
 def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
@@ -197,4 +194,4 @@ def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
         allowed = f"text that matches {context['pattern']}"
     else:
         allowed = _PHRASES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
-    return KeyMistake(path=path, actual=actual, allowed=allowed, hint=hint)
+    return KeyMistake(path, actual, allowed, hint=hint)

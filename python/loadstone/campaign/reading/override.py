@@ -43,9 +43,7 @@ def with_value(data: Any, key: str, value: Any) -> tuple[Any, Path]:
     result = copy.deepcopy(data)
     steps = key.split(".")
     if not all(steps):
-        raise OverrideError(
-            KeyMistake(path=(key,), actual=shown(key), allowed="names with dots between them")
-        )
+        raise OverrideError(KeyMistake((key,), shown(key), "names with dots between them"))
     place = result
     path: Path = ()
     for number, step in enumerate(steps):
@@ -71,11 +69,9 @@ def _step(place: Any, step: str, key: str) -> str | int:
             return int(step)
         raise OverrideError(
             KeyMistake(
-                path=(key,),
-                actual=f"entry {step}",
-                allowed=f"an entry from 0 to {len(place) - 1}"
-                if place
-                else "no entry: it is empty",
+                (key,),
+                f"entry {step}",
+                f"an entry from 0 to {len(place) - 1}" if place else "no entry: it is empty",
             )
         )
     names = [_name(entry) for entry in place]
@@ -84,9 +80,9 @@ def _step(place: Any, step: str, key: str) -> str | int:
     known = [name for name in names if name]
     raise OverrideError(
         KeyMistake(
-            path=(key,),
-            actual=shown(step),
-            allowed=f"a number, or one of {listed(known)}" if known else "a number",
+            (key,),
+            shown(step),
+            f"a number, or one of {listed(known)}" if known else "a number",
             hint=nearest(step, known),
         )
     )
@@ -106,9 +102,7 @@ def _below(place: Any, step: str | int, path: Path, key: str) -> Any:
             place[step] = entry = {"action": entry}
     if not isinstance(entry, (dict, list)):
         raise OverrideError(
-            KeyMistake(
-                path=(key,), actual=f"{shown(entry)} at {step}", allowed="a map or a list there"
-            )
+            KeyMistake((key,), f"{shown(entry)} at {step}", "a map or a list there")
         )
     return entry
 

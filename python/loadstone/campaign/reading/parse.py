@@ -96,16 +96,14 @@ def _overridden(
         key = key.strip()
         try:
             if not equals or not key:
-                raise override.OverrideError(
-                    KeyMistake(path=(), actual=shown(text), allowed="KEY=VALUE")
-                )
+                raise override.OverrideError(KeyMistake((), shown(text), "KEY=VALUE"))
             data, path = override.with_value(data, key, campaign_source.parse_value(written))
             paths.add(path)
         except override.OverrideError as error:
             wrong.append(_of_override(error.mistake))
         except ValueError as error:
             actual = f"a value that is no YAML ({error})"
-            wrong.append(_of_override(KeyMistake(path=(key,), actual=actual, allowed="YAML")))
+            wrong.append(_of_override(KeyMistake((key,), actual, "YAML")))
     return data, frozenset(paths)
 
 

@@ -294,7 +294,7 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
         if flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             allowed = "one of them: what others wrote is as it is"
-            mistake = Mistake(key="--existing", actual=f"it beside {flag}", allowed=allowed)
+            mistake = Mistake(key="--existing", actual=f"this flag beside {flag}", allowed=allowed)
             raise CampaignError([mistake])
     bucket, prefix = flags.get("prefix"), flags.get("object_prefix")
     if bucket is None:

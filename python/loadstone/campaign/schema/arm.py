@@ -1,22 +1,21 @@
 """An arm: the server behind one target, which loadstone starts for each leg and stops after it."""
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.hook import read_environment
-from loadstone.campaign.schema.values import PositiveDuration, Words
+from loadstone.campaign.schema.values import URL_PATTERN, PositiveDuration, Section, Words
 from loadstone.errors import shown
 
 DATA = "{data}"
 """Stands in a command for the directory that is made for the leg."""
 
 
-class Arm(BaseModel):
+class Arm(Section):
     """How a server is started for a leg, when it is ready, and how it ends."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     start: Words = Field(
         min_length=1,
@@ -24,7 +23,7 @@ class Arm(BaseModel):
         f"reads it. {DATA} stands for a new, empty directory of the leg.",
     )
     ready: str = Field(
-        pattern=r"^https?://[^/@\s]+(/\S*)?$",
+        pattern=URL_PATTERN,
         description="A URL that answers once the server is ready, with any status below 500.",
     )
     stop: Words = Field(
@@ -49,16 +48,7 @@ class Arm(BaseModel):
         description="Variables for the commands; a secret as {env: NAME} or {file: PATH}.",
     )
 
-    @model_validator(mode="after")
-    def _uses_data(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         if self.data is not None and not any(DATA in word for word in self.start):
-            raise KeyMistakesError(
-                [
-                    KeyMistake(
-                        path=("data",),
-                        actual=shown(self.data),
-                        allowed=f"{DATA} in the command of start, which says where it is used",
-                    )
-                ]
-            )
-        return self
+            allowed = f"{DATA} in the command of start, which says where it is used"
+            yield KeyMistake(("data",), shown(self.data), allowed)

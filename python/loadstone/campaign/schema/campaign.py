@@ -4,20 +4,17 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
-    model_validator,
 )
 
 from loadstone import units
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile, listed
+from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile, listed
 from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset, FillValue
@@ -39,16 +36,15 @@ from loadstone.campaign.schema.values import (
     PositiveCount,
     PositiveDuration,
     PositiveSize,
+    Section,
     Verify,
 )
 from loadstone.documents.manifest import CampaignDocument
 from loadstone.errors import InputError, shown
 
 
-class Statements(BaseModel):
+class Statements(Section):
     """Statements for the disclosure; missing ones are listed as not stated."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     sponsor: str | None = Field(
         default=None, description="Who commissioned and paid for the measurement."
@@ -83,9 +79,6 @@ class Statements(BaseModel):
     )
 
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
 TABLE_OF_CLIENTS = "datasafe"
 """The layout whose labels may also name kinds of clients, such as m5 of m5.large."""
 
@@ -113,10 +106,8 @@ def _read_time_of_day(value: str) -> str:
 Name = Annotated[str, AfterValidator(_read_name)]
 
 
-class WorkloadKeys(BaseModel):
+class WorkloadKeys(Section):
     """What the campaign says for all of its workloads, or a workload for itself."""
-
-    model_config = _FROZEN
 
     dataset: Dataset | None = Field(default=None, description="The objects to work on.")
     load: Load | None = Field(default=None, description="How requests arrive in every phase.")
@@ -156,29 +147,19 @@ class WorkloadKeys(BaseModel):
         description="Run every case once more with one setting halved, to prove what limits it.",
     )
 
-    @model_validator(mode="after")
-    def _distinct_phases(self) -> Self:
-        labels: set[str] = set()
-        mistakes = []
-        for index, phase in enumerate(self.phases):
-            if phase.label in labels:
-                mistakes.append(
-                    KeyMistake(
-                        path=("phases", index),
-                        actual=f"a second phase named {shown(phase.label)}",
-                        allowed="names that differ",
-                        hint='give one of them a "name"',
-                    )
+    def mistakes(self) -> Iterator[KeyMistake]:
+        labels = [phase.label for phase in self.phases]
+        for index, label in enumerate(labels):
+            if label in labels[:index]:
+                yield KeyMistake(
+                    ("phases", index),
+                    f"a second phase named {shown(label)}",
+                    "names that differ",
+                    hint='give one of them a "name"',
                 )
-            labels.add(phase.label)
-        mistakes += [
-            KeyMistake(path=("sweep", key), actual="no values", allowed="a list with some")
-            for key, values in self.sweep.items()
-            if not values
-        ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+        for key, values in self.sweep.items():
+            if not values:
+                yield KeyMistake(("sweep", key), "no values", "a list with some")
 
 
 class Workload(WorkloadKeys):
@@ -191,10 +172,8 @@ class Workload(WorkloadKeys):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-class Schedule(BaseModel):
+class Schedule(Section):
     """When the whole plan runs again: at times of day, or at an interval, for some days."""
-
-    model_config = _FROZEN
 
     times: tuple[Annotated[str, AfterValidator(_read_time_of_day)], ...] = Field(
         default=(),
@@ -211,29 +190,22 @@ class Schedule(BaseModel):
         description="Whether each start draws a new order of the cases, or uses that of the first.",
     )
 
-    @model_validator(mode="after")
-    def _times_or_distance(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         if bool(self.times) == (self.every_ns is not None):
             actual = "both times and every" if self.times else "neither"
-            wrong = KeyMistake(path=(), actual=actual, allowed="one of times and every")
-            raise KeyMistakesError([wrong])
-        return self
+            yield KeyMistake((), actual, "one of times and every")
 
 
-class Expect(BaseModel):
+class Expect(Section):
     """Expected failures, which are no error of the run."""
-
-    model_config = _FROZEN
 
     failures: Flag = Field(
         default=False, description="Failed requests are expected, and are no error of the run."
     )
 
 
-class Audit(BaseModel):
+class Audit(Section):
     """What is read back after the load, against a ledger of all acknowledged writes."""
-
-    model_config = _FROZEN
 
     sample: PositiveCount | None = Field(
         default=None, description="So many objects are read back, drawn by chance; default: all."
@@ -253,10 +225,8 @@ def _read_audit(value: Any) -> Any:
     return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
-class ReportOptions(BaseModel):
+class ReportOptions(Section):
     """Layout of tables of this campaign."""
-
-    model_config = _FROZEN
 
     table: str | None = Field(
         default=None, description="Name of a published table whose layout is used."
@@ -278,10 +248,8 @@ class ReportOptions(BaseModel):
     )
 
 
-class ClientLimits(BaseModel):
+class ClientLimits(Section):
     """Limits of the client, which the kernel enforces."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     memory_bytes: PositiveSize | None = Field(
         default=None,
@@ -380,89 +348,57 @@ class Campaign(WorkloadKeys):
 
     _source: SourceFile = PrivateAttr(default_factory=SourceFile)
 
-    def _words_of_facts(self) -> set[str]:
-        return {str(value) for target in self.targets.values() for value in target.facts.values()}
-
-    def _instances_alike(self) -> list[KeyMistake]:
-        """Find targets of one system that no fact tells apart: their results would be pooled."""
-        mistakes, target_of_facts = [], dict[str, str]()
-        for name, target in self.targets.items():
-            facts = json.dumps(target.facts, sort_keys=True)
-            if SYSTEM in target.facts and facts in target_of_facts:
-                mistakes.append(
-                    KeyMistake(
-                        path=("targets", name, "facts"),
-                        actual=f"the facts of {target_of_facts[facts]}",
-                        allowed=f"a fact that tells the two instances of"
-                        f" {target.facts[SYSTEM]} apart",
-                    )
-                )
-            target_of_facts.setdefault(facts, name)
-        return mistakes
-
-    def _wrong_arms(self) -> Iterator[KeyMistake]:
+    def mistakes(self) -> Iterator[KeyMistake]:
+        yield from super().mistakes()
+        target_names = f"the name of a target: {', '.join(self.targets)}"
+        for name in self.targets:
+            if not re.match(NAME_PATTERN, name):
+                yield KeyMistake(("targets", name), shown(name), NAME_ALLOWED)
+        for index, name in enumerate(self.allow_foreign):
+            if name not in self.targets:
+                yield KeyMistake(("allow_foreign", index), shown(name), target_names)
+        yield from self._indistinct_instances()
         for name in self.arms:
             if name not in self.targets:
-                yield KeyMistake(
-                    path=("arms", name),
-                    actual=shown(name),
-                    allowed=f"the name of a target: {', '.join(self.targets)}",
-                )
-        if not self.arms:
-            return
-        # The data of a leg go with its server.
-        wrong = {
+                yield KeyMistake(("arms", name), shown(name), target_names)
+        # The data of a leg is deleted with its server.
+        beside_arms = {
             "keep_data": self.keep_data,
             "clean_up": self.clean_up == "late",
             "queries": self.queries is not None,
         }
-        for key in (key for key, is_wrong in wrong.items() if is_wrong):
-            yield KeyMistake(
-                path=(key,),
-                actual="it beside arms",
-                allowed="a campaign whose servers go with a leg",
-            )
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        mistakes = [
-            KeyMistake(path=("targets", name), actual=shown(name), allowed=NAME_ALLOWED)
-            for name in self.targets
-            if not re.match(NAME_PATTERN, name)
-        ]
-        mistakes += [
-            KeyMistake(
-                path=("allow_foreign", index),
-                actual=shown(name),
-                allowed=f"the name of a target: {', '.join(self.targets)}",
-            )
-            for index, name in enumerate(self.allow_foreign)
-            if name not in self.targets
-        ]
-        mistakes += self._instances_alike()
-        mistakes += self._wrong_arms()
-        titled = {*self.targets, *self._words_of_facts()}
-        mistakes += [
-            KeyMistake(
-                path=("report", "labels", name),
-                actual=shown(name),
-                allowed=f"a target, a size, or what a fact of one says: {listed(sorted(titled))}",
-            )
-            for name in self.report.labels
-            # The kinds of clients that this table names too come with the report's command line.
-            if self.report.table != TABLE_OF_CLIENTS and name not in titled and not _is_size(name)
-        ]
+        for key, is_there in beside_arms.items():
+            if self.arms and is_there:
+                allowed = "none of it: the data of a leg is deleted with its server"
+                yield KeyMistake((key,), "this key beside arms", allowed)
+        yield from self._unknown_labels()
         names = [workload.name for workload in self.workloads]
-        mistakes += [
-            KeyMistake(
-                path=("workloads", index, "name"), actual=shown(name), allowed="names that differ"
-            )
-            for index, name in enumerate(names)
-            if name in names[:index]
-        ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                yield KeyMistake(("workloads", index, "name"), shown(name), "names that differ")
+
+    def _indistinct_instances(self) -> Iterator[KeyMistake]:
+        """Yield targets of one system that no fact tells apart: their results would be pooled."""
+        target_of_facts: dict[str, str] = {}
+        for name, target in self.targets.items():
+            facts = json.dumps(target.facts, sort_keys=True)
+            if SYSTEM in target.facts and facts in target_of_facts:
+                yield KeyMistake(
+                    ("targets", name, "facts"),
+                    f"the facts of {target_of_facts[facts]}",
+                    f"a fact that tells the two instances of {target.facts[SYSTEM]} apart",
+                )
+            target_of_facts.setdefault(facts, name)
+
+    def _unknown_labels(self) -> Iterator[KeyMistake]:
+        values = (str(value) for target in self.targets.values() for value in target.facts.values())
+        titled = {*self.targets, *values}
+        # The kinds of clients that this table names too come with the report's command line.
+        names = self.report.labels if self.report.table != TABLE_OF_CLIENTS else ()
+        for name in names:
+            if name not in titled and not _is_size(name):
+                allowed = f"a target, a size, or the value of a fact: {listed(sorted(titled))}"
+                yield KeyMistake(("report", "labels", name), shown(name), allowed)
 
     @property
     def source(self) -> SourceFile:

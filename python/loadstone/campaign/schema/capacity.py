@@ -4,11 +4,12 @@ Which load is tried next is the business of `search`, and each step's trial that
 """
 
 import math
-from typing import Literal, Self
+from collections.abc import Iterator
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.values import (
     Duration,
@@ -16,6 +17,7 @@ from loadstone.campaign.schema.values import (
     PositiveCount,
     PositiveDuration,
     Rate,
+    Section,
 )
 from loadstone.campaign.search import Goal, Loads
 from loadstone.documents.trial import SearchDocument
@@ -29,10 +31,8 @@ WARM_UP_SHARE = 1 / 6
 WIDTH_MIN = 0.005
 
 
-class Capacity(BaseModel):
+class Capacity(Section):
     """The objective of a search, and its effort."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     p50: PositiveDuration | None = Field(default=None, description="Maximum of the median latency.")
     p90: PositiveDuration | None = Field(
@@ -96,47 +96,21 @@ class Capacity(BaseModel):
         default=0, alias="pause", description="Rest between two trials of the search."
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = [*self._wrong_quantiles(), *self._wrong_loads()]
-        if not WIDTH_MIN <= self.width <= 0.5:
-            mistakes.append(
-                KeyMistake(path=("width",), actual=f"{self.width:g}", allowed="0.5% to 50%")
-            )
-        if self.coarse_trial_ns > self.trial_ns:
-            mistakes.append(
-                KeyMistake(
-                    path=("coarse_trial",),
-                    actual="more than trial",
-                    allowed="a duration up to that of trial",
-                )
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
-
-    def _wrong_quantiles(self) -> list[KeyMistake]:
+    def mistakes(self) -> Iterator[KeyMistake]:
         given = [name for name in QUANTILES if getattr(self, name) is not None]
-        if len(given) == 1:
-            return []
-        actual = "none of them" if not given else " and ".join(given).replace("_", ".")
-        allowed = "one percentile with its limit, like {p99: 50ms}"
-        return [KeyMistake(path=(), actual=actual, allowed=allowed)]
-
-    def _wrong_loads(self) -> list[KeyMistake]:
-        mistakes = []
+        if len(given) != 1:
+            actual = " and ".join(given).replace("_", ".") or "none of them"
+            yield KeyMistake((), actual, "one percentile with its limit, like {p99: 50ms}")
         for key, value in (("min", self.low), ("max", self.high)):
             if value is not None and self.vary == "threads" and value != int(value):
-                mistakes.append(
-                    KeyMistake(
-                        path=(key,), actual=f"{value:g}", allowed="a whole number of threads"
-                    )
-                )
+                yield KeyMistake((key,), f"{value:g}", "a whole number of threads")
         if self.low is not None and self.high is not None and self.low >= self.high:
-            mistakes.append(
-                KeyMistake(path=("max",), actual=f"{self.high:g}", allowed="a load above min")
-            )
-        return mistakes
+            yield KeyMistake(("max",), f"{self.high:g}", "a load above min")
+        if not WIDTH_MIN <= self.width <= 0.5:
+            yield KeyMistake(("width",), f"{self.width:g}", "0.5% to 50%")
+        if self.coarse_trial_ns > self.trial_ns:
+            allowed = "a duration up to that of trial"
+            yield KeyMistake(("coarse_trial",), "more than trial", allowed)
 
     @property
     def quantile(self) -> str:

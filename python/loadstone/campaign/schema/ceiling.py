@@ -3,10 +3,10 @@
 What is asked for here becomes a document with the very commands; see `ceiling_plan`.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from loadstone.campaign.checks.fio_jobs import (
     READS,
@@ -14,7 +14,7 @@ from loadstone.campaign.checks.fio_jobs import (
     unknown_options,
     writes_of_options,
 )
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     Count,
@@ -24,6 +24,7 @@ from loadstone.campaign.schema.values import (
     PositiveCount,
     PositiveDuration,
     PositiveSize,
+    Section,
     Words,
 )
 from loadstone.errors import InputError, shown
@@ -74,10 +75,8 @@ def _read_options(value: Any) -> Any:
     return {str(name): option for name, option in value.items()}
 
 
-class Ceiling(BaseModel):
+class Ceiling(Section):
     """One ceiling; which keys it reads depends on its kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: CeilingKind = Field(description="Kind of ceiling, which determines the program.")
     name: str = Field(
@@ -163,105 +162,69 @@ class Ceiling(BaseModel):
     jobs: PositiveCount = Field(default=4, description="mount: jobs of fio, each with its file.")
     direct: Flag = Field(default=True, description="mount: bypass the page cache (O_DIRECT).")
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = [*self._wrong_keys(), *self._wrong_network(), *self._wrong_device()]
+    def mistakes(self) -> Iterator[KeyMistake]:
+        yield from self._wrong_keys()
+        yield from self._wrong_network()
+        yield from self._wrong_device()
         if self.kind == "rados_bench" and "write" not in self.operations:
-            mistakes.append(
-                KeyMistake(
-                    path=("operations",),
-                    actual=", ".join(self.operations),
-                    allowed="write among them, because the reads need what it has written",
-                )
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            allowed = "write among them, because the reads need what it has written"
+            yield KeyMistake(("operations",), ", ".join(self.operations), allowed)
 
     @property
     def label(self) -> str:
         """The ceiling's name in results."""
         return self.name or self.kind
 
-    def _wrong_keys(self) -> list[KeyMistake]:
+    def _wrong_keys(self) -> Iterator[KeyMistake]:
         written = {Ceiling.model_fields[name].alias or name for name in self.model_fields_set}
-        mistakes = [
-            KeyMistake(
-                path=(key,),
-                actual=f"it with {self.kind}",
-                allowed=f"{key} with {listed(kinds)}",
-            )
-            for key, kinds in READ_BY.items()
-            if key in written and self.kind not in kinds
-        ]
-        mistakes += [
-            KeyMistake(path=(key,), actual="nothing", allowed=f"a value; {kind} needs it")
-            for key, kind in REQUIRED.items()
-            if self.kind == kind and getattr(self, key) is None
-        ]
-        return mistakes
-
-    def _wrong_network(self) -> list[KeyMistake]:
-        mistakes = []
-        if self.start_server and self.host not in LOOPBACK:
-            mistakes.append(
-                KeyMistake(
-                    path=("start_server",),
-                    actual=f"it with host {shown(self.host)}",
-                    allowed=f"it with {', '.join(LOOPBACK)}",
-                    hint="on the other host start it by hand: iperf3 -s",
+        for key, kinds in READ_BY.items():
+            if key in written and self.kind not in kinds:
+                yield KeyMistake(
+                    (key,), f"this key with {self.kind}", f"{key} with {listed(kinds)}"
                 )
+        for key, kind in REQUIRED.items():
+            if self.kind == kind and getattr(self, key) is None:
+                yield KeyMistake((key,), "nothing", f"a value; {kind} needs it")
+
+    def _wrong_network(self) -> Iterator[KeyMistake]:
+        if self.start_server and self.host not in LOOPBACK:
+            yield KeyMistake(
+                ("start_server",),
+                f"this key with host {shown(self.host)}",
+                f"this key with {', '.join(LOOPBACK)}",
+                hint="on the other host start it by hand: iperf3 -s",
             )
         if self.start_server and self.via:
-            mistakes.append(
-                KeyMistake(
-                    path=("start_server",),
-                    actual="it with via",
-                    allowed="it without, because the server is started on this host",
-                )
-            )
-        return mistakes
+            allowed = "this key without, because the server is started on this host"
+            yield KeyMistake(("start_server",), "this key with via", allowed)
 
-    def _wrong_device(self) -> list[KeyMistake]:
+    def _wrong_device(self) -> Iterator[KeyMistake]:
         if self.kind != "device":
-            return []
+            return
         if (self.options is None) == (self.job_file is None):
             actual = "neither" if self.options is None else "both options and job_file"
-            return [KeyMistake(path=(), actual=actual, allowed="one of options and job_file")]
-        if self.job_file is not None and self.via:
-            wrong = "options, because the job file is on this host and fio on another"
-            return [KeyMistake(path=("job_file",), actual="it with via", allowed=wrong)]
-        return [] if self.options is None else self._wrong_options(self.options)
+            yield KeyMistake((), actual, "one of options and job_file")
+        elif self.options is not None:
+            yield from self._wrong_options(self.options)
+        elif self.via:
+            allowed = "options, because the job file is on this host and fio on another"
+            yield KeyMistake(("job_file",), "this key with via", allowed)
 
-    def _wrong_options(self, options: Mapping[str, OptionValue]) -> list[KeyMistake]:
-        mistakes = [
-            KeyMistake(
-                path=("options", name), actual=f"option {shown(name)}", allowed="options of a job"
-            )
-            for name in options
-            if name.replace("_", "-") in OPTIONS_TAKEN
-        ]
-        mistakes += [
-            KeyMistake(
-                path=("options", name),
-                actual=f"option {shown(name)}: {reason}",
-                allowed="options that read and write",
-            )
-            for name, reason in {**unknown_options(options), **refused_options(options)}.items()
-            if name.replace("_", "-") not in OPTIONS_TAKEN
-        ]
+    def _wrong_options(self, options: Mapping[str, OptionValue]) -> Iterator[KeyMistake]:
+        taken = [name for name in options if name.replace("_", "-") in OPTIONS_TAKEN]
+        for name in taken:
+            yield KeyMistake(("options", name), f"option {shown(name)}", "options of a job")
+        for name, reason in {**unknown_options(options), **refused_options(options)}.items():
+            if name not in taken:
+                actual = f"option {shown(name)}: {reason}"
+                yield KeyMistake(("options", name), actual, "options that read and write")
         if not ("filename" in options or "directory" in options):
-            mistakes.append(
-                KeyMistake(path=("options",), actual="no filename", allowed="a filename to test")
-            )
+            yield KeyMistake(("options",), "no filename", "a filename to test")
         for name in writes_of_options(options):
             if name not in self.allow_write:
-                mistakes.append(
-                    KeyMistake(
-                        path=("options",),
-                        actual=f"a job that writes to {shown(name)}",
-                        allowed=f"reads ({', '.join(sorted(READS))}), or the name in allow_write",
-                        hint=f"allow_write: [{name}] destroys what is on it",
-                    )
+                yield KeyMistake(
+                    ("options",),
+                    f"a job that writes to {shown(name)}",
+                    f"reads ({', '.join(sorted(READS))}), or the name in allow_write",
+                    hint=f"allow_write: [{name}] destroys what is on it",
                 )
-        return mistakes

@@ -1,14 +1,12 @@
 """A contention: clients that each try to write the same few objects, until each has won."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from loadstone.campaign.schema.values import PositiveCount
+from loadstone.campaign.schema.values import PositiveCount, Section
 
 
-class Contend(BaseModel):
+class Contend(Section):
     """How many clients contend for how many objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     keys: PositiveCount = Field(
         default=16, description="Objects that are contended for: the first of the dataset."

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     WithJsonSchema,
@@ -20,7 +18,7 @@ from pydantic import (
 
 from loadstone import units
 from loadstone.campaign.drivers import read_drivers
-from loadstone.campaign.schema.values import Fraction, PositiveCount
+from loadstone.campaign.schema.values import Fraction, PositiveCount, Section
 from loadstone.documents.trial import ShardsDocument, Size
 from loadstone.errors import InputError
 
@@ -31,13 +29,9 @@ SIZE_LAW_ALLOWED = (
 )
 PREFIX_FIELDS = ("name", "workload", "target", "round", "size", "buckets", "objects", "run")
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-
-class FixedSize(BaseModel):
+class FixedSize(Section):
     """Every object has the same size."""
-
-    model_config = _FROZEN
 
     kind: Literal["fixed"] = "fixed"
     size_bytes: int
@@ -59,10 +53,8 @@ class FixedSize(BaseModel):
         return self.size_bytes
 
 
-class UniformSize(BaseModel):
+class UniformSize(Section):
     """Every size between two bounds is equally likely."""
-
-    model_config = _FROZEN
 
     kind: Literal["uniform"] = "uniform"
     min_bytes: int
@@ -85,10 +77,8 @@ class UniformSize(BaseModel):
         return self.max_bytes
 
 
-class LognormalSize(BaseModel):
+class LognormalSize(Section):
     """Sizes are log-normal, cut at two bounds."""
-
-    model_config = _FROZEN
 
     kind: Literal["lognormal"] = "lognormal"
     median_bytes: int
@@ -127,10 +117,8 @@ class LognormalSize(BaseModel):
         return self.max_bytes
 
 
-class WeightedSize(BaseModel):
+class WeightedSize(Section):
     """Each object has one of a few sizes, chosen by weight."""
-
-    model_config = _FROZEN
 
     kind: Literal["weighted"] = "weighted"
     choices: tuple[tuple[int, float], ...]
@@ -267,10 +255,8 @@ Encryption = Literal["none", "aes-256-gcm", "aes-256-cbc"]
 PathEncryption = Literal["none", "aes-256-siv"]
 
 
-class Existing(BaseModel):
+class Existing(Section):
     """Objects that others wrote, which are read and never written."""
-
-    model_config = _FROZEN
 
     bucket: str = Field(
         description="Bucket (or container, directory or namespace) that holds the objects; empty: "
@@ -294,10 +280,8 @@ class Existing(BaseModel):
     )
 
 
-class Dataset(BaseModel):
+class Dataset(Section):
     """The objects: number, names, sizes and contents."""
-
-    model_config = _FROZEN
 
     buckets: PositiveCount = Field(
         default=1,

@@ -1,14 +1,16 @@
 """A fault: something done to a target while it is under load, and undone after a while."""
 
-from typing import Final, Self
+from collections.abc import Iterator
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.hook import Hook, SomeTrials
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     PositiveDuration,
+    Section,
     Words,
     format_duration_exactly,
 )
@@ -32,10 +34,8 @@ test -s "$file"
 EMPTY: Final = f'{FULL}; rm -- "$file"'
 
 
-class Partition(BaseModel):
+class Partition(Section):
     """Which network device of a namespace of this host is taken down."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     namespace: str = Field(description="The namespace, as ip netns names it.")
     device: str = Field(description="The network device in it.")
@@ -78,27 +78,15 @@ class Fault(SomeTrials):
         description="The fault's name in results; default: its kind, or the command's first word.",
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = []
+    def mistakes(self) -> Iterator[KeyMistake]:
         kinds = [kind for kind in KINDS if getattr(self, kind)]
         if len(kinds) != 1:
-            actual = " and ".join(kinds) or "none"
-            mistakes.append(
-                KeyMistake(path=(), actual=actual, allowed=f"one of {', '.join(KINDS)}")
-            )
+            yield KeyMistake((), " and ".join(kinds) or "none", f"one of {', '.join(KINDS)}")
         elif self.undo and kinds[0] not in ("run", "kill"):
-            mistakes.append(
-                KeyMistake(
-                    path=("undo",), actual=f"it with {kinds[0]}", allowed="it with run, kill"
-                )
-            )
+            yield KeyMistake(("undo",), f"this key with {kinds[0]}", "this key with run, kill")
         elif bool(self._undoing) != (self.lasts_ns is not None):
-            allowed = "a duration" if self._undoing else "it with undo"
-            mistakes.append(KeyMistake(path=("lasts",), actual=str(self.lasts_ns), allowed=allowed))
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            allowed = "a duration" if self._undoing else "this key with undo"
+            yield KeyMistake(("lasts",), str(self.lasts_ns), allowed)
 
     @property
     def label(self) -> str:

@@ -1,19 +1,17 @@
 """A hook: a command of the user's own, run at a given point of a run."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     WithJsonSchema,
-    model_validator,
 )
 
 from loadstone import units
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.target import secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
@@ -21,6 +19,7 @@ from loadstone.campaign.schema.values import (
     OneOrMany,
     PositiveCount,
     PositiveDuration,
+    Section,
     Words,
     format_duration_exactly,
 )
@@ -72,10 +71,8 @@ Moment = Annotated[
 ]
 
 
-class SomeTrials(BaseModel):
+class SomeTrials(Section):
     """Some of the measured trials; all of them where nothing is said."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     targets: Names = Field(default=(), description="Only at trials of these targets.")
     workloads: Names = Field(default=(), description="Only at trials of these workloads.")
@@ -124,25 +121,15 @@ class Hook(SomeTrials):
         description="Variables for the command; a secret as {env: NAME} or {file: PATH}.",
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = []
+    def mistakes(self) -> Iterator[KeyMistake]:
         if bool(self.run) == bool(self.shell):
             actual = "both run and shell" if self.run else "neither"
-            mistakes.append(KeyMistake(path=(), actual=actual, allowed="one of run and shell"))
-        if self.at in OF_RUN:
-            mistakes += [
-                KeyMistake(path=(key,), actual=f"it at {self.at}", allowed="it at a trial or phase")
-                for key in SomeTrials.model_fields
-                if getattr(self, key)
-            ]
+            yield KeyMistake((), actual, "one of run and shell")
+        for key in SomeTrials.model_fields if self.at in OF_RUN else ():
+            if getattr(self, key):
+                yield KeyMistake((key,), f"this key at {self.at}", "this key at a trial or phase")
         if self.undoes and self.elapsed_ns is None:
-            mistakes.append(
-                KeyMistake(path=("undoes",), actual=f"it at {self.at}", allowed="it at a time")
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            yield KeyMistake(("undoes",), f"this key at {self.at}", "this key at a time")
 
     @property
     def label(self) -> str:

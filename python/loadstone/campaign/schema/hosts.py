@@ -2,15 +2,16 @@
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from loadstone import units
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.values import PositiveCount, PositiveDuration
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.values import PositiveCount, PositiveDuration, Section
 from loadstone.errors import InputError, shown
 
 HOSTS_MAX = 10_000
@@ -20,7 +21,13 @@ NAMED_ONLY = ("ssh", "join")
 COUNTED_ONLY = ("htcondor", "dask")
 OPTIONS_OF = ("mpirun", "srun")
 JOBS_OF = ("slurm", "htcondor")
-FOLDER_OF = (*OPTIONS_OF, *JOBS_OF)
+LAUNCHERS_OF = {
+    "options": OPTIONS_OF,
+    "job": JOBS_OF,
+    "folder": (*OPTIONS_OF, *JOBS_OF),
+    "scheduler": ("dask",),
+}
+"""Keys that only some launchers read."""
 _COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
 """What agents are called that are counted and not named; "rank" for the rest."""
 
@@ -77,10 +84,8 @@ def _read_listen(value: str) -> str:
     return value
 
 
-class Hosts(BaseModel):
+class Hosts(Section):
     """The hosts that make the load together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     launch: Literal["local", "ssh", "join", "mpirun", "srun", "slurm", "htcondor", "dask"] = Field(
         description="How agents are started: local (processes on this machine), ssh, "
@@ -160,69 +165,38 @@ class Hosts(BaseModel):
             return tuple(f"{name}{number}" for number in range(1, self.count + 1))
         return tuple(name for text in self.names for name in units.expand_hosts(text))
 
-    def _misplaced(self) -> Iterator[KeyMistake]:
-        """Yield the keys that other launchers have, and what this one lacks."""
-        launchers_of = {
-            "options": OPTIONS_OF,
-            "job": JOBS_OF,
-            "folder": FOLDER_OF,
-            "scheduler": ("dask",),
-        }
-        for key, launchers in launchers_of.items():
-            if getattr(self, key) and self.launch not in launchers:
-                yield KeyMistake(
-                    path=(key,), actual=f"it with {self.launch}",
-                    allowed=f"it with {' or '.join(launchers)}",
-                )  # fmt: skip
-        if self.launch == "dask" and self.scheduler is None:
-            yield KeyMistake(
-                path=("scheduler",), actual="nothing",
-                allowed="the address of a scheduler of dask, like tls://10.0.0.1:8786",
-            )  # fmt: skip
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = []
+    def mistakes(self) -> Iterator[KeyMistake]:
         if self.count is not None and self.names:
-            mistakes.append(
-                KeyMistake(path=("count",), actual="it beside names", allowed="one of the two")
-            )
+            yield KeyMistake(("count",), "this key beside names", "one of the two")
         elif self.count is None and not self.names:
             allowed = "names" if self.launch in NAMED_ONLY else "names, or count"
             allowed = "count" if self.launch in COUNTED_ONLY else allowed
-            mistakes.append(KeyMistake(path=(), actual="no hosts", allowed=allowed))
+            yield KeyMistake((), "no hosts", allowed)
         if self.count is not None and self.launch in NAMED_ONLY:
-            mistakes.append(
-                KeyMistake(path=("count",), actual=f"it with {self.launch}", allowed="names")
-            )
+            yield KeyMistake(("count",), f"this key with {self.launch}", "names")
         if self.names and self.launch in COUNTED_ONLY:
-            mistakes.append(
-                KeyMistake(path=("names",), actual=f"it with {self.launch}", allowed="count")
-            )
-        mistakes += self._misplaced()
+            yield KeyMistake(("names",), f"this key with {self.launch}", "count")
+        for key, launchers in LAUNCHERS_OF.items():
+            if getattr(self, key) and self.launch not in launchers:
+                yield KeyMistake(
+                    (key,),
+                    f"this key with {self.launch}",
+                    f"this key with {' or '.join(launchers)}",
+                )
+        if self.launch == "dask" and self.scheduler is None:
+            allowed = "the address of a scheduler of dask, like tls://10.0.0.1:8786"
+            yield KeyMistake(("scheduler",), "nothing", allowed)
         if self.launch not in ("local", "ssh") and self.listen is None:
-            mistakes.append(
-                KeyMistake(
-                    path=("listen",),
-                    actual="nothing",
-                    allowed="the one address of this machine that the hosts reach, like 10.0.0.1",
-                )
-            )
+            allowed = "the one address of this machine that the hosts reach, like 10.0.0.1"
+            yield KeyMistake(("listen",), "nothing", allowed)
         names = self.all_names
-        twice = sorted({name for name in names if names.count(name) > 1}) if names else []
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
-            mistakes.append(
-                KeyMistake(
-                    path=("names",),
-                    actual=f"{shown(twice[0])} twice",
-                    allowed="each host once",
-                    hint="several agents on one host: give it several names",
-                )
+            yield KeyMistake(
+                ("names",),
+                f"{shown(twice[0])} twice",
+                "each host once",
+                hint="several agents on one host: give it several names",
             )
         if len(names) > HOSTS_MAX:
-            mistakes.append(
-                KeyMistake(path=(), actual=f"{len(names):,} hosts", allowed=f"up to {HOSTS_MAX:,}")
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            yield KeyMistake((), f"{len(names):,} hosts", f"up to {HOSTS_MAX:,}")

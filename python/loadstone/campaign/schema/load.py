@@ -1,18 +1,16 @@
 """How requests arrive: so many clients that each wait, or a rate that waits for no answer."""
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     WithJsonSchema,
-    model_validator,
 )
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.values import PositiveCount, Rate
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.values import PositiveCount, Rate, Section
 from loadstone.documents.trial import LoadDocument
 from loadstone.errors import InputError
 
@@ -54,10 +52,8 @@ Numbers = Annotated[
 ]
 
 
-class Load(BaseModel):
+class Load(Section):
     """How requests arrive: threads that wait for answers, or a rate that does not."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     threads: PositiveCount | None = Field(
         default=None,
@@ -99,29 +95,16 @@ class Load(BaseModel):
         description="NUMA nodes that these threads are bound to, each to the CPUs of one in turn.",
     )
 
-    @model_validator(mode="after")
-    def _closed_or_open(self) -> Self:
-        mistakes = []
+    def mistakes(self) -> Iterator[KeyMistake]:
         if (self.threads is None) == (self.rate_per_s is None):
             actual = "neither" if self.threads is None else "both threads and rate"
-            mistakes.append(
-                KeyMistake(
-                    path=(), actual=actual, allowed="one of threads (closed) and rate (open)"
-                )
-            )
+            yield KeyMistake((), actual, "one of threads (closed) and rate (open)")
         elif self.threads is not None:
-            mistakes += [
-                KeyMistake(path=(key,), actual="this key beside threads", allowed="it beside rate")
-                for key in ("arrivals", "clients_max")
-                if key in self.model_fields_set
-            ]
+            for key in ("arrivals", "clients_max"):
+                if key in self.model_fields_set:
+                    yield KeyMistake((key,), "this key beside threads", "this key beside rate")
         if self.cpus is not None and self.numa is not None:
-            mistakes.append(
-                KeyMistake(path=("numa",), actual="it beside cpus", allowed="one of them")
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            yield KeyMistake(("numa",), "this key beside cpus", "one of them")
 
     def document(self, hosts: int = 1) -> LoadDocument:
         """Return the load of so many hosts together as a trial document spells it."""

@@ -1,13 +1,19 @@
 """A node: a machine behind a target, or a client, and how it is reached to be described."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
-from loadstone.campaign.schema.values import Flag, PositiveCount, PositiveDuration, PositiveSize
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
+from loadstone.campaign.schema.values import (
+    Flag,
+    PositiveCount,
+    PositiveDuration,
+    PositiveSize,
+    Section,
+)
 from loadstone.errors import InputError
 
 NodeProbeKind = Literal["network", "device", "mount"]
@@ -54,10 +60,8 @@ def _read_file_system(value: str) -> str:
     return value
 
 
-class NodeProbe(BaseModel):
+class NodeProbe(Section):
     """One probe; which keys it reads depends on its kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: NodeProbeKind = Field(
         description="network: ping and iperf3 to each other node that has such a probe. device: "
@@ -103,42 +107,22 @@ class NodeProbe(BaseModel):
         default=4 << 10, description="device, mount: block of the I/Os per second."
     )
 
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         written = {NodeProbe.model_fields[name].alias or name for name in self.model_fields_set}
-        mistakes = [
-            KeyMistake(
-                path=(key,), actual=f"it with {self.kind}", allowed=f"{key} with {listed(kinds)}"
-            )
-            for key, kinds in READ_BY.items()
-            if key in written and self.kind not in kinds
-        ]
-        if self.kind != "network" and self.path is None:
-            mistakes.append(
-                KeyMistake(
-                    path=("path",), actual="nothing", allowed=f"a value; {self.kind} needs it"
+        for key, kinds in READ_BY.items():
+            if key in written and self.kind not in kinds:
+                yield KeyMistake(
+                    (key,), f"this key with {self.kind}", f"{key} with {listed(kinds)}"
                 )
-            )
+        if self.kind != "network" and self.path is None:
+            yield KeyMistake(("path",), "nothing", f"a value; {self.kind} needs it")
         largest, smallest = max(self.block_size, self.small_block_size), self.small_block_size
         if self.kind == "mount" and self.file_size < largest:
-            mistakes.append(
-                KeyMistake(
-                    path=("file_size",),
-                    actual=f"{self.file_size} bytes",
-                    allowed=f"at least one block, {largest} bytes",
-                )
-            )
+            allowed = f"at least one block, {largest} bytes"
+            yield KeyMistake(("file_size",), f"{self.file_size} bytes", allowed)
         if self.kind != "network" and smallest % 512:
-            mistakes.append(
-                KeyMistake(
-                    path=("small_block_size",),
-                    actual=f"{smallest} bytes",
-                    allowed="a multiple of 512 bytes, which direct I/O needs",
-                )
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            allowed = "a multiple of 512 bytes, which direct I/O needs"
+            yield KeyMistake(("small_block_size",), f"{smallest} bytes", allowed)
 
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
@@ -150,10 +134,8 @@ def _read_user(value: str) -> str:
     return value
 
 
-class Node(BaseModel):
+class Node(Section):
     """One machine. Without `host` it is the one that runs the campaign."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     host: Annotated[str, AfterValidator(read_host)] | None = Field(
         default=None, description="Its name or address for ssh; default: this machine."
@@ -176,12 +158,7 @@ class Node(BaseModel):
         default=(), description="Measurements there before any load; default: none."
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         networks = [index for index, probe in enumerate(self.probes) if probe.kind == "network"]
         if len(networks) > 1:
-            wrong = KeyMistake(
-                path=("probes", networks[1]), actual="a second network", allowed="one of a node"
-            )
-            raise KeyMistakesError([wrong])
-        return self
+            yield KeyMistake(("probes", networks[1]), "a second network", "one of a node")

@@ -1,11 +1,12 @@
 """One phase of a workload: which requests, arriving how, until when."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from loadstone.campaign.operations import OPERATIONS, readers_of
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.capacity import Capacity
 from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.dataset import SizeLawValue
@@ -22,6 +23,7 @@ from loadstone.campaign.schema.values import (
     PositiveNumber,
     PositiveSize,
     Rate,
+    Section,
     Verify,
 )
 from loadstone.documents.mix import COMPARE_AND_SWAP
@@ -48,13 +50,9 @@ WITH_SCRIPT = frozenset(
 
 REQUIRED = ("range", "range_count", "part_size")
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-
-class Keys(BaseModel):
+class Keys(Section):
     """The order in which requests choose objects."""
-
-    model_config = _FROZEN
 
     order: Literal["sequential", "uniform", "zipf"] = Field(
         default="sequential",
@@ -64,20 +62,13 @@ class Keys(BaseModel):
         default=None, gt=0, le=10, description="Skew of zipf, from 0; default 0.99."
     )
 
-    @model_validator(mode="after")
-    def _theta_of_zipf(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         if self.theta is not None and self.order != "zipf":
-            wrong = KeyMistake(
-                path=("theta",), actual=str(self.theta), allowed="theta with order: zipf only"
-            )
-            raise KeyMistakesError([wrong])
-        return self
+            yield KeyMistake(("theta",), str(self.theta), "theta with order: zipf only")
 
 
-class OnError(BaseModel):
+class OnError(Section):
     """Effect of failed requests on a trial."""
-
-    model_config = _FROZEN
 
     action: Literal["continue", "stop"] = Field(
         description="Count failures and continue, or stop the trial."
@@ -116,10 +107,8 @@ def _read_phase(value: Any) -> Any:
 OnErrorValue = Annotated[OnError, BeforeValidator(_read_on_error)]
 
 
-class Phase(BaseModel):
+class Phase(Section):
     """A stretch of load with one operation or mix, one load and one end."""
-
-    model_config = _FROZEN
 
     op: OperationName | None = Field(default=None, description="The operation of every request.")
     mix: Annotated[dict[OperationName, PositiveNumber], BeforeValidator(_read_mix)] | None = Field(
@@ -232,13 +221,12 @@ class Phase(BaseModel):
         default=None, description="The workload's log_requests for this phase only."
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = [*self._wrong_operations(), *self._wrong_options(), *self._wrong_repeats()]
-        mistakes += [*self._wrong_capacity(), *self._wrong_contention()]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+    def mistakes(self) -> Iterator[KeyMistake]:
+        yield from self._wrong_operations()
+        yield from self._wrong_options()
+        yield from self._wrong_repeats()
+        yield from self._wrong_capacity()
+        yield from self._wrong_contention()
 
     @property
     def label(self) -> str:
@@ -286,44 +274,30 @@ class Phase(BaseModel):
             return {COMPARE_AND_SWAP: 1.0}
         return {str(name): weight for name, weight in (self.mix or {}).items()}
 
-    def _wrong_operations(self) -> list[KeyMistake]:
-        mistakes = []
+    def _wrong_operations(self) -> Iterator[KeyMistake]:
         kinds = ("op", "mix", "script", "contend")
         given = [key for key in kinds if getattr(self, key) is not None]
         if len(given) != 1:
             actual = " and ".join(given) or "none of them"
-            allowed = "one of op, mix, script and contend"
-            mistakes.append(KeyMistake(path=(), actual=actual, allowed=allowed))
+            yield KeyMistake((), actual, "one of op, mix, script and contend")
         if self.script is not None:
-            mistakes += [
-                KeyMistake(
-                    path=(field.alias or key,),
-                    actual="it with a script",
-                    allowed="none: a script contains its requests, and runs once",
-                )
-                for key, field in Phase.model_fields.items()
-                if key in self.model_fields_set - WITH_SCRIPT and getattr(self, key) is not None
-            ]
+            for key, field in Phase.model_fields.items():
+                if key in self.model_fields_set - WITH_SCRIPT and getattr(self, key) is not None:
+                    allowed = "none: a script contains its requests, and runs once"
+                    yield KeyMistake((field.alias or key,), "this key with a script", allowed)
         if self.label in RESERVED_NAMES:
-            mistakes.append(
-                KeyMistake(
-                    path=("name",),
-                    actual=shown(self.name),
-                    allowed="a name other than prepare, clean-up and audit",
-                )
-            )
-        mix = self._weights() if self.mix else {}
-        mistakes += [
-            KeyMistake(path=("mix", name), actual=name, allowed=f"{name} as a phase of its own")
-            for name in mix
-            if not OPERATIONS[name].is_mixed
-        ]
+            allowed = "a name other than prepare, clean-up and audit"
+            yield KeyMistake(("name",), shown(self.name), allowed)
         if self.op is not None and OPERATIONS[self.op].is_upload_step:
-            mistakes.append(
-                KeyMistake(
-                    path=("op",), actual=self.op, allowed="it in a mix with other steps of uploads"
-                )
+            yield KeyMistake(
+                ("op",), self.op, "this operation in a mix with other steps of uploads"
             )
+        yield from self._wrong_mix(self._weights() if self.mix else {})
+
+    def _wrong_mix(self, mix: Mapping[str, float]) -> Iterator[KeyMistake]:
+        for name in mix:
+            if not OPERATIONS[name].is_mixed:
+                yield KeyMistake(("mix", name), name, f"{name} as a phase of its own")
         for makers in {tuple(OPERATIONS[name].takes_from): None for name in mix}:
             takes = {
                 name: mix[name] for name in mix if tuple(OPERATIONS[name].takes_from) == makers
@@ -334,20 +308,15 @@ class Phase(BaseModel):
             if not makers or not excess:
                 continue
             words = " and ".join(makes) or makers[0]
-            mistakes.append(
-                KeyMistake(
-                    path=("mix", next(iter(takes))),
-                    actual=f"a weight of {sum(takes.values()):g} against {words} with "
-                    f"{sum(makes.values()):g}",
-                    allowed=f"a weight up to that of {words}" if is_weighed else f"it with {words}",
-                    hint="a mix does this only to what it has made itself, so that no request asks "
-                    "for an object that is gone",
-                )
+            yield KeyMistake(
+                ("mix", next(iter(takes))),
+                f"a weight of {sum(takes.values()):g} against {words} with {sum(makes.values()):g}",
+                f"a weight up to that of {words}" if is_weighed else f"this key with {words}",
+                hint="a mix does this only to what it has made itself, so that no request asks for"
+                " an object that is gone",
             )
-        return mistakes
 
-    def _wrong_options(self) -> list[KeyMistake]:
-        mistakes = []
+    def _wrong_options(self) -> Iterator[KeyMistake]:
         # A key that no operation of the phase reads would be believed and do nothing.
         for option, field in Phase.model_fields.items():
             readers, key = readers_of(option), field.alias or option
@@ -356,100 +325,65 @@ class Phase(BaseModel):
             written = getattr(self, option) if option in self.model_fields_set else None
             is_read = any(name in readers for name in self.operations)
             if written is not None and not is_read:
-                mistakes.append(
-                    KeyMistake(
-                        path=(key,),
-                        actual=f"it with {' and '.join(self.operations) or 'no operation'}",
-                        allowed=f"{key} with {' or '.join(readers)}",
-                    )
-                )
+                operations = " and ".join(self.operations) or "no operation"
+                allowed = f"{key} with {' or '.join(readers)}"
+                yield KeyMistake((key,), f"this key with {operations}", allowed)
             if key in REQUIRED and is_read and written is None:
                 reader = next(name for name in self.operations if name in readers)
-                mistakes.append(
-                    KeyMistake(path=(key,), actual="nothing", allowed=f"a value; {reader} needs it")
-                )
+                yield KeyMistake((key,), "nothing", f"a value; {reader} needs it")
         if self.rate_limit_per_s is not None and self.load and self.load.rate_per_s is not None:
-            mistakes.append(
-                KeyMistake(path=("rate_limit",), actual="it with rate", allowed="it with threads")
-            )
-        return mistakes
+            yield KeyMistake(("rate_limit",), "an open load: rate", "a closed load: threads")
 
-    def _wrong_repeats(self) -> list[KeyMistake]:
+    def _wrong_repeats(self) -> Iterator[KeyMistake]:
         if self.only_once is None:
-            return []
-        mistakes = []
+            return
+        why = f"because {self.only_once}"
         if self.iterations > 1:
-            mistakes.append(self._only_once("iterations", str(self.iterations), "1"))
+            yield KeyMistake(("iterations",), str(self.iterations), f"1, {why}")
         if self.keys.order != "sequential":
-            order = shown(self.keys.order)
-            mistakes.append(self._only_once(("keys", "order"), order, '"sequential"'))
+            yield KeyMistake(("keys", "order"), shown(self.keys.order), f'"sequential", {why}')
         if OPERATIONS[self.op or ""].repeats == "never":
             stages = {"warm_up": self.warm_up_ns, "cool_down": self.cool_down_ns}
-            mistakes += [
-                self._only_once(key, "a duration", "none") for key, value in stages.items() if value
-            ]
-        return mistakes
+            for key in (key for key, value in stages.items() if value):
+                yield KeyMistake((key,), "a duration", f"none, {why}")
 
-    def _only_once(self, key: str | tuple[str, ...], actual: str, allowed: str) -> KeyMistake:
-        path = (key,) if isinstance(key, str) else key
-        why = f"{allowed}, because {self.only_once}"
-        return KeyMistake(path=path, actual=actual, allowed=why)
-
-    def _wrong_contention(self) -> list[KeyMistake]:
-        """Its clients are its load, and its objects are chosen by chance."""
+    def _wrong_contention(self) -> Iterator[KeyMistake]:
+        """Yield keys that a contention sets itself, and an end that it lacks."""
         if self.contend is None:
-            return []
-        allowed = {
-            "load": (self.load == Load(threads=self.contend.clients), "none: see contend.clients"),
-            "keys": (self.keys == Keys(), "none: see contend.keys"),
-            "contend": (
-                bool(self.requests or self.duration_ns),
-                "it with requests or a duration",
-            ),
-        }
-        return [
-            KeyMistake(
-                path=(key,),
-                actual="it alone" if key == "contend" else "it with contend",
-                allowed=words,
-            )
-            for key, (holds, words) in allowed.items()
-            if not holds
-        ]
+            return
+        if self.load != Load(threads=self.contend.clients):
+            yield KeyMistake(("load",), "this key with contend", "none: see contend.clients")
+        if self.keys != Keys():
+            yield KeyMistake(("keys",), "this key with contend", "none: see contend.keys")
+        if not (self.requests or self.duration_ns):
+            yield KeyMistake(("contend",), "this key alone", "this key with requests or a duration")
 
-    def _wrong_capacity(self) -> list[KeyMistake]:
-        """A search sets lengths and loads itself, and asks for its objects over and over."""
+    def _wrong_capacity(self) -> Iterator[KeyMistake]:
+        """Yield keys that a search sets itself, and an operation that it cannot repeat."""
         if self.capacity is None:
-            return []
-        mistakes = []
+            return
         if self.only_once is not None:
-            mistakes.append(self._only_once("capacity", f"it with {self.op}", "none"))
+            yield KeyMistake(
+                ("capacity",), f"this key with {self.op}", f"none, because {self.only_once}"
+            )
         for key, value in (
             ("requests", self.requests),
             ("duration", self.duration_ns),
             ("cool_down", self.cool_down_ns),
             ("rate_limit", self.rate_limit_per_s),
-            ("iterations", self.iterations if self.iterations > 1 else None),
+            ("iterations", self.iterations > 1),
         ):
             if value:
-                mistakes.append(
-                    KeyMistake(
-                        path=(key,),
-                        actual="it with capacity",
-                        allowed="none: the search sets the length of its trials",
-                        hint="set capacity.trial and capacity.coarse_trial",
-                    )
+                yield KeyMistake(
+                    (key,),
+                    "this key with capacity",
+                    "none: the search sets the length of its trials",
+                    hint="set capacity.trial and capacity.coarse_trial",
                 )
         kind = "threads" if self.load and self.load.threads is not None else "rate"
         if self.load is not None and kind != self.capacity.vary:
-            mistakes.append(
-                KeyMistake(
-                    path=("load",),
-                    actual=kind,
-                    allowed=f"{self.capacity.vary}, which the capacity varies",
-                )
-            )
-        return mistakes
+            allowed = f"{self.capacity.vary}, which the capacity varies"
+            yield KeyMistake(("load",), kind, allowed)
 
 
 PhaseValue = Annotated[Phase, BeforeValidator(_read_phase)]

@@ -1,14 +1,12 @@
 """Queries of a benchmark on tables that lie on the targets."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     model_serializer,
@@ -17,7 +15,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.target import secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
@@ -26,10 +24,9 @@ from loadstone.campaign.schema.values import (
     PositiveDuration,
     PositiveNumber,
     PositiveSize,
+    Section,
 )
 from loadstone.errors import InputError, shown
-
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 ENGINE_PATTERN = r"[a-z][a-z0-9]*"
 _SECRET_KEY = re.compile(r"secret|password|token|access\.?key", re.IGNORECASE)
@@ -75,10 +72,8 @@ EngineName = Annotated[str, AfterValidator(_read_name)]
 SparkConf = Annotated[dict[str, str | dict[str, str]], BeforeValidator(_read_conf)]
 
 
-class SparkSettings(BaseModel):
+class SparkSettings(Section):
     """Where Spark runs, and its settings."""
-
-    model_config = _FROZEN
 
     name: str = Field(
         default="spark", pattern=NAME_PATTERN, description="Name of this engine in reports."
@@ -118,10 +113,8 @@ def _read_password(value: Any) -> Any:
     return value if value is None else secret_reference(value)
 
 
-class ClickHouseSettings(BaseModel):
+class ClickHouseSettings(Section):
     """The ClickHouse server, and the user."""
-
-    model_config = _FROZEN
 
     name: str = Field(
         default="clickhouse", pattern=NAME_PATTERN, description="Name of this engine in reports."
@@ -147,10 +140,8 @@ class ClickHouseSettings(BaseModel):
         return settings | ({"policy": self.policies[target]} if target in self.policies else {})
 
 
-class EngineChoice(BaseModel):
+class EngineChoice(Section):
     """An engine: its name, or its name with settings."""
-
-    model_config = _FROZEN
 
     plain: EngineName | None = None
     clickhouse: ClickHouseSettings | None = None
@@ -165,19 +156,11 @@ class EngineChoice(BaseModel):
             return value
         raise InputError.of_value(value, "the name of an engine, or a map of it to its settings")
 
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         if self.plain is None and not self._with_settings():
             names = [name for name in type(self).model_fields if name != "plain"]
             chosen = next(iter(self.model_fields_set))
-            raise KeyMistakesError(
-                [
-                    KeyMistake(
-                        path=(chosen,), actual="nothing", allowed=f"settings of {listed(names)}"
-                    )
-                ]
-            )
-        return self
+            yield KeyMistake((chosen,), "nothing", f"settings of {listed(names)}")
 
     @model_serializer(mode="wrap")
     def _written(self, handler: Any) -> Any:
@@ -218,21 +201,6 @@ class EngineChoice(BaseModel):
         return {} if self.plain else self._with_settings()[0].document(target)
 
 
-def distinct_names(choices: tuple[EngineChoice, ...]) -> list[KeyMistake]:
-    """Return the mistakes of engines that are called the same."""
-    names = [choice.name for choice in choices]
-    return [
-        KeyMistake(
-            path=(index,),
-            actual=f"{shown(name)} again",
-            allowed="names that differ",
-            hint="give one of them a name of its own" if choices[index].plain is None else None,
-        )
-        for index, name in enumerate(names)
-        if name in names[:index]
-    ]
-
-
 STREAMS_MAX = 256
 QUERY_NAMES = tuple(f"Q{number:02d}" for number in range(1, 23))
 
@@ -259,10 +227,8 @@ Answers = Annotated[str, AfterValidator(_read_answers)]
 QueryName = Annotated[str, BeforeValidator(_read_query)]
 
 
-class QueryStorage(BaseModel):
+class QueryStorage(Section):
     """How the tables are kept."""
-
-    model_config = _FROZEN
 
     format: Literal["parquet", "mergetree"] = Field(
         default="parquet",
@@ -274,10 +240,8 @@ class QueryStorage(BaseModel):
     )
 
 
-class Queries(BaseModel):
+class Queries(Section):
     """A benchmark derived from TPC-H: its 22 queries, by some engines, on every target."""
-
-    model_config = _FROZEN
 
     benchmark: Literal["tpch"] = Field(
         default="tpch", description="Derived from TPC-H; its times are not TPC results."
@@ -333,25 +297,22 @@ class Queries(BaseModel):
         "default: loadstone's cache.",
     )
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        mistakes = [name.below(("engine",)) for name in distinct_names(self.engine)]
-        mistakes += [
-            KeyMistake(
-                path=("streams", index), actual=shown(value), allowed=f"at most {STREAMS_MAX}"
-            )
-            for index, value in enumerate(self.streams)
-            if value > STREAMS_MAX
-        ]
+    def mistakes(self) -> Iterator[KeyMistake]:
+        names = [choice.name for choice in self.engine]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                is_named = self.engine[index].plain is None
+                yield KeyMistake(
+                    ("engine", index),
+                    f"{shown(name)} again",
+                    "names that differ",
+                    hint="give one of them a name of its own" if is_named else None,
+                )
+        for index, value in enumerate(self.streams):
+            if value > STREAMS_MAX:
+                yield KeyMistake(("streams", index), shown(value), f"at most {STREAMS_MAX}")
         for key in ("only", "threads", "streams"):
             values = getattr(self, key)
-            mistakes += [
-                KeyMistake(
-                    path=(key, index), actual=f"{shown(value)} again", allowed="values that differ"
-                )
-                for index, value in enumerate(values)
-                if value in values[:index]
-            ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            for index, value in enumerate(values):
+                if value in values[:index]:
+                    yield KeyMistake((key, index), f"{shown(value)} again", "values that differ")

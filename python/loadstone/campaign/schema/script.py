@@ -1,15 +1,13 @@
 """The settings of scripts' generators, as a campaign and `loadstone script make` spell them."""
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.values import PositiveCount, PositiveNumber, PositiveSize
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.values import PositiveCount, PositiveNumber, PositiveSize, Section
 from loadstone.errors import InputError
-
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
 
 TYPES_MAX = 10
 """Types of users: each is counted apart, with each action in each space."""
@@ -21,10 +19,8 @@ def _read_bounds(value: Any) -> Any:
     return tuple(value)
 
 
-class UserType(BaseModel):
+class UserType(Section):
     """Users of one type: their share of all users, and their actions."""
-
-    model_config = _FROZEN
 
     share: PositiveNumber = Field(
         default=1, description="Its share of the users, as a weight against the other types."
@@ -36,10 +32,8 @@ class UserType(BaseModel):
     )
 
 
-class Users(BaseModel):
+class Users(Section):
     """Users with private spaces and inboxes; the defaults are those of a published report."""
-
-    model_config = _FROZEN
 
     users: PositiveCount = Field(default=10, description="Number of users.")
     actions: PositiveCount = Field(
@@ -67,36 +61,22 @@ class Users(BaseModel):
         "for each.",
     )
 
-    @model_validator(mode="after")
-    def _has_users_of_each_type(self) -> Self:
-        wrong = [name for name in self.types if not name or not name.isprintable()]
-        if wrong:
-            raise KeyMistakesError(
-                [KeyMistake(path=("types",), actual=repr(name), allowed="names that can be printed")
-                 for name in wrong]
-            )  # fmt: skip
-        if len(self.types) > min(self.users, TYPES_MAX):
-            most = min(self.users, TYPES_MAX)
-            actual = f"{len(self.types)} types"
+    def mistakes(self) -> Iterator[KeyMistake]:
+        for name in self.types:
+            if not name or not name.isprintable():
+                yield KeyMistake(("types",), repr(name), "names that can be printed")
+        most = min(self.users, TYPES_MAX)
+        if len(self.types) > most:
             allowed = f"at most {most}" + (", as there are users" if most < TYPES_MAX else "")
-            raise KeyMistakesError([KeyMistake(path=("types",), actual=actual, allowed=allowed)])
-        return self
-
-    @model_validator(mode="after")
-    def _has_recipients(self) -> Self:
+            yield KeyMistake(("types",), f"{len(self.types)} types", allowed)
         fewest, most = self.recipients
         if fewest > most or most >= self.users:
             allowed = f"two numbers that rise, up to {self.users - 1}: one less than the users"
-            raise KeyMistakesError(
-                [KeyMistake(path=("recipients",), actual=f"{fewest} to {most}", allowed=allowed)]
-            )
-        return self
+            yield KeyMistake(("recipients",), f"{fewest} to {most}", allowed)
 
 
-class Script(BaseModel):
+class Script(Section):
     """A script instead of an operation: by a generator, or from a file."""
-
-    model_config = _FROZEN
 
     generator: Literal["users"] | None = Field(
         default=None, description="The generator that makes the script."
@@ -117,24 +97,12 @@ class Script(BaseModel):
         "session.",
     )
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        mistakes = []
+    def mistakes(self) -> Iterator[KeyMistake]:
         if (self.generator is None) == (self.file is None):
             actual = "neither" if self.file is None else "both generator and file"
-            mistakes.append(KeyMistake(path=(), actual=actual, allowed="one of generator and file"))
+            yield KeyMistake((), actual, "one of generator and file")
         if self.settings is not None and self.generator is None:
-            mistakes.append(
-                KeyMistake(path=("settings",), actual="it without generator", allowed="it with one")
-            )
+            yield KeyMistake(("settings",), "this key without generator", "this key with one")
         if self.speed is not None and self.generator is not None:
-            mistakes.append(
-                KeyMistake(
-                    path=("speed",),
-                    actual=f"it with generator {self.generator}",
-                    allowed="it with a file that has times: a generated script has none",
-                )
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            allowed = "this key with a file that has times: a generated script has none"
+            yield KeyMistake(("speed",), f"this key with generator {self.generator}", allowed)

@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from loadstone import units
 from loadstone.campaign.drivers import Driver, Drivers, Setting, read_drivers
@@ -16,7 +16,7 @@ from loadstone.campaign.reading.mistakes import (
     listed,
     nearest,
 )
-from loadstone.campaign.schema.values import PositiveNumber
+from loadstone.campaign.schema.values import PositiveNumber, Section
 from loadstone.errors import InputError, shown
 
 SECRET_KEYS = frozenset(
@@ -38,16 +38,20 @@ NO_FACTS = frozenset(
     {"target", "workload", "phase", "operation", "round", "labels", "size", "threads", "rate",
      "intervention", "fill", "fill_percent", "fill_bytes"}
 )  # fmt: skip
+FACT_NAME_ALLOWED = (
+    "a name of small letters, digits and underscores, at most 32, other than "
+    + listed(sorted(NO_FACTS))
+)
 _FACT_NAME = re.compile(r"^[a-z][a-z0-9_]{0,31}$")
 _URL_WITH_USER = re.compile(r"^[a-z0-9+.-]+://[^/?#]*@", re.IGNORECASE)
 _URL_WITH_QUERY = re.compile(r"^[a-z0-9+.-]+://[^?#]*[?#]", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Target(BaseModel):
+class Target(Section):
     """The system under test: a driver and its settings."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config = ConfigDict(extra="allow")
 
     driver: str = Field(description=f"How the target is reached: {listed(read_drivers())}.")
     replication: PositiveNumber | None = Field(
@@ -77,34 +81,20 @@ class Target(BaseModel):
         if isinstance(value, dict) and "driver" not in value:
             misspelt = next((key for key in value if nearest(key, ["driver"])), None)
             wrong = KeyMistake(
-                path=("driver",),
-                actual="nothing",
-                allowed="a driver; this key is required",
+                ("driver",),
+                "nothing",
+                "a driver; this key is required",
                 hint=f'did you mean "driver" by "{misspelt}"?' if misspelt else None,
             )
             raise KeyMistakesError([wrong])
         return value
 
-    @model_validator(mode="after")
-    def _facts_are_parameters(self) -> Self:
-        mistakes = [
-            KeyMistake(
-                path=("facts", name),
-                actual=shown(name),
-                allowed="a name of small letters, digits and underscores, at most 32, other than "
-                + listed(sorted(NO_FACTS)),
-            )
-            for name in self.facts
-            if name in NO_FACTS or not _FACT_NAME.match(name)
-        ]
-        mistakes += [
-            KeyMistake(path=("facts", name), actual=shown(value), allowed=allowed)
-            for name, value in self.facts.items()
-            if (allowed := _wrong_fact(name, value))
-        ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+    def mistakes(self) -> Iterator[KeyMistake]:
+        for name, value in self.facts.items():
+            if name in NO_FACTS or not _FACT_NAME.match(name):
+                yield KeyMistake(("facts", name), shown(name), FACT_NAME_ALLOWED)
+            if allowed := _wrong_fact(name, value):
+                yield KeyMistake(("facts", name), shown(value), allowed)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -134,10 +124,7 @@ def resolve_raw(
     driver = drivers.get(driver_name) if isinstance(driver_name, str) else None
     if driver is None:
         wrong = KeyMistake(
-            path=("driver",),
-            actual=shown(driver_name),
-            allowed=listed(drivers),
-            hint=nearest(driver_name, drivers),
+            ("driver",), shown(driver_name), listed(drivers), hint=nearest(driver_name, drivers)
         )
         return {}, [wrong]
     resolved: dict[str, Any] = {}
@@ -152,19 +139,18 @@ def resolve_raw(
         except InputError as error:
             mistakes.append(
                 KeyMistake(
-                    path=(name,),
-                    actual=error.actual or shown(value),
-                    allowed=error.allowed or error.message,
+                    (name,),
+                    error.actual or shown(value),
+                    error.allowed or error.message,
                     hint=error.hint,
                 )
             )
     mistakes += [
         KeyMistake(
-            path=(setting.name,),
-            actual="nothing",
-            allowed=f"a value; driver {driver.name} needs it ({setting.help})",
-            hint=_by_environment(driver, setting.name),
-        )
+            (setting.name,),
+            "nothing",
+            f"a value; driver {driver.name} needs it ({setting.help})",
+            hint=_by_environment(driver, setting.name))
         for setting in driver.settings
         if setting.required and setting.name not in settings and setting.name not in resolved
         and not any(mistake.path == (setting.name,) for mistake in mistakes)
@@ -184,9 +170,7 @@ def _without_synonyms(
     renamed = dict(settings)
     if "endpoint" in renamed and driver.setting("endpoints") is not None:
         if "endpoints" in renamed:
-            mistakes.append(
-                KeyMistake(path=("endpoints",), actual="it beside endpoint", allowed="one of them")
-            )
+            mistakes.append(KeyMistake(("endpoints",), "this key beside endpoint", "one of them"))
         renamed.setdefault("endpoints", renamed.pop("endpoint"))
         renamed.pop("endpoint", None)
     return renamed
@@ -195,10 +179,7 @@ def _without_synonyms(
 def _unknown(name: str, driver: Driver) -> KeyMistake:
     names = [setting.name for setting in driver.settings]
     return KeyMistake(
-        path=(name,),
-        actual=UNKNOWN_KEY,
-        allowed=listed(["driver", "replication", *names]),
-        hint=nearest(name, names),
+        (name,), UNKNOWN_KEY, listed(["driver", "replication", *names]), hint=nearest(name, names)
     )
 
 

@@ -1,26 +1,26 @@
 """What is watched at the target while the load runs: exporters of metrics, and a Ceph cluster."""
 
 import re
-from typing import Annotated, Any, Self
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from loadstone import units
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.target import secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
+    URL_PATTERN,
     Names,
     OneOrMany,
     PositiveCount,
     PositiveDuration,
     PositiveSize,
+    Section,
     Words,
 )
 from loadstone.errors import shown
-
-_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-_URL = re.compile(r"^https?://[^/@\s]+(/\S*)?$")
 
 
 def _read_urls(value: Any) -> Any:
@@ -31,10 +31,8 @@ def _read_token(value: Any) -> Any:
     return None if value is None else secret_reference(value)
 
 
-class PrometheusProbe(BaseModel):
+class PrometheusProbe(Section):
     """Exporters whose metrics are read at an interval."""
-
-    model_config = _FROZEN
 
     urls: Annotated[tuple[str, ...], BeforeValidator(_read_urls), OneOrMany()] = Field(
         min_length=1, description="URLs of the metrics: http://osd{1...4}:9100/metrics."
@@ -67,34 +65,18 @@ class PrometheusProbe(BaseModel):
         default=None, description="A PEM file to trust instead of this host's authorities."
     )
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        mistakes = [
-            KeyMistake(
-                path=("urls", index),
-                actual=shown(url),
-                allowed="an address like http://host:9100/metrics, without a password",
-            )
-            for index, url in enumerate(self.urls)
-            if not _URL.match(url)
-        ]
+    def mistakes(self) -> Iterator[KeyMistake]:
+        for index, url in enumerate(self.urls):
+            if not re.match(URL_PATTERN, url):
+                allowed = "an address like http://host:9100/metrics, without a password"
+                yield KeyMistake(("urls", index), shown(url), allowed)
         if self.timeout_ns is not None and self.timeout_ns > self.every_ns:
-            mistakes.append(
-                KeyMistake(
-                    path=("timeout",),
-                    actual="more than every",
-                    allowed="at most every, so that readings do not overlap",
-                )
-            )
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+            allowed = "at most every, so that readings do not overlap"
+            yield KeyMistake(("timeout",), "more than every", allowed)
 
 
-class CephProbe(BaseModel):
+class CephProbe(Section):
     """A Ceph cluster, queried before and after each trial with the ceph command."""
-
-    model_config = _FROZEN
 
     targets: Names = Field(
         default=(), description="Targets that this cluster serves; default: all."
@@ -119,10 +101,8 @@ class CephProbe(BaseModel):
     )
 
 
-class TargetProbes(BaseModel):
+class TargetProbes(Section):
     """Everything that is watched at the targets."""
-
-    model_config = _FROZEN
 
     prometheus: Annotated[tuple[PrometheusProbe, ...], OneOrMany()] = Field(
         default=(), description="Exporters of metrics in Prometheus' text format."
@@ -131,16 +111,8 @@ class TargetProbes(BaseModel):
         default=(), description="Ceph clusters; true for that of the environment."
     )
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def mistakes(self) -> Iterator[KeyMistake]:
         names = [probe.name for probe in self.prometheus]
-        mistakes = [
-            KeyMistake(
-                path=("prometheus", index, "name"), actual=shown(name), allowed="names that differ"
-            )
-            for index, name in enumerate(names)
-            if name in names[:index]
-        ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                yield KeyMistake(("prometheus", index, "name"), shown(name), "names that differ")

@@ -4,23 +4,46 @@ Each kind reads what people write, keeps it as nanoseconds, bytes or a fraction,
 back in a spelling that reads as the same value, so that a campaign survives being stored.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Self
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from loadstone import units
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.errors import InputError
 
+
+class Section(BaseModel):
+    """One map of keys in a campaign file: frozen, and with no other keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def mistakes(self) -> Iterator[KeyMistake]:
+        """Yield each key whose value does not fit the other keys of the map."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _refuse_mistakes(self) -> Self:
+        if mistakes := list(self.mistakes()):
+            raise KeyMistakesError(mistakes)
+        return self
+
+
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+URL_PATTERN = r"^https?://[^/@\s]+(/\S*)?$"
+"""A URL without a user or a password."""
 NAME_ALLOWED = "a name of letters, digits, dots, dashes and underscores, at most 64"
 
 
