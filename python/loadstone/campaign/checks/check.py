@@ -182,8 +182,8 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
         if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
             yield KeyMistake(
                 path(("phases", index, "rate_limit")),
-                "an open load (rate)",
-                "a closed load (threads)",
+                "an open load: rate",
+                "a closed load: threads",
             )
         yield from _too_few_objects(case, index, phase)
         yield from _wrong_hosts(case, index, phase)
