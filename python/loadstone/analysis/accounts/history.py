@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from loadstone import units
 from loadstone.analysis.accounts.account import (
     RATE,
     SECONDS,
@@ -24,6 +25,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.accounts.comparison import Difference, differences
 from loadstone.analysis.accounts.level import level_of
+from loadstone.analysis.naming import metric_words
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
 
@@ -220,3 +222,26 @@ def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, flo
         return (low, high), "as before"
     is_worse = (newest > high) == is_lower_better(metric)
     return (low, high), "worse" if is_worse else "better"
+
+
+def answer_words(traced: History) -> str:
+    """Return whether the newest run is as good as expected, as a sentence."""
+    newest = traced.entries[-1].name
+    worse = [trend for trend in traced.trends if trend.newest == "worse"]
+    better = sum(trend.newest == "better" for trend in traced.trends)
+    unknown = sum(trend.newest == "unknown" for trend in traced.trends)
+    total = units.counted(len(traced.trends), "trend")
+    if worse:
+        words = f"The newest run, {newest}, is worse than expected in {len(worse)} of {total}"
+        first = worse[0]
+        if len(worse) == 1:
+            words += f": {first.name or 'all'}, {metric_words(first.metric)}"
+    elif unknown == len(traced.trends):
+        words = f"Too few runs to say whether the newest run, {newest}, is as expected"
+    else:
+        words = f"The newest run, {newest}, is worse in none of {total}"
+    if better:
+        words += f" and better in {better}"
+    if changed := sum(bool(trend.changes) for trend in traced.trends):
+        words += f"; {changed} changed level since {traced.entries[0].started[:10]}"
+    return f"{words}."

@@ -10,6 +10,7 @@ from loadstone.analysis.accounts.history import (
     History,
     HistoryChange,
     Trend,
+    answer_words,
 )
 from loadstone.analysis.answers.headline import Tile
 from loadstone.analysis.naming import metric_value, metric_words
@@ -61,7 +62,7 @@ def render_history(traced: History, campaign: str) -> bytes:
             "trends": [_drawn(trend) for trend in drawn],
         },
         title=f"History of {campaign}",
-        sentence=_sentence(traced),
+        sentence=answer_words(traced),
         tiles=tuple(_tiles(traced)),
         undrawn=len(trends) - len(drawn),
         rows=[_row(trend) for trend in trends],
@@ -148,28 +149,6 @@ def _words(trend: Trend, change: HistoryChange) -> ChangeWords:
         is_worse=change.is_worse,
         differing=tuple(map(str, change.differing)),
     )
-
-
-def _sentence(traced: History) -> str:
-    newest = traced.entries[-1].name
-    worse = [trend for trend in traced.trends if trend.newest == "worse"]
-    better = sum(trend.newest == "better" for trend in traced.trends)
-    unknown = sum(trend.newest == "unknown" for trend in traced.trends)
-    total = units.counted(len(traced.trends), "trend")
-    if worse:
-        words = f"The newest run, {newest}, is worse than expected in {len(worse)} of {total}"
-        first = worse[0]
-        if len(worse) == 1:
-            words += f": {first.name or 'all'}, {metric_words(first.metric)}"
-    elif unknown == len(traced.trends):
-        words = f"Too few runs to say whether the newest run, {newest}, is as expected"
-    else:
-        words = f"The newest run, {newest}, is worse in none of {total}"
-    if better:
-        words += f" and better in {better}"
-    if changed := sum(bool(trend.changes) for trend in traced.trends):
-        words += f"; {changed} changed level since {traced.entries[0].started[:10]}"
-    return f"{words}."
 
 
 def _tiles(traced: History) -> Iterable[Tile]:

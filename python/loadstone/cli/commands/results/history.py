@@ -226,15 +226,11 @@ def _lines_of(trend: "Trend", width: int) -> list[str]:
 
 
 def _answer(traced: "History") -> str:
-    from loadstone.analysis.accounts.history import RUNS_FOR_A_CHANGE
+    from loadstone.analysis.accounts.history import RUNS_FOR_A_CHANGE, answer_words
 
-    worse = [trend for trend in traced.trends if trend.newest == "worse"]
-    changed = sum(bool(trend.changes) for trend in traced.trends)
-    total = units.counted(len(traced.trends), "trend")
-    lately = f"the newest run is worse in {len(worse)}" if worse else "the newest run is no worse"
-    answer = f"of {total}, {changed} changed level; {lately}"
+    answer = answer_words(traced)
     if max(len(trend.points) for trend in traced.trends) < RUNS_FOR_A_CHANGE:
-        answer += f"\nchanges of level are found from {RUNS_FOR_A_CHANGE} runs on"
+        answer += f"\nChanges of level are found from {RUNS_FOR_A_CHANGE} runs on."
     return answer
 
 

@@ -26,7 +26,7 @@ export function ratios() {
   const left = data.cases.length - shown.length;
   return {
     name: "ratios", title: data.ratio_title ?? "Ratios", rows: shown,
-    caption: `Each line is the 95 % interval of one case's ratio, B over A; logarithmic. The band is the margin within which two are called equal. Void cases have no ratio and are not drawn.${left ? ` ${left} more cases are in the table.` : ""}`,
+    caption: `Each line is the 95 % interval of one case's ratio, B over A; logarithmic. The band is the margin within which two are called equal. Cases without a ratio are not drawn.${left ? ` ${left} more cases are in the table.` : ""}`,
     words: `Ratios of ${shown.length} cases`,
     legend: unique(shown.map((row) => row.kind)).map((kind) => ({ label: KIND_WORDS[kind], color: KINDS[kind] })),
     panels: unique(shown.map((row) => row.pair)).map((pair) => ({
