@@ -109,7 +109,7 @@ def test_every_command_has_an_example_and_explains_all_its_options(
     assert cli.main([command.name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"loadstone {command.name}" in shown.partition("Example")[2]
-    function = importlib.import_module(command.module).command
+    function = importlib.import_module(f"loadstone.cli.commands.{command.module}").command
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.annotation is typer.Context:
             continue

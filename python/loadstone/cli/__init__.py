@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "command_for", "main", "plain"]
 
 
 class Command(NamedTuple):
-    """One command: its name, its one line in the overview, and the module that does it."""
+    """One command: its name, its line in the overview, and its module below `cli.commands`."""
 
     name: str
     summary: str
@@ -23,112 +23,44 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
+    Command("demo", "Measure the embedded store, end to end, with a report.", "load.demo"),
+    Command("run", "Run a campaign file.", "load.run"),
+    Command("bench", "Run one workload from flags, without a file.", "load.bench"),
     Command(
-        name="demo",
-        summary="Measure the embedded store, end to end, with a report.",
-        module="loadstone.cli.commands.load.demo",
+        "card",
+        "Try what a store honours: conditions, listings, parts, versions, checksums.",
+        "load.card",
     ),
-    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.commands.load.run"),
+    Command("ab", "Gate a build of a server: is it no worse than its base?", "load.ab"),
     Command(
-        name="bench",
-        summary="Run one workload from flags, without a file.",
-        module="loadstone.cli.commands.load.bench",
+        "script",
+        "Make, show, check and convert scripts of users' actions, and traces.",
+        "load.script",
     ),
+    Command("nodes", "Describe and probe the machines of a campaign.", "load.nodes"),
+    Command("clean", "Remove the data that a run left on its targets.", "load.clean"),
+    Command("audit", "Read back what a run kept, against what was acknowledged.", "load.audit"),
     Command(
-        name="card",
-        summary="Try what a store honours: conditions, listings, parts, versions, checksums.",
-        module="loadstone.cli.commands.load.card",
-    ),
-    Command(
-        name="ab",
-        summary="Gate a build of a server: is it no worse than its base?",
-        module="loadstone.cli.commands.load.ab",
-    ),
-    Command(
-        name="script",
-        summary="Make, show, check and convert scripts of users' actions, and traces.",
-        module="loadstone.cli.commands.load.script",
+        "report", "Make a report of a run: terminal, HTML, CSV, JSON and others.", "results.report"
     ),
     Command(
-        name="nodes",
-        summary="Describe and probe the machines of a campaign.",
-        module="loadstone.cli.commands.load.nodes",
+        "compare", "Compare runs or targets: how much faster, with an interval.", "results.compare"
     ),
     Command(
-        name="clean",
-        summary="Remove the data that a run left on its targets.",
-        module="loadstone.cli.commands.load.clean",
+        "history", "Compare many runs of one campaign: when did it get slower?", "results.history"
     ),
+    Command("view", "Show runs in a browser: reports, comparisons, running runs.", "results.view"),
+    Command("analyse", "Judge the numbers of a run or a published report.", "results.analyse"),
+    Command("published", "List and show the published reports in loadstone.", "results.published"),
+    Command("import", "Convert another tool's output into a run folder.", "results.import_"),
     Command(
-        name="audit",
-        summary="Read back what a run kept, against what was acknowledged.",
-        module="loadstone.cli.commands.load.audit",
+        "calibrate", "Measure the load generator's own ceiling on this host.", "load.calibrate"
     ),
-    Command(
-        name="report",
-        summary="Make a report of a run: terminal, HTML, CSV, JSON and others.",
-        module="loadstone.cli.commands.results.report",
-    ),
-    Command(
-        name="compare",
-        summary="Compare runs or targets: how much faster, with an interval.",
-        module="loadstone.cli.commands.results.compare",
-    ),
-    Command(
-        name="history",
-        summary="Compare many runs of one campaign: when did it get slower?",
-        module="loadstone.cli.commands.results.history",
-    ),
-    Command(
-        name="view",
-        summary="Show runs in a browser: reports, comparisons, running runs.",
-        module="loadstone.cli.commands.results.view",
-    ),
-    Command(
-        name="analyse",
-        summary="Judge the numbers of a run or a published report.",
-        module="loadstone.cli.commands.results.analyse",
-    ),
-    Command(
-        name="published",
-        summary="List and show the published reports in loadstone.",
-        module="loadstone.cli.commands.results.published",
-    ),
-    Command(
-        name="import",
-        summary="Convert another tool's output into a run folder.",
-        module="loadstone.cli.commands.results.import_",
-    ),
-    Command(
-        name="calibrate",
-        summary="Measure the load generator's own ceiling on this host.",
-        module="loadstone.cli.commands.load.calibrate",
-    ),
-    Command(
-        name="doctor",
-        summary="Check what limits this host as a source of load.",
-        module="loadstone.cli.commands.load.doctor",
-    ),
-    Command(
-        name="hosts",
-        summary="Check whether a campaign's client hosts can make its load.",
-        module="loadstone.cli.commands.load.hosts",
-    ),
-    Command(
-        name="agent",
-        summary="Make load on this host for a controller elsewhere.",
-        module="loadstone.cli.commands.load.agent",
-    ),
-    Command(
-        name="serve",
-        summary="Serve the embedded object store (S3 and Swift).",
-        module="loadstone.cli.commands.load.serve",
-    ),
-    Command(
-        name="list",
-        summary="List drivers, operations, probes, reports, tables or runs.",
-        module="loadstone.cli.commands.results.list_",
-    ),
+    Command("doctor", "Check what limits this host as a source of load.", "load.doctor"),
+    Command("hosts", "Check whether a campaign's client hosts can make its load.", "load.hosts"),
+    Command("agent", "Make load on this host for a controller elsewhere.", "load.agent"),
+    Command("serve", "Serve the embedded object store (S3 and Swift).", "load.serve"),
+    Command("list", "List drivers, operations, probes, reports, tables or runs.", "results.list_"),
 )
 
 ABOUT = "Measure storage: object stores, file systems, block devices."

@@ -41,7 +41,7 @@ class _Commands(TyperGroup):
         command = next((command for command in COMMANDS if command.name == cmd_name), None)
         if command is None:
             return None
-        module = importlib.import_module(command.module)
+        module = importlib.import_module(f"loadstone.cli.commands.{command.module}")
         app = typer.Typer(
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )

@@ -2,9 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from loadstone.cli import exit_code, plain
 from loadstone.documents.mix import operations_of
@@ -16,16 +14,6 @@ if TYPE_CHECKING:
     from loadstone.documents.trial import TrialDocument
 
 CASES_SHOWN = 5
-
-FailIf = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fail-if",
-        help="Exit with code 3 if a case meets this condition; repeatable. Rate, p50 to p999,"
-        ' failures: "get p99 > 50ms", "rate < 1000/s", "failures > 1%".',
-        metavar="CONDITION",
-    ),
-]
 
 CONTRADICTIONS = frozenset({"clean-up-miscounted", "AUDIT_FAILED"})
 """The rules by which a store contradicts what it acknowledged."""

@@ -8,9 +8,7 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, cast
-
-import typer
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from loadstone.campaign.planning.existing import Lists
 from loadstone.campaign.planning.filling import StoreSize
@@ -50,23 +48,6 @@ if TYPE_CHECKING:
     from loadstone.execution.object_lists import ListMaker
 
 REMAINS_SHOWN = 8
-
-MetricsListen = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics-listen",
-        help="Serve the run's metrics to Prometheus at this address, such as 127.0.0.1:9400.",
-        metavar="HOST:PORT",
-    ),
-]
-MetricsPush = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics-push",
-        help="Push the run's metrics to an OpenTelemetry collector: http://HOST:4318/v1/metrics.",
-        metavar="URL",
-    ),
-]
 
 
 class Keeper(Protocol):

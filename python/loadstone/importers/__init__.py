@@ -29,7 +29,7 @@ from loadstone.importers import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Importer:
     """One format: its name, what it reads, and the function that reads it.
 
@@ -45,54 +45,30 @@ class Importer:
 IMPORTERS: Mapping[str, Importer] = {
     importer.name: importer
     for importer in (
+        Importer("nectar", "nectar: the file of -csv, and the console's output", nectar.read),
+        Importer("warp", "warp: .csv.zst or .json.zst of one benchmark", warp.read),
+        Importer("fio", "fio: --output-format=json or json+", fio.read),
+        Importer("rados-bench", "rados bench: its text, or --format=json", rados_bench.read),
+        Importer("elbencho", "elbencho: --csvfile or --jsonfile", elbencho.read),
+        Importer("iperf3", "iperf3: --json", iperf3.read),
         Importer(
-            name="nectar",
-            summary="nectar: the file of -csv, and the console's output",
-            read=nectar.read,
+            "cosbench",
+            "COSBench: the table of a workload in its archive, w1-NAME.csv",
+            cosbench.read,
         ),
+        Importer("hsbench", "hsbench: -o (CSV) or -j (JSON)", hsbench.read),
+        Importer("hummingbird", "hummingbird bench: what it printed", hummingbird.read),
+        Importer("sai3-bench", "sai3-bench: results.tsv of a folder", sai3_bench.read),
+        Importer("ior", "IOR: text, or summaryFormat CSV or JSON", ior.read),
+        Importer("mdtest", "mdtest: its summary of rates", mdtest.read),
         Importer(
-            name="warp", summary="warp: .csv.zst or .json.zst of one benchmark", read=warp.read
+            "mlpstorage", "MLPerf Storage: summary.json of a run", mlpstorage.read, is_summary=True
         ),
-        Importer(name="fio", summary="fio: --output-format=json or json+", read=fio.read),
+        Importer("datasafe", "Datasafe: the log of its statistics", datasafe.read, is_summary=True),
         Importer(
-            name="rados-bench",
-            summary="rados bench: its text, or --format=json",
-            read=rados_bench.read,
-        ),
-        Importer(name="elbencho", summary="elbencho: --csvfile or --jsonfile", read=elbencho.read),
-        Importer(name="iperf3", summary="iperf3: --json", read=iperf3.read),
-        Importer(
-            name="cosbench",
-            summary="COSBench: the table of a workload in its archive, w1-NAME.csv",
-            read=cosbench.read,
-        ),
-        Importer(name="hsbench", summary="hsbench: -o (CSV) or -j (JSON)", read=hsbench.read),
-        Importer(
-            name="hummingbird",
-            summary="hummingbird bench: what it printed",
-            read=hummingbird.read,
-        ),
-        Importer(
-            name="sai3-bench", summary="sai3-bench: results.tsv of a folder", read=sai3_bench.read
-        ),
-        Importer(name="ior", summary="IOR: text, or summaryFormat CSV or JSON", read=ior.read),
-        Importer(name="mdtest", summary="mdtest: its summary of rates", read=mdtest.read),
-        Importer(
-            name="mlpstorage",
-            summary="MLPerf Storage: summary.json of a run",
-            read=mlpstorage.read,
-            is_summary=True,
-        ),
-        Importer(
-            name="datasafe",
-            summary="Datasafe: the log of its statistics",
-            read=datasafe.read,
-            is_summary=True,
-        ),
-        Importer(
-            name="tpch",
-            summary="TPC-H scripts: a log of queries, or lines of averages and details",
-            read=tpch.read,
+            "tpch",
+            "TPC-H scripts: a log of queries, or lines of averages and details",
+            tpch.read,
             is_summary=True,
         ),
     )

@@ -5,9 +5,6 @@ import sys
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from loadstone.results.files.output import check_output, writing_output
 
@@ -60,12 +57,6 @@ def print_words(text: str, *, indent: str = "", below: str = "") -> None:
 def _wrapped(text: str, width: int) -> list[str]:
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     return lines or [""]
-
-
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Also replace a file that loadstone did not write."),
-]
 
 
 def write_files(contents: Mapping[Path, bytes], *, may_overwrite: bool) -> None:

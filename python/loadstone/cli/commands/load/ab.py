@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadstone.cli import consent, session
+from loadstone.cli.flags import AllowCommands, Quiet, Resume, RunFolder
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,19 +86,13 @@ def command(
         str, typer.Option(help="What is judged, with commas.", metavar="NAME,...")
     ] = "rate,p99,cpu,memory",
     blocks_max: Annotated[int, typer.Option(min=6, max=1000, help="Most blocks.")] = 30,
-    output: Annotated[
-        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted gate.")] = False,
+    output: RunFolder = None,
+    resume: Resume = False,
     form: Annotated[
         str, typer.Option("--format", "-f", help="terminal, markdown, json or junit.")
     ] = "terminal",
-    allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress: only errors and the answer.")
-    ] = False,
+    allow_commands: AllowCommands = False,
+    quiet: Quiet = False,
 ) -> int:
     from loadstone import units
     from loadstone.analysis.accounts.gate import METRICS, rules_of

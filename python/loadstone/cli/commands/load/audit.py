@@ -39,8 +39,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadstone.cli import consent, exit_code, plain
+from loadstone.cli.flags import AllowCommands, Overwrite, TargetSettings, TerminalOrJson
 from loadstone.cli.messages import say, tell
-from loadstone.cli.screen.output import Overwrite, print_table, print_words, write_files
+from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from loadstone.documents.bestiary import Bestiary
 
 BESTIARY, DURABILITY = "bestiary", "durability"
-FORMS = ("terminal", "json")
 
 
 def command(
@@ -104,13 +104,8 @@ def command(
         str, typer.Option("--size", "-s", help="durability: size of each object.")
     ] = "4KiB",
     times: Annotated[int, typer.Option(min=1, help="durability: how often each fault comes.")] = 5,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--target-set", help="A setting of TARGET's driver.", metavar="KEY=VALUE"),
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", "-f", help="terminal or json.", metavar="FORMAT")
-    ] = "terminal",
+    settings: TargetSettings = None,
+    form: TerminalOrJson = "terminal",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -120,12 +115,7 @@ def command(
         ),
     ] = None,
     overwrite: Overwrite = False,
-    allow_commands: Annotated[
-        bool,
-        typer.Option(
-            "--allow-commands", help="RUN: run a profile's credential_process without asking."
-        ),
-    ] = False,
+    allow_commands: AllowCommands = False,
 ) -> int:
     if subject not in (BESTIARY, DURABILITY):
         if target is not None:
@@ -133,8 +123,6 @@ def command(
         return _read_back(Path(subject), sample, allow_commands=allow_commands)
     if target is None:
         raise InputError(f"{subject} needs a store", f"loadstone audit {subject} TARGET")
-    if form not in FORMS:
-        raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
     commands = {
         "kill": kill, "power_cut": power_cut, "start": start, "maintain": maintain,
         "degrade": degrade, "restore": restore,

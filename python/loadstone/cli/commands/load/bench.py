@@ -40,8 +40,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone.cli import completion, fail_if, session
-from loadstone.cli.fail_if import FailIf
-from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
+from loadstone.cli.flags import (
+    AllowForeign,
+    DryRun,
+    FailIf,
+    MetricsListen,
+    MetricsPush,
+    NoKeepAlive,
+    Overrides,
+    Quiet,
+    RunFolder,
+    TargetSettings,
+)
+from loadstone.cli.session import LiveMetrics
 
 if TYPE_CHECKING:
     from loadstone.campaign.schema.campaign import Campaign
@@ -178,9 +189,7 @@ def command(
         str | None, typer.Option(help="Encrypt keys of objects on the client: aes-256-siv.")
     ] = None,
     timeout: Annotated[str | None, typer.Option(help="Most time for one request.")] = None,
-    no_keepalive: Annotated[
-        bool, typer.Option("--no-keepalive", help="One connection for each request.")
-    ] = False,
+    no_keepalive: NoKeepAlive = False,
     on_error: Annotated[
         str | None, typer.Option(help="After a failed request: continue or stop.")
     ] = None,
@@ -192,14 +201,8 @@ def command(
             metavar="HOST,HOST,...",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--target-set", help="A setting of the target's driver.", metavar="KEY=VALUE"),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A campaign key, as in a file.", metavar="KEY=VALUE"),
-    ] = None,
+    settings: TargetSettings = None,
+    overrides: Overrides = None,
     log_requests: Annotated[
         bool, typer.Option("--log-requests", "--full", help="Log every request.")
     ] = False,
@@ -223,9 +226,7 @@ def command(
     card: Annotated[
         bool, typer.Option("--card", help="First ask the target what it honours: loadstone card.")
     ] = False,
-    allow_foreign: Annotated[
-        bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
-    ] = False,
+    allow_foreign: AllowForeign = False,
     reuse: Annotated[
         str | None,
         typer.Option(help="Read the objects that this run kept: its folder or id.", metavar="RUN"),
@@ -246,9 +247,7 @@ def command(
             metavar="FILE",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
-    ] = None,
+    output: RunFolder = None,
     form: Annotated[
         str,
         typer.Option(
@@ -261,13 +260,8 @@ def command(
     conditions: FailIf = None,
     metrics_listen: MetricsListen = None,
     metrics_push: MetricsPush = None,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and its cost, and do nothing.")
-    ] = False,
+    quiet: Quiet = False,
+    dry_run: DryRun = False,
     trials: Annotated[
         bool, typer.Option("--trials", help="With --dry-run: list each trial.")
     ] = False,

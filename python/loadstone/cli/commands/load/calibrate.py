@@ -31,6 +31,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import completion, exit_code
+from loadstone.cli.flags import NoKeepAlive, TargetSettings, TerminalOrJson
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.documents.manifest import HostConditions, HostFacts, Manifest
@@ -73,13 +74,8 @@ def command(
     ] = "1s",
     warm_up: Annotated[str, typer.Option(help="Warm-up of each load.")] = "200ms",
     verify: Annotated[str, typer.Option(help="Share of reads whose bytes are checked.")] = "100%",
-    no_keepalive: Annotated[
-        bool, typer.Option("--no-keepalive", help="One connection for each request.")
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--target-set", help="A setting of the drivers.", metavar="KEY=VALUE"),
-    ] = None,
+    no_keepalive: NoKeepAlive = False,
+    settings: TargetSettings = None,
     directory: Annotated[
         Path, typer.Option(help="A directory in memory, for file and block.")
     ] = Path("/dev/shm"),
@@ -87,7 +83,7 @@ def command(
         bool,
         typer.Option("--show", help="Show the kept calibration of this host; measure nothing."),
     ] = False,
-    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    form: TerminalOrJson = "terminal",
 ) -> int:
     from loadstone.campaign.drivers import calibrated_drivers
     from loadstone.campaign.planning.calibration import Wish
@@ -95,8 +91,6 @@ def command(
     from loadstone.execution.host import facts as host
     from loadstone.results import calibration
 
-    if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
     names = tuple(drivers or calibrated_drivers())
     calibration.check_drivers(names)
     facts, build = host.fingerprint(), host.versions()["load_generator"]

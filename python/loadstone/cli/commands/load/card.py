@@ -30,15 +30,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone.cli import exit_code, plain
+from loadstone.cli.flags import AllowForeign, Overwrite, TargetSettings, TerminalOrJson
 from loadstone.cli.messages import say, tell
-from loadstone.cli.screen.output import Overwrite, print_table, print_words, write_files
+from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
     from loadstone.documents.card import Card
     from loadstone.documents.trial import TargetDocument
-
-FORMS = ("terminal", "json")
 
 
 def command(
@@ -49,22 +48,15 @@ def command(
         str | None,
         typer.Option("--bucket", "-b", help="A bucket to try it in; default: a new one."),
     ] = None,
-    allow_foreign: Annotated[
-        bool, typer.Option("--allow-foreign", help="Write beside existing objects of others.")
-    ] = False,
+    allow_foreign: AllowForeign = False,
     with_retention: Annotated[
         bool,
         typer.Option(
             "--retention", help="Also lock two objects for seconds, in a bucket of its own."
         ),
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--target-set", help="A setting of the targets' driver.", metavar="KEY=VALUE"),
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", "-f", help="terminal or json.", metavar="FORMAT")
-    ] = "terminal",
+    settings: TargetSettings = None,
+    form: TerminalOrJson = "terminal",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A page (.html) or a document (.json).")
     ] = None,
@@ -73,8 +65,6 @@ def command(
     from loadstone.card.questions.retention import RETENTION_S
     from loadstone.cli.settings import parse_settings
 
-    if form not in FORMS:
-        raise InputError.of_value(form, f"a format: {', '.join(FORMS)}")
     if output is not None and output.suffix not in (".html", ".json"):
         raise InputError.of_value(str(output), "a file whose name ends in .html or .json")
     if len(set(targets)) < len(targets):

@@ -23,6 +23,7 @@ import typer
 
 from loadstone.campaign.remains import Remains, is_removed, places_gone
 from loadstone.cli import completion, consent, exit_code, plain
+from loadstone.cli.flags import AllowCommands
 from loadstone.cli.messages import say, tell
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
@@ -64,10 +65,7 @@ def command(
             "buckets.",
         ),
     ] = False,
-    allow_commands: Annotated[
-        bool,
-        typer.Option("--allow-commands", help="Run a profile's credential_process without asking."),
-    ] = False,
+    allow_commands: AllowCommands = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, and do nothing.")
     ] = False,

@@ -23,6 +23,7 @@ from typing import Annotated
 import typer
 
 from loadstone.cli import session
+from loadstone.cli.flags import RunFolder
 from loadstone.errors import LoadstoneError
 
 NEEDED = ("HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "LOADSTONE_", "PATH", "PYTHON", "TMPDIR")
@@ -60,9 +61,7 @@ phases:
 
 
 def command(
-    output: Annotated[
-        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
-    ] = None,
+    output: RunFolder = None,
     objects: Annotated[int, typer.Option(help="Objects of each round.", min=10)] = 20_000,
     blocks: Annotated[
         int | None,

@@ -12,23 +12,19 @@ Examples:
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from loadstone.cli import extras
+from loadstone.cli.flags import TerminalOrJson
 from loadstone.cli.screen.output import print_table, print_words
-from loadstone.errors import InputError
 
 if TYPE_CHECKING:
     from loadstone.execution.host.doctor import HostCheck
 
 
 def command(
-    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    form: TerminalOrJson = "terminal",
 ) -> None:
-    if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
     from loadstone.execution.host.doctor import examine
 
     checks = [*examine(Path("runs")), *map(_check_extra, extras.EXTRAS)]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadstone.cli import consent, extras, plain
+from loadstone.cli.flags import AllowCommands, Overrides, TerminalOrJson
 from loadstone.cli.load_hosts import ending_in_order, secrets_of, tell
 from loadstone.cli.object_lists import making_lists
 from loadstone.cli.reuse import reused_by
@@ -50,22 +51,15 @@ def command(
     campaign_file: Annotated[
         Path, typer.Argument(help="The campaign, which names its hosts.", metavar="CAMPAIGN")
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
-    ] = None,
-    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    overrides: Overrides = None,
+    form: TerminalOrJson = "terminal",
     full: Annotated[
         bool, typer.Option("--full", help="All facts about the hosts, on long lines.")
     ] = False,
-    allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
-    ] = False,
+    allow_commands: AllowCommands = False,
 ) -> None:
     if action != "check":
         raise InputError.of_value(action, "check")
-    if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
     from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.parse import read_campaign
 

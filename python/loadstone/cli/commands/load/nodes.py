@@ -26,6 +26,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import exit_code
+from loadstone.cli.flags import Overrides
 from loadstone.documents.node import NodeDocument
 from loadstone.errors import InputError
 
@@ -36,10 +37,7 @@ def command(
     campaign: Annotated[
         Path, typer.Argument(help="The campaign's file, or a run's folder.", metavar="CAMPAIGN|RUN")
     ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
-    ] = None,
+    settings: Overrides = None,
     form: Annotated[
         str, typer.Option("--format", "-f", help="terminal, markdown, csv or json.")
     ] = "terminal",

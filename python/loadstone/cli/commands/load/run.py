@@ -24,8 +24,18 @@ from typing import Annotated
 import typer
 
 from loadstone.cli import fail_if, session
-from loadstone.cli.fail_if import FailIf
-from loadstone.cli.session import LiveMetrics, MetricsListen, MetricsPush
+from loadstone.cli.flags import (
+    AllowCommands,
+    DryRun,
+    FailIf,
+    MetricsListen,
+    MetricsPush,
+    Overrides,
+    Quiet,
+    Resume,
+    RunFolder,
+)
+from loadstone.cli.session import LiveMetrics
 from loadstone.errors import InputError
 
 
@@ -37,21 +47,13 @@ def command(
             help="The campaign file (YAML); - reads standard input.", metavar="CAMPAIGN"
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "--out", "-o", help="Run folder; default runs/<time>-<name>."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a value of the file.", metavar="KEY=VALUE"),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and its cost, and do nothing.")
-    ] = False,
+    output: RunFolder = None,
+    overrides: Overrides = None,
+    dry_run: DryRun = False,
     trials: Annotated[
         bool, typer.Option("--trials", "--full", help="With --dry-run: list each trial.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: Resume = False,
     assume_rate: Annotated[
         str | None, typer.Option(help="With --dry-run: assumed requests per second.")
     ] = None,
@@ -64,16 +66,11 @@ def command(
             help="Target in whose existing buckets loadstone may write.", metavar="TARGET"
         ),
     ] = None,
-    allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
-    ] = False,
+    allow_commands: AllowCommands = False,
     conditions: FailIf = None,
     metrics_listen: MetricsListen = None,
     metrics_push: MetricsPush = None,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="No progress: only errors and the report."),
-    ] = False,
+    quiet: Quiet = False,
 ) -> int:
     from loadstone import units
     from loadstone.campaign.reading.parse import parse_campaign

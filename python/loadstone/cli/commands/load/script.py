@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone import units
-from loadstone.cli.screen.output import Overwrite
+from loadstone.cli.flags import Overwrite
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:

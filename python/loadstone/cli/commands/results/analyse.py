@@ -24,8 +24,8 @@ from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import linter
 from loadstone.cli import completion
+from loadstone.cli.flags import TerminalOrJson
 from loadstone.cli.screen.output import print_words
-from loadstone.errors import InputError
 
 EVIDENCE_SHOWN = 5
 
@@ -40,7 +40,7 @@ def command(
             help="Run folders, or published:NAME.", metavar="RUN...", autocompletion=completion.runs
         ),
     ],
-    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    form: TerminalOrJson = "terminal",
     mistakes: Annotated[bool, typer.Option(help="Also show the list of common mistakes.")] = False,
     evidence: Annotated[bool, typer.Option(help="Show the numbers behind each finding.")] = False,
     network: Annotated[
@@ -52,8 +52,6 @@ def command(
         typer.Option(help="A run of the same loads on a null target, as the client's ceiling."),
     ] = None,
 ) -> None:
-    if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
     ceilings = _ceilings(network)
     null_rates = _null_rates(null)
     judged = [_judge(name, ceilings, null_rates) for name in _whole(runs)]

@@ -47,7 +47,8 @@ from loadstone.analysis.naming import (
 )
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import completion, exit_code, plain
-from loadstone.cli.screen.output import Overwrite, write_files
+from loadstone.cli.flags import Overwrite
+from loadstone.cli.screen.output import write_files
 from loadstone.errors import InputError, LoadstoneError
 
 FORMATS = {"": "terminal", ".json": "json", ".html": "html"}

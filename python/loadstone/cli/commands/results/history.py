@@ -29,7 +29,8 @@ from loadstone import units
 from loadstone.analysis.naming import metric_value, metric_words
 from loadstone.analysis.rules import label_words
 from loadstone.cli import completion, exit_code
-from loadstone.cli.screen.output import Overwrite, write_files
+from loadstone.cli.flags import Overwrite
+from loadstone.cli.screen.output import write_files
 from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from loadstone.cli import completion, exit_code, fail_if
-from loadstone.cli.fail_if import FailIf
-from loadstone.cli.screen.output import Overwrite
+from loadstone.cli.flags import FailIf, Overwrite
 from loadstone.errors import InputError
 
 if TYPE_CHECKING:
