@@ -281,6 +281,30 @@ def test_what_may_be_a_secret_is_refused_and_not_repeated(setting: str) -> None:
     assert not any("hunter2" in str(mistake) for mistake in told)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:hunter2@there/", "https://hunter2@there/", "http://there/?access_token=hunter2",
+        "http://there/?a=1&X-Amz-Signature=hunter2", "http://there/?sig=hunter2",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("arms.t.ready", "arms: {{t: {{start: [x], ready: '{}'}}}}"),
+        ("probes.prometheus.urls", "probes: {{prometheus: {{urls: '{}', metrics: '*'}}}}"),
+    ],
+)
+def test_an_address_that_may_hold_a_secret_is_refused_wherever_it_stands(
+    url: str, place: str, text: str
+) -> None:
+    target = "name: a\ntargets: {t: {driver: s3, endpoint: http://s}}\n"
+    told = mistakes(f"{target}{text.format(url)}\n{REST}")
+    assert place in {mistake.key.replace(".0", "") for mistake in told}
+    assert not any("hunter2" in str(mistake) for mistake in told)
+    parsed(f"{target}{text.format('http://there/probe?module=http_2xx')}\n{REST}")
+
+
 def test_headers_that_carry_no_credential_are_taken() -> None:
     parsed(
         "name: a\ntargets: {t: {driver: s3, endpoint: http://s, headers: {x-amz-acl: private, "

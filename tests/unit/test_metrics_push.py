@@ -10,11 +10,21 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.cli import session
 from loadstone.errors import InputError
 from loadstone.view.live_metrics import RunMetrics
 from loadstone.view.metrics_push import pushing_metrics
 from tests.unit.test_live_metrics import samples
 from tests.unit.test_view import write_run
+
+CAMPAIGN = """
+name: x
+targets: {t: {driver: "null"}}
+dataset: {objects: 1, size: 1}
+load: {threads: 1}
+phases: [put]
+"""
 
 
 class Collector(http.server.ThreadingHTTPServer):
@@ -82,8 +92,18 @@ def test_a_collector_that_refuses_costs_a_note(collector: Collector, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "url", ["collector:4318", "ftp://collector/", "http://", "http://me:secret@collector:4318/"]
-)
-def test_a_url_that_is_none_or_holds_a_password_is_refused(url: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError), pushing_metrics(tmp_path, url, print):
-        pass
+    "url",
+    [
+        "collector:4318", "ftp://collector/", "http://", "http://me:hunter2@collector:4318/",
+        "http://collector/v1/metrics?api_key=hunter2",
+    ],
+)  # fmt: skip
+def test_a_url_that_is_none_or_holds_a_secret_is_refused_before_a_record_has_it(
+    url: str, tmp_path: Path
+) -> None:
+    campaign = parse_campaign(CAMPAIGN)
+    folder = tmp_path / "run"
+    with pytest.raises(InputError) as caught:
+        session.measure(campaign, folder, metrics=session.LiveMetrics(push=url))
+    assert "hunter2" not in str(caught.value)
+    assert not folder.exists()

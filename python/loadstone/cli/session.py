@@ -17,6 +17,7 @@ from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.resume import RECORDED, Change, changes
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.target import http_url
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.messages import say, tell
@@ -107,6 +108,9 @@ def measure(
     from loadstone.cli.screen.progress import make_view
 
     find_report(form)
+    if metrics is not None and metrics.push is not None:
+        # Before the record of the run has the command, and so the address.
+        http_url(metrics.push)
     if resume and is_only_begun(folder):
         print(f"run folder {folder} is from a run that never began: it begins now", file=sys.stderr)
         resume = False

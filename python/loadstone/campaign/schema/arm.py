@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.hook import read_environment
+from loadstone.campaign.schema.target import http_url
 from loadstone.campaign.schema.values import URL_PATTERN, PositiveDuration, Section, Words
 from loadstone.errors import shown
 
@@ -22,7 +23,7 @@ class Arm(Section):
         description="The command that serves until it is stopped, as a list of words; no shell "
         f"reads it. {DATA} stands for a new, empty directory of the leg.",
     )
-    ready: str = Field(
+    ready: Annotated[str, BeforeValidator(http_url)] = Field(
         pattern=URL_PATTERN,
         description="A URL that answers once the server is ready, with any status below 500.",
     )

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -16,7 +17,7 @@ from loadstone.campaign.reading.mistakes import (
     listed,
     nearest,
 )
-from loadstone.campaign.schema.values import PositiveNumber, Section
+from loadstone.campaign.schema.values import URL_PATTERN, PositiveNumber, Section
 from loadstone.errors import InputError, shown
 
 SECRET_KEYS = frozenset(
@@ -25,7 +26,7 @@ SECRET_KEYS = frozenset(
 # Headers that carry a credential would bring it into the record with the other settings.
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "cookie", "credential", "credentials", "passwd", "password",
-     "secret", "signature", "token"}
+     "secret", "sig", "signature", "token"}
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
 REFERENCE_HINT = "write secrets into the environment or a file, never into a campaign"
@@ -45,6 +46,7 @@ FACT_NAME_ALLOWED = (
 _FACT_NAME = re.compile(r"^[a-z][a-z0-9_]{0,31}$")
 _URL_WITH_USER = re.compile(r"^[a-z0-9+.-]+://[^/?#]*@", re.IGNORECASE)
 _URL_WITH_QUERY = re.compile(r"^[a-z0-9+.-]+://[^?#]*[?#]", re.IGNORECASE)
+QUERY = "a query or a fragment"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -234,7 +236,24 @@ def secret_part(address: str) -> str | None:
     """Return which part of an address may be a secret, and must not be repeated."""
     if _URL_WITH_USER.match(address):
         return "a user or a password"
-    return "a query or a fragment" if _URL_WITH_QUERY.match(address) else None
+    return QUERY if _URL_WITH_QUERY.match(address) else None
+
+
+def http_url(value: Any) -> str:
+    """Return an HTTP address that a record may keep; one that may hold a secret is not repeated.
+
+    Unlike an endpoint it may have a query, unless the name of a parameter is that of a credential.
+    """
+    text = str(value)
+    secret = secret_part(text)
+    if secret == QUERY:
+        names = [name.replace("_", "-") for name, _ in parse_qsl(urlsplit(text).query)]
+        secret = "a credential" if any(map(carries_credential, names)) else None
+    if secret:
+        raise _wrong(f"an address with {secret} in it", "an address without", REFERENCE_HINT)
+    if not re.match(URL_PATTERN, text):
+        raise InputError.of_value(text, "an HTTP address like http://host:9100/metrics")
+    return text
 
 
 def _choice(value: Any, setting: Setting) -> Any:

@@ -1,6 +1,5 @@
 """What is watched at the target while the load runs: exporters of metrics, and a Ceph cluster."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -8,10 +7,9 @@ from pydantic import BeforeValidator, Field
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake
-from loadstone.campaign.schema.target import secret_reference
+from loadstone.campaign.schema.target import http_url, secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
-    URL_PATTERN,
     Names,
     OneOrMany,
     PositiveCount,
@@ -24,7 +22,7 @@ from loadstone.errors import shown
 
 
 def _read_urls(value: Any) -> Any:
-    return [url for text in value for url in units.expand_hosts(str(text))]
+    return [http_url(url) for text in value for url in units.expand_hosts(str(text))]
 
 
 def _read_token(value: Any) -> Any:
@@ -66,10 +64,6 @@ class PrometheusProbe(Section):
     )
 
     def mistakes(self) -> Iterator[KeyMistake]:
-        for index, url in enumerate(self.urls):
-            if not re.match(URL_PATTERN, url):
-                allowed = "an address like http://host:9100/metrics, without a password"
-                yield KeyMistake(("urls", index), shown(url), allowed)
         if self.timeout_ns is not None and self.timeout_ns > self.every_ns:
             allowed = "at most every, so that readings do not overlap"
             yield KeyMistake(("timeout",), "more than every", allowed)

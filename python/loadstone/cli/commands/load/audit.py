@@ -128,6 +128,10 @@ def command(
         "degrade": degrade, "restore": restore,
     }  # fmt: skip
     given = {name: text for name, text in commands.items() if text is not None}
+    if ready is not None:
+        from loadstone.campaign.schema.target import http_url
+
+        http_url(ready)
     if subject == DURABILITY:
         load: Flags = {
             "count": str(count), "duration": duration, "threads": str(threads), "size": size,
