@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from loadstone.cli import exit_code
+from loadstone.results.store import read_run
 from tests.system.command import TOLD_AS_JSON, Said, loadstone, start
 from tests.system.servers.processes import free_ports
 from tests.system.test_bestiary import SERVE, SERVER_KEYS
@@ -65,6 +66,11 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
     report = loadstone("report", run, "-f", "json").json()
     assert [finding["rule"] for finding in report["findings"]].count("durability") == 2
     assert [hook["hook"] for hook in report["hooks"]] == ["kill", "power_cut"]
+    # Each fault came in the last second of its load, also after the audit of the one before.
+    began_ns = {
+        record.trial["id"]: record.summary["started_unix_ns"] for record in read_run(run).records
+    }
+    assert all(hook["started_unix_ns"] - began_ns[hook["trial"]] >= 1e9 for hook in report["hooks"])
     assert not list((data / "buckets").iterdir())
 
 

@@ -49,6 +49,8 @@ class DurabilityKeeper:
             case TrialStarted(document=document) if document["measured"]:
                 self._has_begun.clear()
                 self._has_ended.clear()
+                # Trials between two loads, such as audits, report progress too.
+                self._began_s = None
                 self._fault = threading.Thread(target=self._strike, args=(document,))
                 self._fault.start()
             case TrialProgress(live=live) if live["elapsed_ns"]:
@@ -58,7 +60,7 @@ class DurabilityKeeper:
                 self._has_ended.set()
                 self._has_begun.set()
                 self._fault.join()
-                self._fault = self._began_s = None
+                self._fault = None
                 if self._problem is not None:
                     raise self._problem
                 self._faults.run(START)
