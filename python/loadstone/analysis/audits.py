@@ -177,6 +177,7 @@ def percent(share: float) -> str:
 class Survival:
     """What acknowledged writes did of a fault that came about `times`, each at load.
 
+    Faults before which nothing was acknowledged show nothing, and do not count.
     `wrong` of the objects `read_back` were not as acknowledged, after `times_wrong` of the faults.
     Objects that one fault takes are not independent of each other: a bound on the share of faults
     stands beside that of objects.
@@ -195,22 +196,23 @@ class Survival:
         return upper_bound(self.wrong, self.read_back) if self.read_back else None
 
     @property
-    def times_wrong_share_max(self) -> float:
+    def times_wrong_share_max(self) -> float | None:
         """The share of faults after which something is wrong that is excluded with 95 %."""
-        return upper_bound(self.times_wrong, self.times)
+        return upper_bound(self.times_wrong, self.times) if self.times else None
 
     def statement(self) -> str:
         """Say it in a sentence."""
-        share, faults = self.wrong_share_max, counted(self.times, FAULT_NOUNS[self.fault])
-        if share is None:
-            return f"nothing was read back after {faults}"
+        share, times_share = self.wrong_share_max, self.times_wrong_share_max
+        if share is None or times_share is None:
+            return f"nothing was read back after any {FAULT_NOUNS[self.fault]}"
+        faults = counted(self.times, FAULT_NOUNS[self.fault])
         if self.wrong:
             of_all = f"{self.wrong:,} of {self.read_back:,} acknowledged objects"
             return f"{of_all} were lost or wrong, after {self.times_wrong} of {faults}"
         return (
             f"0 of {self.read_back:,} acknowledged objects were lost or wrong after {faults}: with"
             f" 95 %, at most {percent(share)} of objects, and at most"
-            f" {percent(self.times_wrong_share_max)} of {FAULT_NOUNS[self.fault]}s take any"
+            f" {percent(times_share)} of {FAULT_NOUNS[self.fault]}s take any"
         )
 
 
@@ -228,10 +230,11 @@ def survivals(records: Sequence[Record]) -> Iterator[Survival]:
     }
     for fault in dict.fromkeys(faults.values()):
         audits = [
-            Audited.of(record.trial, record.summary)
+            audit
             for record in records
             if record.trial["phase"] == AUDIT
             and faults.get((record.trial["target"]["name"], record.trial["block"])) == fault
+            and (audit := Audited.of(record.trial, record.summary)).read_back
         ]
         yield Survival(
             fault=fault,
