@@ -362,7 +362,7 @@ class _Asking:
             rest = self._remove(place)
         except FAILURES as error:
             return [f'"{place.name}": {shown(str(error))}']
-        if stays is not None and not rest:
+        if stays is not None:
             return [f'"{place.name}": the store does not delete "{shown(stays)}"']
         return rest
 
