@@ -42,6 +42,9 @@ def command(
     data: Annotated[
         Path | None, typer.Option(help="Directory for the objects; default: memory.")
     ] = None,
+    fsync: Annotated[
+        bool, typer.Option("--fsync", help="With --data: flush before each acknowledgement.")
+    ] = False,
     memory: Annotated[str, typer.Option(help="Most memory for objects.")] = "4GiB",
     region: Annotated[str, typer.Option(help="Region of the store.")] = "us-east-1",
     token_life: Annotated[str, typer.Option(help="Life of a Swift token.")] = "1h",
@@ -80,6 +83,7 @@ def command(
         "token_seconds": units.parse_duration_ns(token_life) // 1_000_000_000,
     }
     config |= {"data": str(data)} if data is not None else {}
+    config |= {"fsync": True} if fsync else {}
     config |= {"threads": threads} if threads is not None else {}
     config |= {"faults": {"burn_rounds": burn}} if burn else {}
     config |= _credentials()
