@@ -48,7 +48,7 @@ def ceph_to_break() -> Iterator[ceph.Cluster]:
 @pytest.fixture(scope="session")
 def cephfs(ceph_server: ceph.Cluster) -> Iterator[Path]:
     """Mount the file system with ceph-fuse."""
-    _need_fuse()
+    need_fuse()
     with ceph_server.mount(ceph_server.directory / "cephfs") as directory:
         yield directory
 
@@ -56,7 +56,7 @@ def cephfs(ceph_server: ceph.Cluster) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def rbd_images(ceph_server: ceph.Cluster) -> Iterator[Path]:
     """Mount the images of a pool with rbd-fuse."""
-    _need_fuse()
+    need_fuse()
     with ceph_server.mount_images(ceph_server.directory / "images") as directory:
         yield directory
 
@@ -67,7 +67,8 @@ def _need_ceph() -> None:
         pytest.skip(f"Ceph is not installed here ({', '.join(missing)}): make servers")
 
 
-def _need_fuse() -> None:
+def need_fuse() -> None:
+    """Skip the test where no file system can be mounted."""
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
