@@ -14,10 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, cast
 
 from loadstone import units
-from loadstone.documents.trial import (
-    GoalDocument,
-    LoadsDocument,
-)
+from loadstone.documents.trial import GoalDocument, LoadsDocument
 
 Stage = Literal["coarse", "fine", "confirm"]
 Class = Literal["lower", "upper", "undecided"]

@@ -50,8 +50,7 @@ Overrides = Annotated[
     typer.Option("--set", help="Set a key of the campaign; repeatable.", metavar="KEY=VALUE"),
 ]
 Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Also replace a file that loadstone did not write."),
+    bool, typer.Option("--overwrite", help="Also replace a file that loadstone did not write.")
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress: only errors and the result.")

@@ -45,12 +45,7 @@ def find_report(name: str) -> Report:
 
 
 def report_options(
-    run: "Run",
-    report: Report,
-    chosen: Options,
-    *,
-    is_terminal: bool,
-    table: str | None = None,
+    run: "Run", report: Report, chosen: Options, *, is_terminal: bool, table: str | None = None
 ) -> Options:
     """Return the options of a report: those chosen, or else the campaign's.
 

@@ -547,11 +547,7 @@ def _observe(record: Record, goal: Goal) -> Observation:
 
 
 def _print_report(
-    folder: Path,
-    form: str,
-    *,
-    thresholds: Sequence["Threshold"] = (),
-    with_page: bool = False,
+    folder: Path, form: str, *, thresholds: Sequence["Threshold"] = (), with_page: bool = False
 ) -> "Findings | None":
     """Print the report of a run, and return what it says; None where nothing was recorded."""
     run = read_run(folder)

@@ -258,8 +258,7 @@ class DatabasePlace(TablePlace):
         count = f"(SELECT count() FROM {self._table(_MARK_TABLE)})"
         quoted = text.replace("\\", "\\\\").replace("'", "\\'")
         self._do(
-            "write the mark",
-            f"INSERT INTO {self._table(_MARK_TABLE)} SELECT {count}, '{quoted}'",
+            "write the mark", f"INSERT INTO {self._table(_MARK_TABLE)} SELECT {count}, '{quoted}'"
         )
 
     def remove(self, mark: Mark) -> list[str]:
@@ -303,10 +302,7 @@ NEVER_SPLIT = ("nation", "region")
 CACHES_OFF = ("use_query_condition_cache", "use_parquet_metadata_cache", "use_query_cache")
 STANDARD_SQL = {"join_use_nulls": 1, "aggregate_functions_null_for_empty": 1}
 """What outer joins and sums of nothing answer: without it Q13 lacks a row, and Q17 may be 0."""
-_ARROW = {
-    "output_format_arrow_string_as_string": 1,
-    "output_format_arrow_date_as_uint16": 0,
-}
+_ARROW = {"output_format_arrow_string_as_string": 1, "output_format_arrow_date_as_uint16": 0}
 
 
 # chdb is ClickHouse as a library of one process. All data of a session lies below one directory,

@@ -76,10 +76,6 @@ class TablePlace(ABC):
     def evict(self) -> None:  # noqa: B027 - where there is no cache, there is nothing to do
         """Take the place's data out of this host's page cache."""
 
-    def free_bytes(self) -> int | None:
-        """Return the free bytes of the place; None where they are not known, as in a bucket."""
-        return None
-
     def filesystem(self) -> str | None:
         """Return the type of the file system that really holds it, where it is one."""
         return None
@@ -215,12 +211,6 @@ class DirectoryPlace(TablePlace):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(descriptor)
-
-    def free_bytes(self) -> int | None:
-        """Return what this user may still write."""
-        with suppress(OSError):
-            return shutil.disk_usage(self._parent).free
-        return None
 
     def filesystem(self) -> str | None:
         """Return the type of the mount that the path is on."""

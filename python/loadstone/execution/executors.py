@@ -37,10 +37,7 @@ class _Queries:
         return self._trials
 
 
-EXECUTORS: dict[str, Executor] = {
-    "operations": Operations(),
-    "queries": _Queries(),
-}
+EXECUTORS: dict[str, Executor] = {"operations": Operations(), "queries": _Queries()}
 
 
 def executor_of(document: TrialDocument, table: Mapping[str, Executor] = EXECUTORS) -> Executor:

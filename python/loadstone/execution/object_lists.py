@@ -41,12 +41,7 @@ class ListMaker:
     """
 
     def __init__(
-        self,
-        base: Path,
-        *,
-        beside: Path,
-        watch: Watch,
-        known: Sequence[ObjectListDocument] = (),
+        self, base: Path, *, beside: Path, watch: Watch, known: Sequence[ObjectListDocument] = ()
     ) -> None:
         self._folder = base / FOLDER
         self._beside = beside

@@ -38,12 +38,7 @@ class HostSession:
     """Agents on all hosts of a campaign, joined and known, for as long as the context lasts."""
 
     def __init__(
-        self,
-        hosts: Hosts,
-        run: str,
-        tell: Callable[[str], None],
-        *,
-        secrets: Collection[str] = (),
+        self, hosts: Hosts, run: str, tell: Callable[[str], None], *, secrets: Collection[str] = ()
     ) -> None:
         """`tell` shows a line to the user, who may have to start the agents.
 

@@ -107,11 +107,7 @@ def _line(
     }
     # All threads together are as fast as one, where one alone works.
     working = 1 if match[1] in ONE_BY_ONE else threads
-    numbers = {
-        **texts,
-        THREAD_RATE: (rate, match[3]),
-        RATE: (working * rate, repr(working * rate)),
-    }
+    numbers = {**texts, THREAD_RATE: (rate, match[3]), RATE: (working * rate, repr(working * rate))}
     for metric, (value, text) in numbers.items():
         yield Measurement(
             target=hints.target or provider,

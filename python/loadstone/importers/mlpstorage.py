@@ -9,11 +9,7 @@ from pathlib import Path
 
 from loadstone.analysis.accounts.account import BYTE_RATE, RATE, Account, Disclosure, Measurement
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    MEBIBYTE,
-    Hints,
-    stem_of,
-)
+from loadstone.formats.imported import MEBIBYTE, Hints, stem_of
 from loadstone.formats.json_document import JsonNode, read_document
 
 PHASES = ("train", "eval")

@@ -13,12 +13,7 @@ from loadstone.documents.python_types import Parameters
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import DatasetDocument, TrialDocument
 from loadstone.errors import InputError
-from loadstone.formats.imported import (
-    LONGEST_S,
-    SECOND_NS,
-    Imported,
-    ImportedTrial,
-)
+from loadstone.formats.imported import LONGEST_S, SECOND_NS, Imported, ImportedTrial
 from loadstone.formats.reading import EDITED, LARGEST
 from loadstone.results.record import FAILURES_NOT_STATED, INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter

@@ -4,14 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.formats.imported import (
-    SECOND_NS,
-    Hints,
-    ImportedTrial,
-    Row,
-    Stated,
-    load_parameters,
-)
+from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial, Row, Stated, load_parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,10 +63,7 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
     for index, name in enumerate(workload.interventions):
         match name:
             case "half_clients" if any(not load or (load.threads or 0) < 2 for load in loads):
-                actual, allowed = (
-                    "a load of fewer than 2 threads",
-                    "2 threads or more",
-                )
+                actual, allowed = "a load of fewer than 2 threads", "2 threads or more"
             case "half_hosts" if any(
                 ((load and load.hosts) or hosts_all or 1) < 2 for load in loads
             ):
@@ -74,15 +71,9 @@ def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator
             case "half_size" if any(
                 not isinstance(size, FixedSize) or size.size_bytes < 2 for size in sizes
             ):
-                actual, allowed = (
-                    "a size that is not fixed",
-                    "one size of 2 bytes or more",
-                )
+                actual, allowed = "a size that is not fixed", "one size of 2 bytes or more"
             case "half_verification" if not any(verified):
-                actual, allowed = (
-                    "a workload without verification",
-                    "a verify above 0",
-                )
+                actual, allowed = "a workload without verification", "a verify above 0"
             case _:
                 continue
         yield KeyMistake(("interventions", index), f"this with {actual}", allowed)
@@ -115,10 +106,7 @@ def _half_hosts(load: Load, hosts_all: int) -> Load:
     if load.threads is not None:
         update["threads"] = load.threads * times
     if load.rate_per_s is not None:
-        update |= {
-            "rate_per_s": load.rate_per_s * times,
-            "clients_max": load.clients_max * times,
-        }
+        update |= {"rate_per_s": load.rate_per_s * times, "clients_max": load.clients_max * times}
     return load.model_copy(update=update)
 
 

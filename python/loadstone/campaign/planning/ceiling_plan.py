@@ -133,9 +133,7 @@ def is_of_one_target(ceiling: Ceiling) -> bool:
     return ceiling.kind == "rados_bench" or (ceiling.kind == "osd_bench" and not ceiling.osds)
 
 
-def _moments(
-    trials: Sequence["PlannedTrial"],
-) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+def _moments(trials: Sequence["PlannedTrial"]) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
     """Yield the points of the plan: their name, the trial behind them, and what asks for them."""
     block = None
     for planned in trials:

@@ -59,9 +59,7 @@ def wanted_bytes(case: Case, stores: Mapping[str, StoreSize]) -> int | KeyMistak
         return wanted
     if size is None:
         return _mistake(
-            case,
-            f"{level} of a store that does not report its size",
-            "bytes, such as 500GiB",
+            case, f"{level} of a store that does not report its size", "bytes, such as 500GiB"
         )
     wanted = round(level.share * size.total_bytes) - size.used_bytes
     if wanted < 0:

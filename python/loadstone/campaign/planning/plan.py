@@ -63,10 +63,7 @@ class Plan:
     ) -> Estimate:
         """Return what the plan will cost, given the rates that one may assume of the targets."""
         return estimate(
-            self.trials,
-            self.replication,
-            requests_per_s=requests_per_s,
-            bytes_per_s=bytes_per_s,
+            self.trials, self.replication, requests_per_s=requests_per_s, bytes_per_s=bytes_per_s
         )
 
 
@@ -490,9 +487,6 @@ class _Planner:
         held.is_owed |= lifecycle.is_in_ledger(document)
         self.trials.append(
             PlannedTrial(
-                document=document,
-                pause_before_ns=pause_ns,
-                suite=self._suite,
-                is_first=is_first,
+                document=document, pause_before_ns=pause_ns, suite=self._suite, is_first=is_first
             )
         )

@@ -192,10 +192,7 @@ def _following(script: PlannedScript, file: ScriptFile, speed: float | None) -> 
     return {
         "mix": [{"operation": name, "weight": float(n)} for name, n in file.shares.items()],
         "script": {
-            "subjects": {
-                "path": script.subjects_path,
-                "sha256": script.subjects_sha256,
-            },
+            "subjects": {"path": script.subjects_path, "sha256": script.subjects_sha256},
             "requests": file.named(),
             "speed": speed,
             "actions": file.actions,

@@ -221,10 +221,7 @@ def campaign_from_flags(
     document = Document("", _given(data))
     try:
         return campaign_of(
-            document,
-            overrides,
-            drivers=drivers,
-            environ=os.environ if environ is None else environ,
+            document, overrides, drivers=drivers, environ=os.environ if environ is None else environ
         )
     except CampaignError as error:
         raise CampaignError([_with_flag(mistake) for mistake in error.mistakes]) from error

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile, listed
@@ -180,9 +175,7 @@ class Schedule(Section):
         description="Times of day at which the plan starts, in the time zone of the host.",
     )
     every_ns: PositiveDuration | None = Field(
-        default=None,
-        alias="every",
-        description="Interval between starts; the first is now.",
+        default=None, alias="every", description="Interval between starts; the first is now."
     )
     days: PositiveCount = Field(default=1, description="Number of days.")
     order: Literal["new", "same"] = Field(
@@ -272,8 +265,7 @@ class Campaign(WorkloadKeys):
         min_length=1, description="The systems under test, by a name of your choice."
     )
     workloads: tuple[Workload, ...] = Field(
-        default=(),
-        description="Several workloads; missing keys come from the top of the campaign.",
+        default=(), description="Several workloads; missing keys come from the top of the campaign."
     )
     blocks: PositiveCount = Field(
         default=1, description="How often all cases are repeated, each time in another order."
@@ -287,8 +279,7 @@ class Campaign(WorkloadKeys):
         default=None, description="Times at which all blocks run again."
     )
     prepare: Literal["auto", "never"] = Field(
-        default="auto",
-        description="Whether missing objects that a phase needs are written.",
+        default="auto", description="Whether missing objects that a phase needs are written."
     )
     clean_up: Literal["early", "late"] = Field(
         default="early",

@@ -45,9 +45,7 @@ class Capacity(Section):
         default=None, description="Maximum of the 99th percentile of latency."
     )
     p99_9: PositiveDuration | None = Field(
-        default=None,
-        alias="p99.9",
-        description="Maximum of the 99.9th percentile of latency.",
+        default=None, alias="p99.9", description="Maximum of the 99.9th percentile of latency."
     )
     errors: Fraction = Field(default=0.001, description="Share of requests that may fail.")
     achieved: Fraction = Field(

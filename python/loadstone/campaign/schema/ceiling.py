@@ -88,12 +88,10 @@ class Ceiling(Section):
         default=(), description="Targets to which the ceiling applies; default: all."
     )
     when: Literal["before", "after", "both", "blocks"] = Field(
-        default="before",
-        description="Before all trials, after them, both, or before each block.",
+        default="before", description="Before all trials, after them, both, or before each block."
     )
     via: Words = Field(
-        default=(),
-        description="Words before each command, to run it elsewhere: [ssh, root@osd1].",
+        default=(), description="Words before each command, to run it elsewhere: [ssh, root@osd1]."
     )
     timeout_ns: PositiveDuration | None = Field(
         default=None,
@@ -143,8 +141,7 @@ class Ceiling(Section):
     )
     size: PositiveSize = Field(default=4 << 20, description="rados_bench: size of its objects.")
     osds: Annotated[tuple[Count, ...], OneOrMany()] = Field(
-        default=(),
-        description="osd_bench: numbers of OSDs; default: those of the pool.",
+        default=(), description="osd_bench: numbers of OSDs; default: those of the pool."
     )
     total_size: PositiveSize = Field(
         default=1 << 30, description="osd_bench: bytes that each OSD writes."

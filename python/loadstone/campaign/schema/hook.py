@@ -3,12 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake
@@ -27,12 +22,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 
 Point = Literal[
-    "before_run",
-    "after_run",
-    "before_phase",
-    "after_phase",
-    "before_trial",
-    "after_trial",
+    "before_run", "after_run", "before_phase", "after_phase", "before_trial", "after_trial"
 ]
 POINTS: tuple[str, ...] = get_args(Point)
 OF_RUN = ("before_run", "after_run")
@@ -113,8 +103,7 @@ class Hook(SomeTrials):
         "if that one has run and the moment of this one did not come.",
     )
     ready: str = Field(
-        default="",
-        description="A URL that has to answer, within timeout, before the run goes on.",
+        default="", description="A URL that has to answer, within timeout, before the run goes on."
     )
     env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
         default={},

@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.values import PositiveCount, Rate, Section

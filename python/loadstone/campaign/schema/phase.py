@@ -153,8 +153,7 @@ class Phase(Section):
         description="Load after the measured part; separate in the record.",
     )
     capacity: Capacity | None = Field(
-        default=None,
-        description="Search for the largest load that meets an objective.",
+        default=None, description="Search for the largest load that meets an objective."
     )
     load: Load | None = Field(default=None, description="Another load instead of the workload's.")
     size: SizeLawValue | None = Field(
@@ -199,8 +198,7 @@ class Phase(Section):
     page_keys: PositiveCount = Field(default=1000, description="Keys asked for by one list.")
     bulk_keys: PositiveCount = Field(default=1000, description="Keys deleted by one bulk_delete.")
     prefix: str | None = Field(
-        default=None,
-        description="Prefix of list; default: the dataset's object_prefix.",
+        default=None, description="Prefix of list; default: the dataset's object_prefix."
     )
     delimiter: str | None = Field(default=None, description="Delimiter of list.")
     verify: Verify | None = Field(

@@ -36,8 +36,7 @@ class PrometheusProbe(Section):
         min_length=1, description="URLs of the metrics: http://osd{1...4}:9100/metrics."
     )
     metrics: Names = Field(
-        min_length=1,
-        description="Names of metrics to keep, with * for anything: ceph_osd_op_*.",
+        min_length=1, description="Names of metrics to keep, with * for anything: ceph_osd_op_*."
     )
     name: str = Field(
         default="prometheus", pattern=NAME_PATTERN, description="The probe's name in results."
@@ -87,8 +86,7 @@ class CephProbe(Section):
         default=None, description="The Ceph user, with its type: client.admin."
     )
     via: Words = Field(
-        default=(),
-        description="Words before each command, to run it elsewhere: [ssh, root@mon1].",
+        default=(), description="Words before each command, to run it elsewhere: [ssh, root@mon1]."
     )
     timeout_ns: PositiveDuration = Field(
         default=15_000_000_000, alias="timeout", description="Most time for one command."

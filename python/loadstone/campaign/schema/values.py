@@ -147,9 +147,7 @@ PositiveDuration = Annotated[
     WithJsonSchema(_text_or_number(units.DURATION_ALLOWED)),
 ]
 Rate = Annotated[
-    float,
-    BeforeValidator(units.parse_rate),
-    WithJsonSchema(_text_or_number(units.RATE_ALLOWED)),
+    float, BeforeValidator(units.parse_rate), WithJsonSchema(_text_or_number(units.RATE_ALLOWED))
 ]
 Fraction = Annotated[
     float,
@@ -167,9 +165,7 @@ Verify = Annotated[
     ),
 ]
 Count = Annotated[
-    int,
-    BeforeValidator(_read_count),
-    WithJsonSchema(_text_or_integer(units.COUNT_ALLOWED)),
+    int, BeforeValidator(_read_count), WithJsonSchema(_text_or_integer(units.COUNT_ALLOWED))
 ]
 PositiveCount = Annotated[
     int,

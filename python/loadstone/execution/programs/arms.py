@@ -27,8 +27,6 @@ from loadstone.results.leg_log import LegEntry, append_leg
 
 POLL_S = 0.05
 LINES_SHOWN = 5
-SIGNALLED = (0, 128 + 15)
-"""Exit codes of a server that SIGTERM has ended."""
 
 
 @dataclass(slots=True)

@@ -222,10 +222,7 @@ def _wait_for_server(document: CeilingDocument, server: Program) -> None:
 
 
 def _check(
-    document: CeilingDocument,
-    step: CeilingStep,
-    ended: Sequence[Ended],
-    interrupt: Interrupt,
+    document: CeilingDocument, step: CeilingStep, ended: Sequence[Ended], interrupt: Interrupt
 ) -> None:
     if interrupt.is_asked:
         raise Interrupted
@@ -257,10 +254,7 @@ def _last(ended: Ended) -> str:
 
 
 def _measurements(
-    document: CeilingDocument,
-    step: CeilingStep,
-    ended: Sequence[Ended],
-    paths: Sequence[Path],
+    document: CeilingDocument, step: CeilingStep, ended: Sequence[Ended], paths: Sequence[Path]
 ) -> list[CeilingMeasurement]:
     # Most runs have no ceiling whose output is to be read.
     from loadstone.formats.measurement import read_measurements

@@ -79,11 +79,7 @@ def probe_storage(
 
 
 def _probe_of(
-    node: Node,
-    probe: NodeProbe,
-    failed: str | None,
-    interrupt: Interrupt,
-    printed: dict[str, str],
+    node: Node, probe: NodeProbe, failed: str | None, interrupt: Interrupt, printed: dict[str, str]
 ) -> StorageProbe:
     result: StorageProbe = {
         "kind": probe.kind,

@@ -58,8 +58,7 @@ async def join(invitation: Invitation, clock: SteadyClock) -> MessageStream:
         ) from error
     except ValueError as error:
         raise HostError(
-            f"{tried}: it sent an invalid message: {error}",
-            "install the same version on all hosts",
+            f"{tried}: it sent an invalid message: {error}", "install the same version on all hosts"
         ) from error
     try:
         _check(first, invitation, clock)

@@ -64,8 +64,7 @@ def command(
         str | None, typer.Option(help="Command that serves the new build.", metavar="COMMAND")
     ] = None,
     baseline: Annotated[
-        str | None,
-        typer.Option(help="In the place of --base: last-green.", metavar="last-green"),
+        str | None, typer.Option(help="In the place of --base: last-green.", metavar="last-green")
     ] = None,
     history: Annotated[
         Path, typer.Option(help="Folder of earlier runs, for --baseline.", metavar="DIR")

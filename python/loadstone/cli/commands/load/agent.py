@@ -22,8 +22,7 @@ from loadstone.cli import exit_code
 
 def command(
     join: Annotated[
-        str,
-        typer.Option("--join", help="The invitation to the run; - reads standard input."),
+        str, typer.Option("--join", help="The invitation to the run; - reads standard input.")
     ],
 ) -> int:
     from loadstone.hosts.agent import serve

@@ -135,8 +135,7 @@ def command(
         int | None, typer.Option(help="Open load: most requests in flight.")
     ] = None,
     cpus: Annotated[
-        str | None,
-        typer.Option(help="CPUs to bind load threads to, one each, in turn: 0-3,8."),
+        str | None, typer.Option(help="CPUs to bind load threads to, one each, in turn: 0-3,8.")
     ] = None,
     numa: Annotated[
         str | None, typer.Option(help="NUMA nodes to bind load threads to, in turn: 0,1.")
@@ -165,8 +164,7 @@ def command(
         str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, 0.")
     ] = None,
     block: Annotated[
-        str | None,
-        typer.Option("--block", "--range", "-B", help="Length of a range or block."),
+        str | None, typer.Option("--block", "--range", "-B", help="Length of a range or block.")
     ] = None,
     range_count: Annotated[int | None, typer.Option(help="Ranges in one multi_range_get.")] = None,
     part_size: Annotated[
@@ -182,8 +180,7 @@ def command(
     prefix: Annotated[str | None, typer.Option(help="Prefix of bucket names.")] = None,
     object_prefix: Annotated[str | None, typer.Option(help="Prefix of keys.")] = None,
     encrypt: Annotated[
-        str | None,
-        typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc."),
+        str | None, typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc.")
     ] = None,
     encrypt_paths: Annotated[
         str | None, typer.Option(help="Encrypt keys of objects on the client: aes-256-siv.")

@@ -66,8 +66,7 @@ def command(
     blocks: Annotated[
         int | None,
         typer.Option(
-            help="Interleaved blocks instead of two rounds; six can decide which is faster.",
-            min=1,
+            help="Interleaved blocks instead of two rounds; six can decide which is faster.", min=1
         ),
     ] = None,
 ) -> int:

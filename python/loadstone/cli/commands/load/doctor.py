@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from loadstone.execution.host.doctor import HostCheck
 
 
-def command(
-    form: TerminalOrJson = "terminal",
-) -> None:
+def command(form: TerminalOrJson = "terminal") -> None:
     from loadstone.execution.host.doctor import examine
 
     checks = [*examine(Path("runs")), *map(_check_extra, extras.EXTRAS)]

@@ -97,8 +97,7 @@ def command(
     overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
     full: Annotated[
-        bool,
-        typer.Option("--full", help="Also void cases, and the method of each ratio."),
+        bool, typer.Option("--full", help="Also void cases, and the method of each ratio.")
     ] = False,
 ) -> None:
     form = form or FORMATS.get(output.suffix.lower() if output is not None else "", "terminal")

@@ -68,8 +68,7 @@ def command(
         str | None, typer.Option(help="The table's head cell; {nodes} stands for a parameter.")
     ] = None,
     spread: Annotated[
-        Literal["seconds", "trials"],
-        typer.Option(help="The meaning of ±: over seconds or trials."),
+        Literal["seconds", "trials"], typer.Option(help="The meaning of ±: over seconds or trials.")
     ] = "seconds",
     decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
     megabyte: Annotated[

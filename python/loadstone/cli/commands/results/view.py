@@ -24,8 +24,7 @@ from loadstone.errors import InputError, LoadstoneError
 
 def command(
     folder: Annotated[
-        Path,
-        typer.Argument(help="A folder of run folders, or one run.", metavar="[DIR]"),
+        Path, typer.Argument(help="A folder of run folders, or one run.", metavar="[DIR]")
     ] = Path("runs"),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on loopback; 0 takes a free one.")
