@@ -42,7 +42,7 @@ REPEATED = READS | {"head", "list"}
 PUTS = (["put"], ["multipart_put"])
 
 OF_OWN_OBJECTS = (
-    *("size", "buckets", "encryption", "path_encryption", "rounds", "prepare", "keep_data"),
+    *("size", "buckets", "encryption", "path_encryption", "rounds", "keep_data"),
     "reuse",
 )
 """Flags that say how objects are written, which is nothing to objects that are there."""
@@ -59,62 +59,47 @@ SESSIONS = "sessions"
 SWEPT = ("threads", "rate", "size", "buckets")
 """Flags that take several values with commas between them; all combinations are measured."""
 
-# Flags are named in mistakes by what was typed, not by the campaign key behind them.
-_FLAGS = {
-    "load.threads": "--threads",
-    "load.rate": "--rate",
-    "load.arrivals": "--arrivals",
-    "load.clients_max": "--clients-max",
-    "load.cpus": "--cpus",
-    "load.numa": "--numa",
-    "dataset.size": "--size",
+_LOAD = ("threads", "rate", "arrivals", "clients_max", "cpus", "numa")
+_DATASET = ("buckets", "prefix", "object_prefix", "encryption", "path_encryption")
+_CAMPAIGN = (
+    "seed", "rounds", "blocks", "verify", "timeout", "connections", "on_error",
+    "keep_data", "card",
+)  # fmt: skip
+"""Flags named as the key that they set: of the load, of the dataset, and of the campaign."""
+
+
+def _typed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# Mistakes name the flag that was typed, not the campaign key behind it.
+_FLAG_OF_KEY = {
+    **{f"load.{name}": _typed(name) for name in _LOAD},
+    **{f"dataset.{name}": _typed(name) for name in ("size", *_DATASET)},
+    **{name: _typed(name) for name in (*_CAMPAIGN, "audit")},
     "dataset.objects": "--count",
-    "dataset.buckets": "--buckets",
-    "dataset.prefix": "--prefix",
-    "dataset.object_prefix": "--object-prefix",
     "dataset.encryption": "--encrypt",
     "dataset.path_encryption": "--encrypt-paths",
     "dataset.existing.bucket": "--prefix",
     "dataset.existing.list": "--list",
-    "rounds": "--rounds",
-    "blocks": "--blocks",
-    "seed": "--seed",
-    "verify": "--verify",
-    "timeout": "--timeout",
-    "connections": "--connections",
-    "on_error": "--on-error",
-    "prepare": "--prepare",
-    "audit": "--audit",
+    "connections": "--no-keepalive",
     "audit.history": "--audit-history",
-    "card": "--card",
 }
-_TOP_KEYS = (
-    "seed",
-    "rounds",
-    "blocks",
-    "verify",
-    "timeout",
-    "connections",
-    "on_error",
-    "prepare",
-    "keep_data",
-    "card",
-)
-_PHASE_FLAGS = {
-    "iterations": "--iterations",
-    "duration": "--duration",
+_FLAG_OF_PHASE_KEY = {
+    **{
+        name: _typed(name)
+        for name in (
+            "iterations", "duration", "range_count", "part_size", "part_concurrency", "rate_limit",
+        )
+    },
     "warm_up": "--ramp-up",
     "cool_down": "--ramp-down",
     "range": "--block",
-    "range_count": "--range-count",
-    "part_size": "--part-size",
-    "part_concurrency": "--part-concurrency",
-    "rate_limit": "--rate-limit",
     "keys.order": "--keys",
     "keys.theta": "--theta",
     "op": "OPERATION",
     "mix": "OPERATION",
-}
+}  # fmt: skip
 
 
 class Flags(TypedDict, total=False):
@@ -151,7 +136,6 @@ class Flags(TypedDict, total=False):
     connections: str | None
     on_error: str | None
     seed: int | None
-    prepare: str | None
     keep_data: bool
     audit: bool
     audit_history: bool
@@ -215,7 +199,7 @@ def campaign_from_flags(
         "sweep": sweep or None,
         "phases": _phases(operations, flags, is_by_clock=is_by_clock),
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
-        **{key: flags.get(key) for key in _TOP_KEYS},
+        **{key: flags.get(key) for key in _CAMPAIGN},
         "audit": {"history": True} if flags.get("audit_history") else flags.get("audit"),
     }
     document = Document("", _given(data))
@@ -289,7 +273,7 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
     """Return driver and settings of a target, and the objects that are there."""
     for name in OF_OWN_OBJECTS:
         if flags.get(name):
-            flag = f"--{name.replace('_', '-')}"
+            flag = _typed(name)
             allowed = "one of them: what others wrote is as it is"
             mistake = Mistake(key="--existing", actual=f"this flag beside {flag}", allowed=allowed)
             raise CampaignError([mistake])
@@ -315,8 +299,7 @@ def _load(flags: Flags) -> dict[str, Any]:
     threads, rate = flags.get("threads"), flags.get("rate")
     if threads is None and rate is None:
         threads = THREADS
-    open_keys = {key: flags.get(key) for key in ("arrivals", "clients_max", "cpus", "numa")}
-    return _given({"threads": threads, "rate": rate, **open_keys})
+    return _given({**{key: flags.get(key) for key in _LOAD}, "threads": threads})
 
 
 def _dataset(
@@ -324,20 +307,8 @@ def _dataset(
 ) -> dict[str, Any]:
     given = flags.get("size")
     size = SIZE if given is None else given
-    names = {
-        "buckets": flags.get("buckets"),
-        "prefix": flags.get("prefix"),
-        "object_prefix": flags.get("object_prefix"),
-        "encryption": flags.get("encryption"),
-        "path_encryption": flags.get("path_encryption"),
-    }
-    return _given(
-        {
-            "objects": _count(operations, flags, sizes or [size], is_by_clock=is_by_clock),
-            "size": size,
-            **names,
-        }
-    )
+    objects = _count(operations, flags, sizes or [size], is_by_clock=is_by_clock)
+    return _given({"objects": objects, "size": size, **{key: flags.get(key) for key in _DATASET}})
 
 
 def _count(
@@ -387,8 +358,8 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
     if list(operations) == [SESSIONS]:
         script = _given({"generator": "users", "settings": _given({"actions": flags.get("count")})})
         script = {key: value for key, value in script.items() if value}
-        chosen = {key: flags.get(key) for key in ("iterations",)}
-        return [{**shared, **_given(chosen), "name": SESSIONS, "script": script}]
+        iterations = _given({"iterations": flags.get("iterations")})
+        return [{**shared, **iterations, "name": SESSIONS, "script": script}]
     mix: dict[str, Any] = {}
     if list(operations) == ["mixed"]:
         mix = dict(MIXED)
@@ -396,13 +367,8 @@ def _phases(operations: Sequence[str], flags: Flags, *, is_by_clock: bool) -> li
         mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
     timed = {"warm_up": WARM_UP, **shared, "duration": DURATION} if is_by_clock else shared
     if mix:
-        return [
-            {
-                **timed,
-                "mix": mix,
-                **_keys_of_some(list(mix), flags, is_only=True, is_by_clock=is_by_clock),
-            }
-        ]
+        keys = _keys_of_some(list(mix), flags, is_only=True, is_by_clock=is_by_clock)
+        return [{**timed, "mix": mix, **keys}]
     is_only = len(operations) == 1
     is_put = list(operations) in PUTS
     return [
@@ -466,10 +432,10 @@ def _with_flag(mistake: Mistake) -> Mistake:
     key = re.sub(r"^sweep\.(\w+)\.\d+$", lambda match: SHORT_KEYS[match[1]], mistake.key)
     if match := re.fullmatch(r"phases\.\d+\.(.+)", key):
         inner = match[1]
-        key = _PHASE_FLAGS.get(inner) or ("OPERATION" if inner.startswith("mix") else key)
+        key = _FLAG_OF_PHASE_KEY.get(inner) or ("OPERATION" if inner.startswith("mix") else key)
     elif key.startswith("targets."):
         key = "TARGET " + key.split(".", 2)[-1]
-    key = _FLAGS.get(key, "OPERATION" if key == "phases" else key)
+    key = _FLAG_OF_KEY.get(key, "OPERATION" if key == "phases" else key)
     hint = mistake.hint
     if key == "OPERATION" and hint is None and mistake.actual.strip('"') not in OPERATIONS:
         hint = 'for several operations in order: "put,get,delete"'

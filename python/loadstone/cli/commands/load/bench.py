@@ -57,14 +57,6 @@ from loadstone.cli.session import LiveMetrics
 if TYPE_CHECKING:
     from loadstone.campaign.schema.campaign import Campaign
 
-AS_NAMED = (
-    "threads", "duration", "iterations", "rounds", "blocks", "rate", "arrivals", "clients_max",
-    "cpus", "numa", "rate_limit", "ramp_up", "ramp_down", "verify", "block", "range_count",
-    "part_size", "part_concurrency", "keys", "theta", "prefix", "timeout", "on_error", "seed",
-    "keep_data", "audit", "audit_history", "card", "allow_foreign", "reuse",
-)  # fmt: skip
-"""Flags that a workload has under the same name."""
-
 
 def command(
     context: typer.Context,
@@ -288,7 +280,7 @@ def command(
 
 def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
     """Return the campaign that the flags of this command describe, by their parameters."""
-    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.campaign.reading.quick import Flags, campaign_from_flags
     from loadstone.cli.reuse import DatasetFlags, flags_of
     from loadstone.cli.settings import parse_settings
 
@@ -301,22 +293,25 @@ def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
         flags["overrides"] or (), flags["hosts"], log_requests=flags["log_requests"]
     )
     listed = flags["list_file"]
-    named = {name: flags[name] for name in AS_NAMED}
+    # The others are of the same name there.
+    same = {name: value for name, value in flags.items() if name in Flags.__annotations__}
+    changed = {
+        "size": flags["size"] or like.size,
+        "count": like.count if flags["count"] is None else flags["count"],
+        "buckets": flags["buckets"] or like.buckets,
+        "object_prefix": flags["object_prefix"] or like.object_prefix,
+        "encryption": flags["encrypt"] or like.encryption,
+        "path_encryption": flags["encrypt_paths"] or like.path_encryption,
+        "connections": "per_request" if flags["no_keepalive"] else None,
+        "existing": flags["existing"] or listed is not None,
+        "list_file": None if listed is None else str(Path(listed).absolute()),
+    }
     return campaign_from_flags(
         flags["operation"],
         flags["target"],
         settings=parse_settings(settings),
         overrides=changes,
-        size=flags["size"] or like.size,
-        count=like.count if flags["count"] is None else flags["count"],
-        buckets=flags["buckets"] or like.buckets,
-        object_prefix=flags["object_prefix"] or like.object_prefix,
-        encryption=flags["encrypt"] or like.encryption,
-        path_encryption=flags["encrypt_paths"] or like.path_encryption,
-        connections="per_request" if flags["no_keepalive"] else None,
-        existing=flags["existing"] or listed is not None,
-        list_file=None if listed is None else str(Path(listed).absolute()),
-        **named,
+        **{**same, **changed},
     )
 
 
