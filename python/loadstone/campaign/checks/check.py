@@ -58,20 +58,27 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
     for case in cases:
         missing = list(_missing(case))
         incomplete = incomplete or bool(missing)
-        mistakes += missing or [
-            *_wrong_case(case),
-            *existing_mistakes(case, campaign, drivers),
-            *_wrong_fill(case, campaign, drivers),
-            *_wrong_operations(case, campaign, drivers),
-            *_wrong_audit(case, campaign, drivers),
-            *_wrong_encryption(case, campaign, drivers),
-            *_wrong_path_encryption(case, campaign, drivers),
-            *_wrong_sizes(case, campaign, drivers),
-            *_wrong_keys(case, campaign, drivers),
-        ]
+        mistakes += missing or [*_wrong_case(case), *existing_mistakes(case, campaign, drivers)]
+        driver = drivers.get(campaign.targets[case.target].driver)
+        # A driver that is not known is a mistake of its target.
+        if not missing and driver is not None:
+            mistakes += _beyond_driver(case, campaign, driver, drivers)
     if not incomplete and not wrong:
         mistakes += _wrong_names(campaign, cases, drivers)
     return list(dict.fromkeys(mistakes))
+
+
+def _beyond_driver(
+    case: Case, campaign: Campaign, driver: Driver, drivers: Drivers
+) -> Iterator[KeyMistake]:
+    """Yield the keys that ask for more than the driver of a case's target can do."""
+    yield from _wrong_fill(case, campaign, driver)
+    yield from _wrong_operations(case, driver)
+    yield from _wrong_audit(case, campaign, driver)
+    yield from _wrong_encryption(case, driver, drivers)
+    yield from _wrong_path_encryption(case, driver, drivers)
+    yield from _wrong_sizes(case, driver)
+    yield from _wrong_keys(case, driver)
 
 
 def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
@@ -128,10 +135,9 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
         yield KeyMistake(path(("load",)), "nothing", "a load, like {threads: 16} or {rate: 1000/s}")
 
 
-def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+def _wrong_fill(case: Case, campaign: Campaign, driver: Driver) -> Iterator[KeyMistake]:
     level = case.workload.fill
-    driver = drivers.get(campaign.targets[case.target].driver)
-    if level is None or driver is None:
+    if level is None:
         return
     swept = "fill" in case.source.sweep
     path = case.source.path(("sweep", "fill") if swept else ("fill",))
@@ -262,10 +268,7 @@ def _too_few_objects(case: Case, index: int, phase: Phase) -> Iterator[KeyMistak
         )
 
 
-def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    driver = drivers.get(campaign.targets[case.target].driver)
-    if driver is None:
-        return
+def _wrong_operations(case: Case, driver: Driver) -> Iterator[KeyMistake]:
     for index, phase in enumerate(case.workload.phases):
         for operation in phase.operations:
             if operation not in driver.operations:
@@ -286,9 +289,8 @@ _AUDITED = frozenset(
 """Operations of phases whose objects an audit can hold to the ledger."""
 
 
-def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    driver = drivers.get(campaign.targets[case.target].driver)
-    if campaign.audit is None or driver is None:
+def _wrong_audit(case: Case, campaign: Campaign, driver: Driver) -> Iterator[KeyMistake]:
+    if campaign.audit is None:
         return
     if not driver.facts.keeps or not {"get", "list"}.issubset(driver.operations):
         yield KeyMistake(
@@ -313,13 +315,13 @@ def _wrong_audit(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
             )
 
 
-def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
-    if driver is None or dataset is None or dataset.encryption == "none":
+def _wrong_encryption(case: Case, driver: Driver, drivers: Drivers) -> Iterator[KeyMistake]:
+    dataset = case.workload.dataset
+    if dataset is None or dataset.encryption == "none":
         return
     if not driver.encrypts:
         can = [name for name, other in drivers.items() if other.encrypts]
-        yield _beyond_driver(case, driver, "encryption", f"encrypt: {listed(can)}")
+        yield _no_such_encryption(case, driver, "encryption", f"encrypt: {listed(can)}")
     for index, phase in enumerate(case.workload.phases):
         for operation in _READS_PARTS.intersection(phase.operations):
             yield KeyMistake(
@@ -329,7 +331,7 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
             )
 
 
-def _beyond_driver(case: Case, driver: Driver, key: str, others: str) -> KeyMistake:
+def _no_such_encryption(case: Case, driver: Driver, key: str, others: str) -> KeyMistake:
     return KeyMistake(
         case.source.path(("dataset", key)),
         getattr(case.workload.dataset, key),
@@ -337,15 +339,13 @@ def _beyond_driver(case: Case, driver: Driver, key: str, others: str) -> KeyMist
     )
 
 
-def _wrong_path_encryption(
-    case: Case, campaign: Campaign, drivers: Drivers
-) -> Iterator[KeyMistake]:
-    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
-    if driver is None or dataset is None or dataset.path_encryption == "none":
+def _wrong_path_encryption(case: Case, driver: Driver, drivers: Drivers) -> Iterator[KeyMistake]:
+    dataset = case.workload.dataset
+    if dataset is None or dataset.path_encryption == "none":
         return
     if not driver.facts.encrypts_paths:
         can = [name for name, other in drivers.items() if other.facts.encrypts_paths]
-        yield _beyond_driver(case, driver, "path_encryption", f"encrypt paths: {listed(can)}")
+        yield _no_such_encryption(case, driver, "path_encryption", f"encrypt paths: {listed(can)}")
     if dataset.key_prefix[1] is not None:
         yield KeyMistake(
             case.source.path(("dataset", "object_prefix")),
@@ -361,10 +361,9 @@ def _wrong_path_encryption(
             )
 
 
-def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
-    limit = driver.facts.limits.key_bytes_max if driver else None
-    if driver is None or dataset is None or limit is None or dataset.objects_total is None:
+def _wrong_keys(case: Case, driver: Driver) -> Iterator[KeyMistake]:
+    dataset, limit = case.workload.dataset, driver.facts.limits.key_bytes_max
+    if dataset is None or limit is None or dataset.objects_total is None:
         return
     own_bytes = len(str(dataset.objects_total - 1))
     if dataset.path_encryption != "none":
@@ -381,10 +380,7 @@ def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
         )
 
 
-def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    driver = drivers.get(campaign.targets[case.target].driver)
-    if driver is None:
-        return
+def _wrong_sizes(case: Case, driver: Driver) -> Iterator[KeyMistake]:
     for index, phase in enumerate(case.workload.phases):
         law = case.dataset(phase).size
         if law is None:
