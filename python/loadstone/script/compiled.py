@@ -20,7 +20,6 @@ from typing_extensions import Buffer
 from loadstone.errors import ResultError
 from loadstone.script.expansion import (
     ANY,
-    ARROW,
     DELETE,
     NONE,
     OPERATIONS,
@@ -29,6 +28,7 @@ from loadstone.script.expansion import (
     Requests,
     Subjects,
     Words,
+    arrow_of,
     as_json,
     expand,
 )
@@ -145,27 +145,23 @@ def compile_script(checked: Checked, folder: Path) -> CompiledScript:
 
 def _measured(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
     return {
-        "session": _arrow(requests.session),
-        "action": _arrow(requests.action),
-        "is_last": _arrow(requests.is_last).cast(pa.bool_()),
-        "operation": _arrow(requests.operation),
-        "subject": _arrow(requests.subject).cast(pa.uint32()),
-        "size": _arrow(requests.size).cast(pa.uint64()),
-        "version": _arrow(expected.version),
-        "expect": _arrow(requests.expect),
+        "session": arrow_of(requests.session),
+        "action": arrow_of(requests.action),
+        "is_last": arrow_of(requests.is_last).cast(pa.bool_()),
+        "operation": arrow_of(requests.operation),
+        "subject": arrow_of(requests.subject).cast(pa.uint32()),
+        "size": arrow_of(requests.size).cast(pa.uint64()),
+        "version": arrow_of(expected.version),
+        "expect": arrow_of(requests.expect),
         "entries": _present(expected.entries, pa.uint32()),
-        "entries_hash": _arrow(expected.entries_hash),
+        "entries_hash": arrow_of(expected.entries_hash),
         "due_ns": _present(requests.due_ns, pa.uint64()),
     }
 
 
-def _arrow(column: Words) -> pa.Array:
-    return pa.Array.from_buffers(ARROW[column.typecode], len(column), [None, pa.py_buffer(column)])
-
-
 def _present(column: Words, kind: pa.DataType) -> pa.Array:
     """Return a column with nulls in the place of what is not stated."""
-    values = _arrow(column)
+    values = arrow_of(column)
     absent = pa.scalar(None, values.type)
     return pc.if_else(pc.equal(values, NONE), absent, values).cast(kind)
 
@@ -175,7 +171,7 @@ def _puts(expected: Expected) -> dict[str, pa.Array]:
     order = _deal(expected.prepared)
     return {
         "operation": _same(PUT, pa.uint8(), len(order)),
-        "subject": _arrow(array("I", (expected.prepared[index] for index in order))),
+        "subject": arrow_of(array("I", (expected.prepared[index] for index in order))),
         "size": pa.array((expected.prepared_sizes[index] for index in order), pa.uint64()),
         "version": _same(1, pa.uint32(), len(order)),
     }
@@ -186,7 +182,7 @@ def _deletes(expected: Expected) -> dict[str, pa.Array]:
     order = _deal(expected.objects)
     return {
         "operation": _same(DELETE, pa.uint8(), len(order)),
-        "subject": _arrow(array("I", (expected.objects[index] for index in order))),
+        "subject": arrow_of(array("I", (expected.objects[index] for index in order))),
         "size": _same(0, pa.uint64(), len(order)),
         "version": _same(0, pa.uint32(), len(order)),
     }
@@ -213,7 +209,7 @@ def _write_dealt(
         array("I", [session]) * len(range(session, length, sessions)) for session in range(sessions)
     )
     whole = {
-        "session": _arrow(array("I", itertools.chain(*dealt))),
+        "session": arrow_of(array("I", itertools.chain(*dealt))),
         "action": _same(0, pa.uint8(), length),
         "is_last": _same(True, pa.bool_(), length),
         "expect": _same(ANY, pa.uint8(), length),
@@ -290,9 +286,9 @@ def _write_subjects(subjects: Subjects, expected: Expected, folder: Path) -> str
             end = start + len(coded)
             yield pa.RecordBatch.from_arrays(
                 [
-                    _arrow(subjects.places[start:end]),
-                    _arrow(expected.spaces[start:end]),
-                    _arrow(subjects.wraps[start:end]),
+                    arrow_of(subjects.places[start:end]),
+                    arrow_of(expected.spaces[start:end]),
+                    arrow_of(subjects.wraps[start:end]),
                     pa.array([key[key.index("/") + 1 :] for key in coded], text),
                 ],
                 schema=schema,

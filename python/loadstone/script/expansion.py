@@ -437,21 +437,33 @@ def _order_sessions(requests: Requests, kinds: Sequence[int]) -> None:
     for new, old in enumerate(order):
         number[old] = new
     requests.session = array("I", map(number.__getitem__, requests.session))
-    if all(before <= after for before, after in itertools.pairwise(requests.session)):
+    sort_by(requests, _COLUMNS, "session")
+
+
+_ARROW = {
+    "B": pa.uint8(), "H": pa.uint16(), "I": pa.uint32(), "i": pa.int32(), "q": pa.int64(),
+    "Q": pa.uint64(),
+}  # fmt: skip
+"""The Arrow type of each kind of array."""
+
+
+def arrow_of(column: Words) -> pa.Array:
+    """Return a column as Arrow has it, without copying it."""
+    return pa.Array.from_buffers(_ARROW[column.typecode], len(column), [None, pa.py_buffer(column)])
+
+
+def sort_by(columns: object, names: Iterable[str], key: str) -> None:
+    """Put columns, by the names of their attributes, into the rising order of one of them."""
+    column = getattr(columns, key)
+    if all(before <= after for before, after in itertools.pairwise(column)):
         return
-    indices = pc.sort_indices(pa.array(requests.session, pa.uint32()))
-    for name in _COLUMNS:
-        column = getattr(requests, name)
-        kind = pa.array(column[:0], ARROW[column.typecode]).type
-        values = pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
-        taken = values.take(indices)
+    order = pc.sort_indices(arrow_of(column))
+    for name in names:
+        column = getattr(columns, name)
+        taken = arrow_of(column).take(order)
         fresh = array(column.typecode)
         fresh.frombytes(memoryview(taken.buffers()[1])[: len(column) * column.itemsize])
-        setattr(requests, name, fresh)
-
-
-ARROW = {"I": pa.uint32(), "i": pa.int32(), "B": pa.uint8(), "q": pa.int64(), "Q": pa.uint64()}
-"""The Arrow type of each kind of array."""
+        setattr(columns, name, fresh)
 
 
 def as_json(names: Iterable[str | None]) -> str:

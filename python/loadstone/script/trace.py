@@ -7,19 +7,17 @@ read before it is written must be there before the script begins.
 
 import hashlib
 import hmac
-import itertools
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from loadstone.documents.script import ScriptOrigin
 from loadstone.errors import InputError
-from loadstone.script.expansion import ARROW, KEY_BYTES_MAX, Words
+from loadstone.script.expansion import KEY_BYTES_MAX, Words, sort_by
 from loadstone.script.table import Action
 
 SHOWN_MAX = 20
@@ -163,7 +161,8 @@ def script_of(
     if not len(columns.line):
         why = ", ".join(f"{count} {reason}" for reason, count in losses.left_out.items())
         raise InputError("the trace has no request that a script can have", why or None)
-    _sort(columns)
+    # Most logs have the order of the requests' ends.
+    sort_by(columns, [field.name for field in fields(columns)], "start_ns")
     yield from _Actions(columns, keys, places, options, losses).go()
 
 
@@ -205,24 +204,6 @@ def _anonymous(key: str, salt: str) -> str:
         else ""
         for step in key.split("/")
     )
-
-
-def _sort(columns: _Columns) -> None:
-    """Put requests into the order of their starts; most logs have that of their ends."""
-    if all(before <= after for before, after in itertools.pairwise(columns.start_ns)):
-        return
-    order = pc.sort_indices(_arrow(columns.start_ns))
-    for name in ("line", "start_ns", "kind", "key", "size", "client", "status"):
-        column = getattr(columns, name)
-        taken = _arrow(column).take(order)
-        sorted_column = array(column.typecode)
-        sorted_column.frombytes(memoryview(taken.buffers()[1])[: len(column) * column.itemsize])
-        setattr(columns, name, sorted_column)
-
-
-def _arrow(column: Words) -> pa.Array:
-    kind = {**ARROW, "H": pa.uint16()}[column.typecode]
-    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
 
 
 class _Actions:
