@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from loadstone import _loadgen
 from loadstone.engines.engine import Bucket
+from loadstone.engines.process.traffic import mount_of
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
 from loadstone.errors import Kind, TargetError
 
@@ -215,17 +216,8 @@ class DirectoryPlace(TablePlace):
     def filesystem(self) -> str | None:
         """Return the type of the mount that the path is on."""
         with suppress(OSError):
-            path = os.path.realpath(self._parent)
-            mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-            lines_of_mounts = [
-                (len(mount[1]), mount[2])
-                for mount in mounts
-                if path == mount[1] or path.startswith(mount[1].rstrip("/") + "/")
-            ]
-            # Of mounts on one directory the last one counts.
-            return max(
-                enumerate(lines_of_mounts), key=lambda candidate: (candidate[1][0], candidate[0])
-            )[1][1]
+            mount = mount_of(str(self._parent))
+            return mount.kind if mount is not None else None
         return None
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _RECEIVED_AT = 128
@@ -317,29 +318,38 @@ def server_of(directory: str) -> int | None:
     """
     try:
         number = os.minor(os.stat(directory).st_dev)
-        point = _mount_point(directory)
+        mount = mount_of(directory)
     except OSError:
         return None
-    if point is None:
+    if mount is None or not mount.kind.startswith("fuse"):
         return None
     for process, descriptor in _with_device():
         mount_connection = _mount_connection(process, descriptor)
-        if mount_connection == number or (mount_connection is None and _is_named(process, point)):
+        if mount_connection == number or (
+            mount_connection is None and _is_named(process, mount.point)
+        ):
             return process
     return None
 
 
-def _mount_point(directory: str) -> str | None:
-    """Return where a directory's file system is mounted, if it is one in user space."""
+class Mount(NamedTuple):
+    """Where a file system is mounted, and its type."""
+
+    point: str
+    kind: str
+
+
+def mount_of(directory: str) -> Mount | None:
+    """Return the mount that a directory is on; OSError where mounts cannot be listed."""
     path = os.path.realpath(directory)
-    best: tuple[str, str] | None = None
+    best: Mount | None = None
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, *_ = line.split()
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
         # Of mounts on one directory the last one counts.
-        if is_above and (best is None or len(point) >= len(best[0])):
-            best = point, kind
-    return best[0] if best and best[1].startswith("fuse") else None
+        if is_above and (best is None or len(point) >= len(best.point)):
+            best = Mount(point, kind)
+    return best
 
 
 def _with_device() -> Iterator[tuple[int, str]]:

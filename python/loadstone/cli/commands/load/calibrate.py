@@ -242,6 +242,8 @@ def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
 
 def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
     """Return how much memory files may take, or refuse a directory that is not in memory."""
+    from loadstone.formats.node_probes import read_mount
+
     in_memory = " and ".join(_kept_in_memory(drivers))
     if not in_memory:
         return MEMORY_BYTES_MAX
@@ -253,7 +255,7 @@ def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
             f'cannot calibrate {in_memory} in "{directory}": {error.strerror}',
             "name a directory on a tmpfs with --directory, or other drivers",
         ) from error
-    kind = _kind_of_file_system(where)
+    kind = read_mount(Path("/proc/self/mountinfo").read_text(), str(where)).file_system
     if kind not in IN_MEMORY:
         raise InputError(
             f'cannot calibrate {in_memory} in "{directory}": it is on {kind}, not in memory',
@@ -272,16 +274,6 @@ def _kept_in_memory(drivers: Sequence[str]) -> list[str]:
         for name, calibration_facts in calibrations
         if calibration_facts is not None and calibration_facts.is_in_memory
     ]
-
-
-def _kind_of_file_system(path: Path) -> str:
-    found_kind, longest = "an unknown file system", -1
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
-        _, point, kind, *_ = line.split(" ")
-        place = Path(point.encode().decode("unicode_escape"))
-        if path.is_relative_to(place) and len(place.parts) >= longest:
-            found_kind, longest = kind, len(place.parts)
-    return found_kind
 
 
 def _warn(seconds: float) -> None:
