@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 from pydantic import Field, PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -140,20 +140,7 @@ class Hello:
 
     def document(self, name: str) -> JoinedHost:
         """Return it as the manifest keeps it, under the host's name."""
-        return {
-            "name": name,
-            "loadstone": self.loadstone,
-            "build": self.build,
-            "python": self.python,
-            "cores": self.cores,
-            "memory_bytes": self.memory_bytes,
-            "network": self.network,
-            "descriptors": self.descriptors,
-            "ports": self.ports,
-            "rss_bytes": self.rss_bytes,
-            "calibration": self.calibration,
-            "fingerprint": self.fingerprint,
-        }
+        return cast(JoinedHost, {"name": name, **_values_of(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +392,11 @@ def word(kind: type[FromAgent | FromController]) -> str:
 
 def body(message: FromAgent | FromController) -> dict[str, object]:
     """Return a message as it is sent."""
-    return {field.name: _sent(getattr(message, field.name)) for field in fields(message)}
+    return {name: _sent(value) for name, value in _values_of(message).items()}
+
+
+def _values_of(message: FromAgent | FromController) -> dict[str, Any]:
+    return {field.name: getattr(message, field.name) for field in fields(message)}
 
 
 def _sent(value: Any) -> object:
