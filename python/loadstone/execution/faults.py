@@ -75,7 +75,7 @@ class FaultCommands:
             self._kill()
             return
         (ended,) = run_programs(
-            [self._commands[name]], timeout_s=COMMAND_S, tick=lambda passed_s: None,
+            [self._commands[name]], timeout_s=COMMAND_S,
             is_stopped=lambda: self._interrupt.is_asked, environment=os.environ,
         )  # fmt: skip
         if not ended.is_good:

@@ -232,7 +232,6 @@ def _of_pages(
             [[*flush, path] for path in paths],
             timeout_s=DIRTY_WAIT_S,
             is_stopped=is_over,
-            tick=lambda passed_s: None,
         )
 
     def read() -> float | None:

@@ -122,7 +122,7 @@ class ArmServers:
         give_up = time.monotonic() + timeout_s
         run_programs(
             [_words(leg.arm.stop, leg.directory)], timeout_s=timeout_s,
-            is_stopped=lambda: False, tick=lambda passed_s: None,
+            is_stopped=lambda: False,
             environment=self._environment(leg.arm, leg.directory),
         )  # fmt: skip
         while leg.program.is_running and time.monotonic() < give_up:

@@ -316,9 +316,7 @@ def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
     """
     left: list[LeftBehind] = []
     for command in document["clean_up"]:
-        (ended,) = run_programs(
-            [command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False, tick=lambda passed_s: None
-        )
+        (ended,) = run_programs([command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False)
         if not ended.is_good:
             is_late = ended.state == "timeout"
             why = f"not done after {CLEAN_UP_S:g} s: " if is_late else ""

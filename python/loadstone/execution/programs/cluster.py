@@ -71,7 +71,6 @@ class Clusters:
             ],
             timeout_s=probe.timeout_ns / 1e9,
             is_stopped=lambda: self._interrupt.is_asked,
-            tick=lambda passed_s: None,
         )
         return _answers(programs, absent)
 

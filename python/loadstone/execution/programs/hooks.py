@@ -73,7 +73,6 @@ class HookRunner:
             [hook.command],
             timeout_s=hook.timeout_ns / 1e9,
             is_stopped=lambda: self._interrupt.is_asked and not is_last,
-            tick=lambda passed_s: None,
             environment=self._environment(hook, document),
         )
         entry = self._entry(hook, document, ended)

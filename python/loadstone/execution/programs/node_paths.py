@@ -4,6 +4,7 @@ Both directions are measured, because a path may be slow in one only. iperf3 lis
 for its measurement. It ends with it, or by itself if no client connects.
 """
 
+import itertools
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -60,141 +61,129 @@ def probe_paths(
 ) -> dict[str, dict[str, PathProbe]]:
     """Return by node the paths from it to each other one; `failed` nodes are not tried again.
 
-    What the programs printed goes into `outputs`.
+    The output of the programs goes into `outputs`.
     """
     asked = members(nodes)
     paths: dict[str, dict[str, PathProbe]] = {}
-    for start in asked:
-        for end in asked:
-            if start != end:
-                say(f'probing the network from node "{start}" to "{end}"')
-                printed: dict[str, str] = {}
-                path = _path(nodes, asked, (start, end), failed, interrupt, printed)
-                if outputs is not None and printed:
-                    path["outputs"] = outputs.take(printed)
-                paths.setdefault(start, {})[end] = path
+    for start, end in itertools.permutations(asked, 2):
+        say(f'probing the network from node "{start}" to "{end}"')
+        path = _Path(nodes, asked, start, end, interrupt)
+        probed = path.probe(failed)
+        if outputs is not None and path.printed:
+            probed["outputs"] = outputs.take(path.printed)
+        paths.setdefault(start, {})[end] = probed
     return paths
 
 
-def _path(
-    nodes: Mapping[str, Node],
-    asked: Mapping[str, NodeProbe],
-    ends: tuple[str, str],
-    failed: Mapping[str, str],
-    interrupt: Interrupt,
-    printed: dict[str, str],
-) -> PathProbe:
-    end = ends[1]
-    for name in ends:
-        if name in failed:
-            return {"failed": f'node "{name}" could not be reached: {failed[name]}'}
-    address = asked[end].address or nodes[end].host
-    if address is None:
-        return {
-            "failed": f'node "{end}" is this machine, and its network probe names no address',
-            "hint": "probes: [{kind: network, address: …}], as the other nodes reach it",
-        }
-    address = address.strip("[]")
-    path: PathProbe = {"address": address}
-    problems: dict[str, InputError] = {}
-    try:
-        path["ping"] = _ping(nodes, asked, ends, address, interrupt, printed)
-    except InputError as error:
-        problems["ping"] = error
-    try:
-        path["bandwidth"] = _bandwidth(nodes, asked, ends, address, interrupt, printed)
-    except InputError as error:
-        problems["bandwidth"] = error
-    for problem in problems.values():
-        if problem.hint:
-            path["hint"] = problem.hint
-    if problems:
-        path["failed"] = "; ".join(
-            f"{name}: {problem.message}" for name, problem in problems.items()
+class _Path:
+    """The network from one node to another, and what the programs there printed."""
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        asked: Mapping[str, NodeProbe],
+        start: str,
+        end: str,
+        interrupt: Interrupt,
+    ) -> None:
+        self.printed: dict[str, str] = {}
+        self._start, self._end = nodes[start], nodes[end]
+        self._names = (start, end)
+        self._probe = asked[start]
+        self._port = str(asked[end].port)
+        self._address = (asked[end].address or nodes[end].host or "").strip("[]")
+        self._interrupt = interrupt
+
+    def probe(self, failed: Mapping[str, str]) -> PathProbe:
+        """Measure it in this direction; what cannot be measured has the reason in its place."""
+        for name in self._names:
+            if name in failed:
+                return {"failed": f'node "{name}" could not be reached: {failed[name]}'}
+        if not self._address:
+            return {
+                "failed": f'node "{self._names[1]}" is this machine, and its network probe names no'
+                " address",
+                "hint": "probes: [{kind: network, address: …}], as the other nodes reach it",
+            }
+        path: PathProbe = {"address": self._address}
+        problems: dict[str, InputError] = {}
+        try:
+            path["ping"] = self._ping()
+        except InputError as error:
+            problems["ping"] = error
+        try:
+            path["bandwidth"] = self._bandwidth()
+        except InputError as error:
+            problems["bandwidth"] = error
+        for problem in problems.values():
+            if problem.hint:
+                path["hint"] = problem.hint
+        if problems:
+            reasons = (f"{name}: {problem.message}" for name, problem in problems.items())
+            path["failed"] = "; ".join(reasons)
+        return path
+
+    def _ping(self) -> Ping:
+        limit_s = self._probe.pings * PING_APART_S + SPARE_S
+        words = ["ping", "-n", "-q", "-c", str(self._probe.pings), "-i", str(PING_APART_S)]
+        words += ["-w", str(round(limit_s)), self._address]
+        text, code = self._run(words, limit_s)
+        self.printed["ping"] = text
+        # Unreachable is an answer, too: exit code 1 with its counts.
+        ping = read_ping(text) if code in (0, 1) else None
+        if ping is None:
+            raise InputError(why(text, code), INSTALL if code == 127 else None)
+        if not ping["received"]:
+            raise InputError(f"none of {ping['sent']} packets to {self._address} came back")
+        return ping
+
+    def _bandwidth(self) -> Bandwidth:
+        seconds = max(1, round(self._probe.duration_ns / SECOND_NS))
+        limit_s = seconds + SPARE_S
+        # -1: it serves one client and ends. timeout: it ends where none connects.
+        serving = ["timeout", str(limit_s + round(READY_S)), "iperf3", "-s", "-1"]
+        serving += ["-p", self._port, "-B", self._address, "--forceflush"]
+        server = Program(command_on(self._end, f"exec {shlex.join(serving)}", {}))
+        try:
+            self._wait_for(server)
+            words = ["iperf3", "-c", self._address, "-p", self._port, "-J", "-t", str(seconds)]
+            words += ["-P", str(self._probe.streams), "--connect-timeout", "5000"]
+            text, code = self._run(words, limit_s)
+            self.printed["iperf3"] = text
+        finally:
+            if server.is_running:
+                server.stop("stopped")
+            server.finish()
+        if code == 127:
+            raise InputError(why(text, code), INSTALL)
+        if "{" not in text:
+            raise InputError(why(text, code))
+        return {**read_iperf3(text), "streams": self._probe.streams}
+
+    def _wait_for(self, server: Program) -> None:
+        give_up = time.monotonic() + READY_S
+        while "listening" not in server.tail:
+            if self._interrupt.is_asked:
+                raise InputError("the run was stopped")
+            if not server.is_running or time.monotonic() > give_up:
+                printed = clean(server.tail) or "no output"
+                is_taken = "in use" in printed
+                raise InputError(
+                    f'iperf3 does not listen on node "{self._names[1]}" at port {self._port}:'
+                    f" {printed}",
+                    "give its network probe another port" if is_taken else INSTALL,
+                )
+            time.sleep(POLL_S)
+
+    def _run(self, words: list[str], limit_s: float) -> tuple[str, int]:
+        """Run a program on the first node; return its output and its exit code."""
+        mark = new_mark()
+        (ended,) = run_programs(
+            [command_on(self._start, f"part said {shlex.join(words)}", {"mark": mark})],
+            timeout_s=limit_s + CONNECT_TIMEOUT_S,
+            is_stopped=lambda: self._interrupt.is_asked,
         )
-    return path
-
-
-def _ping(
-    nodes: Mapping[str, Node],
-    asked: Mapping[str, NodeProbe],
-    ends: tuple[str, str],
-    address: str,
-    interrupt: Interrupt,
-    printed: dict[str, str],
-) -> Ping:
-    probe = asked[ends[0]]
-    limit_s = probe.pings * PING_APART_S + SPARE_S
-    words = ["ping", "-n", "-q", "-c", str(probe.pings), "-i", str(PING_APART_S)]
-    # Unreachable is an answer, too: exit code 1 with its counts.
-    words += ["-w", str(round(limit_s)), address]
-    text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
-    printed["ping"] = text
-    ping = read_ping(text) if code in (0, 1) else None
-    if ping is None:
-        raise InputError(why(text, code), INSTALL if code == 127 else None)
-    if not ping["received"]:
-        raise InputError(f"none of {ping['sent']} packets to {address} came back")
-    return ping
-
-
-def _bandwidth(
-    nodes: Mapping[str, Node],
-    asked: Mapping[str, NodeProbe],
-    ends: tuple[str, str],
-    address: str,
-    interrupt: Interrupt,
-    printed: dict[str, str],
-) -> Bandwidth:
-    probe, port = asked[ends[0]], str(asked[ends[1]].port)
-    seconds = max(1, round(probe.duration_ns / SECOND_NS))
-    limit_s = seconds + SPARE_S
-    # -1: it serves one client and ends. timeout: it ends where none connects.
-    serving = ["timeout", str(limit_s + round(READY_S)), "iperf3", "-s", "-1", "-p", port]
-    serving += ["-B", address, "--forceflush"]
-    server = Program(command_on(nodes[ends[1]], f"exec {shlex.join(serving)}", {}))
-    try:
-        _wait_for(server, ends[1], port, interrupt)
-        words = ["iperf3", "-c", address, "-p", port, "-J", "-t", str(seconds)]
-        words += ["-P", str(probe.streams), "--connect-timeout", "5000"]
-        text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
-        printed["iperf3"] = text
-    finally:
-        if server.is_running:
-            server.stop("stopped")
-        server.finish()
-    if code == 127:
-        raise InputError(why(text, code), INSTALL)
-    if "{" not in text:
-        raise InputError(why(text, code))
-    return {**read_iperf3(text), "streams": probe.streams}
-
-
-def _wait_for(server: Program, name: str, port: str, interrupt: Interrupt) -> None:
-    give_up = time.monotonic() + READY_S
-    while "listening" not in server.tail:
-        if interrupt.is_asked:
-            raise InputError("the run was stopped")
-        if not server.is_running or time.monotonic() > give_up:
-            printed = clean(server.tail) or "no output"
-            is_taken = "in use" in printed
-            raise InputError(
-                f'iperf3 does not listen on node "{name}" at port {port}: {printed}',
-                "give its network probe another port" if is_taken else INSTALL,
-            )
-        time.sleep(POLL_S)
-
-
-def _run(node: Node, words: list[str], limit_s: float, interrupt: Interrupt) -> tuple[str, int]:
-    mark = new_mark()
-    (ended,) = run_programs(
-        [command_on(node, f"part said {shlex.join(words)}", {"mark": mark})],
-        timeout_s=limit_s + CONNECT_TIMEOUT_S,
-        is_stopped=lambda: interrupt.is_asked,
-        tick=lambda passed_s: None,
-    )
-    text = ended.output.decode(errors="replace")
-    printed = read_parts(text, mark).get("said")
-    if printed is None:
-        raise InputError(why_failed(ended, limit_s))
-    return printed
+        printed = read_parts(ended.output.decode(errors="replace"), mark).get("said")
+        if printed is None:
+            raise InputError(why_failed(ended, limit_s))
+        return printed

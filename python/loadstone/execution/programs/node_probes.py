@@ -345,7 +345,6 @@ def _run(
         [command_on(node, program, settings)],
         timeout_s=limit_s + CONNECT_TIMEOUT_S,
         is_stopped=lambda: interrupt.is_asked,
-        tick=lambda passed_s: None,
     )
     return _parts_of(ended, mark, limit_s)
 
@@ -374,7 +373,6 @@ def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDoc
         ],
         timeout_s=TIMEOUT_S,
         is_stopped=lambda: interrupt.is_asked,
-        tick=lambda passed_s: None,
     )
     return {
         name: {"host": node.host, "roles": list(node.roles), **_read_node(ended, mark)}

@@ -207,7 +207,7 @@ def run_programs(
     *,
     timeout_s: float,
     is_stopped: Callable[[], bool],
-    tick: Callable[[float], None],
+    tick: Callable[[float], None] = lambda passed_s: None,
     environment: Mapping[str, str] | None = None,
 ) -> list[Ended]:
     """Run programs side by side until all have ended, and return how.

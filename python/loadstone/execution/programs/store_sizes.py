@@ -112,7 +112,6 @@ def _size_of_pool(settings: TargetSettings, interrupt: Interrupt) -> StoreSize:
         [command],
         timeout_s=TIMEOUT_S,
         is_stopped=lambda: interrupt.is_asked,
-        tick=lambda passed_s: None,
     )
     if not ended.is_good:
         reason = (ended.tail.strip().splitlines() or [ended.state])[-1]
