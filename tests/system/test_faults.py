@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.schema.fault import EMPTY, FILL, Fault
+from loadstone.campaign.schema.hook import EMPTY, FILL, Fault
 from loadstone.cli import exit_code
 from loadstone.execution.programs.answers import answer_of
 from tests.system.command import Said, loadstone, trials_of

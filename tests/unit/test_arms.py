@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.schema.arm import Arm
+from loadstone.campaign.schema.target import Arm
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.arms import ArmServers

@@ -22,9 +22,9 @@ from loadstone.campaign.planning.scripted import PlannedScript, Scripts
 from loadstone.campaign.planning.stops import MeasuredStep, stops_of, with_next_needs
 from loadstone.campaign.planning.trial import PlannedTrial, Step, targets_in_run
 from loadstone.campaign.reading.mistakes import KeyMistake
-from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.campaign import Campaign, suites
 from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.target import Arm
 from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.documents.mix import writes_dataset
 from loadstone.documents.trial import DatasetDocument, TargetDocument, TrialDocument

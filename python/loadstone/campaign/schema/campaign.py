@@ -10,17 +10,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile, listed
-from loadstone.campaign.schema.arm import Arm
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset, FillValue
-from loadstone.campaign.schema.fault import Fault
-from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.hook import Fault, Hook
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.node import Node
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.queries import Queries
-from loadstone.campaign.schema.target import SYSTEM, Target
+from loadstone.campaign.schema.target import SYSTEM, Arm, Target
 from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.campaign.schema.values import (
     NAME_ALLOWED,

@@ -8,7 +8,6 @@ from pydantic import BeforeValidator, Field
 from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.capacity import Capacity
-from loadstone.campaign.schema.contend import Contend
 from loadstone.campaign.schema.dataset import SizeLawValue
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.script import Script
@@ -65,6 +64,17 @@ class Keys(Section):
     def mistakes(self) -> Iterator[KeyMistake]:
         if self.theta is not None and self.order != "zipf":
             yield KeyMistake(("theta",), str(self.theta), "theta with order: zipf only")
+
+
+class Contend(Section):
+    """How many clients contend for how many objects."""
+
+    keys: PositiveCount = Field(
+        default=16, description="Objects that are contended for: the first of the dataset."
+    )
+    clients: PositiveCount = Field(
+        default=64, description="Clients that contend, each for a random one of them at a time."
+    )
 
 
 class OnError(Section):

@@ -1,12 +1,15 @@
-"""A target: its driver, and that driver's own settings, checked against the driver's table."""
+"""A target: its driver, and that driver's own settings, checked against the driver's table.
+
+The target of an arm has a server that loadstone starts for each leg, and stops after it.
+"""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from loadstone import units
 from loadstone.campaign.drivers import Driver, Drivers, Setting, read_drivers
@@ -17,7 +20,13 @@ from loadstone.campaign.reading.mistakes import (
     listed,
     nearest,
 )
-from loadstone.campaign.schema.values import URL_PATTERN, PositiveNumber, Section
+from loadstone.campaign.schema.values import (
+    URL_PATTERN,
+    PositiveDuration,
+    PositiveNumber,
+    Section,
+    Words,
+)
 from loadstone.errors import InputError, shown
 
 SECRET_KEYS = frozenset(
@@ -301,3 +310,57 @@ def _wrong(actual: str, allowed: str, hint: str | None = None) -> InputError:
     error.actual = actual
     error.allowed = allowed
     return error
+
+
+def read_environment(value: Any) -> Any:
+    """Return variables as texts and references to secrets; raise InputError for anything else."""
+    if not isinstance(value, dict):
+        raise InputError.of_value(value, "names with their values, like {CLUSTER: north}")
+    return {
+        str(name): secret_reference(item) if isinstance(item, dict) else str(item)
+        for name, item in value.items()
+    }
+
+
+DATA = "{data}"
+"""Stands in a command for the directory that is made for the leg."""
+
+
+class Arm(Section):
+    """How a server is started for a leg, when it is ready, and how it ends."""
+
+    start: Words = Field(
+        min_length=1,
+        description="The command that serves until it is stopped, as a list of words; no shell "
+        f"reads it. {DATA} stands for a new, empty directory of the leg.",
+    )
+    ready: Annotated[str, BeforeValidator(http_url)] = Field(
+        pattern=URL_PATTERN,
+        description="A URL that answers once the server is ready, with any status below 500.",
+    )
+    stop: Words = Field(
+        default=(),
+        description="The command that stops the server; default: SIGTERM to its process group.",
+    )
+    data: str | None = Field(
+        default=None,
+        description="Directory in which each leg gets a directory of its own; default: the run "
+        "folder.",
+    )
+    ready_timeout_ns: PositiveDuration = Field(
+        default=60_000_000_000, alias="ready_timeout", description="Most time until it is ready."
+    )
+    stop_timeout_ns: PositiveDuration = Field(
+        default=30_000_000_000,
+        alias="stop_timeout",
+        description="Most time until it has ended; after that its process group is killed.",
+    )
+    env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(read_environment)] = Field(
+        default={},
+        description="Variables for the commands; a secret as {env: NAME} or {file: PATH}.",
+    )
+
+    def mistakes(self) -> Iterator[KeyMistake]:
+        if self.data is not None and not any(DATA in word for word in self.start):
+            allowed = f"{DATA} in the command of start, which says where it is used"
+            yield KeyMistake(("data",), shown(self.data), allowed)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone import units
-from loadstone.campaign.schema.arm import DATA, Arm
+from loadstone.campaign.schema.target import DATA, Arm
 from loadstone.documents.target_state import ServerState, TargetState
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LeftBehindError, TargetError
