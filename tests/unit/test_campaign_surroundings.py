@@ -307,7 +307,7 @@ def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
         ),
         (
             {"prometheus": {"urls": "http://u:p@h/m", "metrics": "a"}},
-            ("prometheus.0.urls.0", '"http://u:p@h/m" ->', "password"),
+            ("prometheus.0.urls.0", "a user or a password in it ->", "without"),
         ),
         ({"prometheus": {"urls": "http://h/m"}}, ("prometheus.0.metrics", "nothing ->")),
         (

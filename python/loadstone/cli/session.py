@@ -73,6 +73,14 @@ class LiveMetrics(NamedTuple):
     listen: str | None = None
     push: str | None = None
 
+    def check(self) -> None:
+        """Refuse a URL with a secret, before the record of the run has the command."""
+        if self.push is not None:
+            http_url(self.push)
+
+
+NO_METRICS = LiveMetrics()
+
 
 def default_folder(name: str) -> Path:
     """Return a run folder that sorts by time and does not exist yet."""
@@ -94,7 +102,7 @@ def measure(
     thresholds: Sequence["Threshold"] = (),
     gate: Keeper | None = None,
     is_quiet: bool = False,
-    metrics: LiveMetrics | None = None,
+    metrics: LiveMetrics = NO_METRICS,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
@@ -108,9 +116,7 @@ def measure(
     from loadstone.cli.screen.progress import make_view
 
     find_report(form)
-    if metrics is not None and metrics.push is not None:
-        # Before the record of the run has the command, and so the address.
-        http_url(metrics.push)
+    metrics.check()
     if resume and is_only_begun(folder):
         print(f"run folder {folder} is from a run that never began: it begins now", file=sys.stderr)
         resume = False
@@ -139,7 +145,7 @@ def measure(
         _keep_inputs(scripts, lists, folder, writer)
         if hosts.documents:
             writer.amend({"hosts": list(hosts.documents)})
-        _export(metrics or LiveMetrics(), folder, stack)
+        _export(metrics, folder, stack)
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
         view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
         try:

@@ -122,7 +122,7 @@ def translate(error: ValidationError, known_keys: "KnownKeys") -> list[KeyMistak
         if isinstance(cause, KeyMistakesError):
             mistakes += [mistake.below(path) for mistake in cause.mistakes]
         elif isinstance(cause, InputError):
-            mistakes.append(_of_input_error(path, cause))
+            mistakes.append(mistake_of(path, cause))
         elif detail["type"] == "extra_forbidden":
             mistakes.append(unknown_key(path, known_keys.below(path[:-1])))
         else:
@@ -174,7 +174,8 @@ class KnownKeys:
                 return node
 
 
-def _of_input_error(path: Path, error: InputError) -> KeyMistake:
+def mistake_of(path: Path, error: InputError) -> KeyMistake:
+    """Return the mistake that an error about a value is."""
     actual, allowed = error.actual, error.allowed
     if actual is None or allowed is None:
         actual, _, allowed = error.message.removeprefix("found ").partition(", allowed ")

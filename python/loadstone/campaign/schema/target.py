@@ -18,6 +18,7 @@ from loadstone.campaign.reading.mistakes import (
     KeyMistake,
     KeyMistakesError,
     listed,
+    mistake_of,
     nearest,
 )
 from loadstone.campaign.schema.values import (
@@ -148,14 +149,7 @@ def resolve_raw(
         try:
             resolved[name] = _resolve(setting, value)
         except InputError as error:
-            mistakes.append(
-                KeyMistake(
-                    (name,),
-                    error.actual or shown(value),
-                    error.allowed or error.message,
-                    hint=error.hint,
-                )
-            )
+            mistakes.append(mistake_of((name,), error))
     mistakes += [
         KeyMistake(
             (setting.name,),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from loadstone import units
-from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.reading.mistakes import KeyMistake, mistake_of
 from loadstone.campaign.schema.target import http_url, secret_reference
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
@@ -18,11 +18,11 @@ from loadstone.campaign.schema.values import (
     Section,
     Words,
 )
-from loadstone.errors import shown
+from loadstone.errors import InputError, shown
 
 
 def _read_urls(value: Any) -> Any:
-    return [http_url(url) for text in value for url in units.expand_hosts(str(text))]
+    return [url for text in value for url in units.expand_hosts(str(text))]
 
 
 def _read_token(value: Any) -> Any:
@@ -63,6 +63,11 @@ class PrometheusProbe(Section):
     )
 
     def mistakes(self) -> Iterator[KeyMistake]:
+        for index, url in enumerate(self.urls):
+            try:
+                http_url(url)
+            except InputError as error:
+                yield mistake_of(("urls", index), error)
         if self.timeout_ns is not None and self.timeout_ns > self.every_ns:
             allowed = "at most every, so that readings do not overlap"
             yield KeyMistake(("timeout",), "more than every", allowed)
