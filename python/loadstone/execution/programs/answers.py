@@ -1,8 +1,5 @@
 """Whether a server answers."""
 
-import ssl
-import urllib.error
-import urllib.request
 from typing import Final
 
 ANSWER_S: Final = 2.0
@@ -13,6 +10,11 @@ def answer_of(url: str) -> int | None:
 
     Whose certificate it shows does not matter here: the load checks that.
     """
+    # Most runs ask no server, and these take 20 modules.
+    import ssl
+    import urllib.error
+    import urllib.request
+
     # Without the authorities of this host, whose reading would be most of the work.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
