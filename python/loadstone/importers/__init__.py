@@ -5,6 +5,7 @@ checks what the file says against itself, so that a file that was cut off or edi
 refused with its line and column and never turned into a result.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 from loadstone.formats import fio, iperf3, rados_bench
-from loadstone.formats.imported import Hints, Imported
+from loadstone.formats.imported import Hints, Imported, ImportedFile, import_files
 from loadstone.importers import (
     cosbench,
     datasafe,
@@ -42,25 +43,32 @@ class Importer:
     is_summary: bool = False
 
 
+def _of_files(
+    name: str, summary: str, read_file: Callable[[Path, str, Hints], ImportedFile]
+) -> Importer:
+    """Return the importer of a tool whose files are read one by one."""
+    return Importer(name, summary, functools.partial(import_files, name, read_file=read_file))
+
+
 IMPORTERS: Mapping[str, Importer] = {
     importer.name: importer
     for importer in (
         Importer("nectar", "nectar: the file of -csv, and the console's output", nectar.read),
-        Importer("warp", "warp: .csv.zst or .json.zst of one benchmark", warp.read),
+        _of_files("warp", "warp: .csv.zst or .json.zst of one benchmark", warp.read_file),
         Importer("fio", "fio: --output-format=json or json+", fio.read),
         Importer("rados-bench", "rados bench: its text, or --format=json", rados_bench.read),
-        Importer("elbencho", "elbencho: --csvfile or --jsonfile", elbencho.read),
+        _of_files("elbencho", "elbencho: --csvfile or --jsonfile", elbencho.read_file),
         Importer("iperf3", "iperf3: --json", iperf3.read),
-        Importer(
+        _of_files(
             "cosbench",
             "COSBench: the table of a workload in its archive, w1-NAME.csv",
-            cosbench.read,
+            cosbench.read_file,
         ),
-        Importer("hsbench", "hsbench: -o (CSV) or -j (JSON)", hsbench.read),
-        Importer("hummingbird", "hummingbird bench: what it printed", hummingbird.read),
-        Importer("sai3-bench", "sai3-bench: results.tsv of a folder", sai3_bench.read),
-        Importer("ior", "IOR: text, or summaryFormat CSV or JSON", ior.read),
-        Importer("mdtest", "mdtest: its summary of rates", mdtest.read),
+        _of_files("hsbench", "hsbench: -o (CSV) or -j (JSON)", hsbench.read_file),
+        _of_files("hummingbird", "hummingbird bench: what it printed", hummingbird.read_file),
+        _of_files("sai3-bench", "sai3-bench: results.tsv of a folder", sai3_bench.read_file),
+        _of_files("ior", "IOR: text, or summaryFormat CSV or JSON", ior.read_file),
+        _of_files("mdtest", "mdtest: its summary of rates", mdtest.read_file),
         Importer(
             "mlpstorage", "MLPerf Storage: summary.json of a run", mlpstorage.read, is_summary=True
         ),

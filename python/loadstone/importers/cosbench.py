@@ -8,15 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    MILLISECOND_NS,
-    Hints,
-    Imported,
-    ImportedFile,
-    ImportedTrial,
-    Stated,
-    import_files,
-)
+from loadstone.formats.imported import MILLISECOND_NS, Hints, ImportedFile, ImportedTrial, Stated
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -35,12 +27,8 @@ RATIO_SURE = 10_000
 """Of fewer requests, a single failure still shows in a ratio of two decimals of a percent."""
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read tables of workloads; the operations of a stage are a trial."""
-    return import_files("cosbench", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     return ImportedFile(trials=tuple(_trials(path, workload, hints)))
 
 

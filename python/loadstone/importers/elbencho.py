@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    MEBIBYTE,
-    Hints,
-    Imported,
-    ImportedFile,
-    ImportedTrial,
-    Stated,
-    import_files,
-)
+from loadstone.formats.imported import MEBIBYTE, Hints, ImportedFile, ImportedTrial, Stated
 from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -56,12 +48,8 @@ _LIMIT = re.compile(r"--limit(read|write)[\"= ]+(\d+)([kmgtpe]?)\b", re.IGNORECA
 IGNORING = ("--s3ignoreerrors", "--nodelerr")
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read files of --csvfile or --jsonfile; each line is a trial."""
-    return import_files("elbencho", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     rows = list(_rows(path))
     _, last = rows[-1]
     return ImportedFile(

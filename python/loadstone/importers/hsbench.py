@@ -4,7 +4,7 @@ Its "MB" are 2^20 bytes. Requests that fail are counted as slowdowns, and are no
 number of threads, the size and the start are not written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loadstone.formats import reading
@@ -12,11 +12,9 @@ from loadstone.formats.imported import (
     MEBIBYTE,
     MILLISECOND_NS,
     Hints,
-    Imported,
     ImportedFile,
     ImportedTrial,
     Stated,
-    import_files,
 )
 from loadstone.formats.json_document import parse_document
 from loadstone.formats.reading import FileLine
@@ -38,12 +36,8 @@ NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "A
 TOLERANCE = 0.02
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read results; the total of a mode in a loop is a trial, and loops are repetitions."""
-    return import_files("hsbench", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     # A mode in which nothing was done has a total of none.
     totals = [
         (place, row)

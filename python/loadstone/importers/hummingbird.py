@@ -5,19 +5,11 @@ too. The times have no longest one, and stay in the source of the trial.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    LONGEST_S,
-    SECOND_NS,
-    Hints,
-    Imported,
-    ImportedFile,
-    ImportedTrial,
-    import_files,
-)
+from loadstone.formats.imported import LONGEST_S, SECOND_NS, Hints, ImportedFile, ImportedTrial
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -29,12 +21,8 @@ _ERRORS = re.compile(r"(Put|Get|Delete) errors: (\d+)")
 _TIME = re.compile(r"  (Mean|Median|\d\d%): ([\d.]+)s.*")
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read outputs; each block is a trial."""
-    return import_files("hummingbird", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     threads = size = None
     blocks: list[tuple[FileLine, str, int, float]] = []
     failed: dict[str, int] = {}

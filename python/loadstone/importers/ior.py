@@ -5,18 +5,11 @@ time zone, and a verification that fails is only warned of.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    MEBIBYTE,
-    Hints,
-    Imported,
-    ImportedFile,
-    ImportedTrial,
-    import_files,
-)
+from loadstone.formats.imported import MEBIBYTE, Hints, ImportedFile, ImportedTrial
 from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
@@ -35,12 +28,8 @@ _COMMAND = re.compile(r"\s*Command line(?: used)?\s*:\s*(.+)")
 _VERSION = re.compile(r"IOR-(\S+):")
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read outputs of IOR."""
-    return import_files("ior", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     text = reading.read_text(path)
     if re.search(r"^\s*\{", text, re.MULTILINE):
         document = read_document(path)

@@ -6,11 +6,11 @@ does alone, to make and remove the tree, is left out.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import Hints, Imported, ImportedFile, ImportedTrial, import_files
+from loadstone.formats.imported import Hints, ImportedFile, ImportedTrial
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -28,12 +28,8 @@ _ROW = re.compile(
 )
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read outputs of mdtest."""
-    return import_files("mdtest", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     text = reading.read_text(path)
     launched, line = _LAUNCHED.search(text), _COMMAND.search(text)
     notes: list[str] = []

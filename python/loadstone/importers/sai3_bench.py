@@ -8,15 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
-from loadstone.formats.imported import (
-    MEBIBYTE,
-    MICROSECOND_NS,
-    Hints,
-    Imported,
-    ImportedFile,
-    Stated,
-    import_files,
-)
+from loadstone.formats.imported import MEBIBYTE, MICROSECOND_NS, Hints, ImportedFile, Stated
 from loadstone.formats.reading import FileLine
 from loadstone.importers.totals import Work, trial_of_works
 
@@ -27,12 +19,8 @@ RATE_ROUNDED = 0.005
 """A rate has two decimals."""
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read results; the operations of a file were done side by side, and are one trial."""
-    return import_files("sai3-bench", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     hint = "give results.tsv, or prepare_results.tsv, of a result folder"
     rows = list(reading.read_table(path, NEEDED, hint, delimiter="\t"))
     if not rows:

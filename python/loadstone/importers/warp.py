@@ -20,11 +20,9 @@ from loadstone.formats.imported import (
     MILLISECOND_NS,
     SECOND_NS,
     Hints,
-    Imported,
     ImportedFile,
     ImportedTrial,
     Stated,
-    import_files,
     load_parameters,
 )
 from loadstone.formats.json_document import JsonNode, parse_document
@@ -59,15 +57,11 @@ class _Group:
     sizes: set[int] = field(default_factory=set)
 
 
-def read(paths: Sequence[Path], hints: Hints) -> Imported:
+def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read benchmarks; operations that followed each other are trials, others are one mix.
 
     Files of several clients at the same time are parts of one load.
     """
-    return import_files("warp", paths, hints, _read_file)
-
-
-def _read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     text = _json_text(path)
     if text is not None:
         return _read_totals(path, text, workload, hints)
