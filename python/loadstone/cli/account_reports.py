@@ -1,4 +1,4 @@
-"""Reports of what is no run: published reports, and files that hold a summary and no requests."""
+"""Reports without a run: published reports, and files with a summary but no requests."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ ONE_PAGE = ("markdown", "html")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What is shown of one argument, or of several files that belong together."""
+    """The contents of one argument, or of several files that belong together."""
 
     name: str
     account: Account
@@ -26,12 +26,12 @@ class Shown:
 
 
 def is_account(name: str) -> bool:
-    """Tell whether an argument names numbers that are no run."""
+    """Tell whether an argument names a published report or a summary, not a run."""
     return published.is_published(name) or _summary_format(name) is not None
 
 
 def refuse_file_of_requests(name: str) -> None:
-    """Say how to report on a file whose format becomes a run."""
+    """Refuse a file whose format has to be imported as a run first."""
     form, _, file = name.partition(":")
     if file and form in importers.IMPORTERS and not Path(name).exists():
         raise InputError(

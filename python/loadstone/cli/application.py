@@ -28,7 +28,7 @@ READERS = frozenset({"report", "analyse", "compare", "history", "import"})
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 BLOCKS = "6"
-"""What `bench --blocks` means without a number: so many pairs can decide a comparison."""
+"""Blocks of `bench --blocks` without a number: six pairs can decide a comparison."""
 
 
 class _Commands(TyperGroup):

@@ -1,4 +1,4 @@
-"""What the shell offers where Tab is pressed: operations, drivers, reports, run folders."""
+"""Shell completion of operations, drivers, reports and run folders."""
 
 from collections.abc import Iterator
 from pathlib import Path

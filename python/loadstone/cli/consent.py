@@ -32,7 +32,7 @@ CODE_OF_ENGINES = ("jars", "packages", "conf")
 
 
 class AllowedCommands(TypedDict):
-    """The file of what was allowed: when, by the digest of commands and their directory."""
+    """The file of allowed commands: the time of consent by the digest of commands and directory."""
 
     format: Literal[1]
     allowed: dict[str, str]

@@ -19,11 +19,11 @@ from loadstone.results.hook_log import append_hook
 from loadstone.results.store import read_run
 
 LAST_S = 1.0
-"""How long before the end of the load a fault comes at most: later writes are not at risk."""
+"""A fault comes at most so long before the end of the load: later writes are not at risk."""
 
 
 class DurabilityKeeper:
-    """Brings about one fault in each load of a run, starts the store again, and answers."""
+    """Causes one fault in each load of a run, restarts the store, and prints the result."""
 
     is_resumable = False
 
@@ -44,7 +44,7 @@ class DurabilityKeeper:
         self._problem: LoadstoneError | None = None
 
     def watch(self, event: Event) -> None:
-        """Let the fault come while objects are written, and bring the store back after that."""
+        """Cause the fault while objects are written, and restart the store afterwards."""
         match event:
             case TrialStarted(document=document) if document["measured"]:
                 self._has_begun.clear()
@@ -66,7 +66,7 @@ class DurabilityKeeper:
                 self._faults.run(START)
 
     def decide(self, folder: Path, blocks: int) -> bool:
-        """Go on: the number of faults was said before."""
+        """Go on: the number of faults was chosen before."""
         return False
 
     def conclude(self, folder: Path, end: RunEnd) -> int:
@@ -87,7 +87,7 @@ class DurabilityKeeper:
         return 0 if is_read else exit_code.UNDECIDED
 
     def _strike(self, document: TrialDocument) -> None:
-        """Do it at a random moment of the load's end; not to a load that is stopped before."""
+        """Cause the fault at a random moment near the end of the load, if it lasts so long."""
         self._has_begun.wait()
         if self._began_s is None:
             return

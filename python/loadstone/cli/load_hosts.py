@@ -18,7 +18,7 @@ from loadstone.execution.interrupt import SIGNALS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """What carries out each kind of trial, and what the hosts told of themselves."""
+    """The executor of each kind of trial, and the facts that the hosts reported."""
 
     table: Mapping[str, Executor]
     documents: Sequence[JoinedHost] = ()
@@ -72,5 +72,5 @@ def secrets_of(campaign: Campaign) -> set[str]:
 
 
 def tell(line: str) -> None:
-    """Tell the user what to do while the hosts join."""
+    """Print a line for the user while the hosts join."""
     print(plain(line), file=sys.stderr, flush=True)

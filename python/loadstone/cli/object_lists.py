@@ -14,11 +14,11 @@ from loadstone.results.layout import read_manifest
 from loadstone.results.writer import RunWriter
 
 PRINTED_EVERY_S = 5.0
-"""How often the progress of a listing is printed that takes long."""
+"""How often progress is printed during a long listing."""
 
 
 class _Progress:
-    """Says how far a listing is that takes long."""
+    """Prints the progress of a long listing."""
 
     def __init__(self) -> None:
         self._printed_at = time.monotonic()
@@ -33,7 +33,7 @@ class _Progress:
 def making_lists(campaign: Campaign, run_folder: Path | None = None) -> Iterator[ListMaker]:
     """Yield a maker of a campaign's lists. Its files are deleted unless a run keeps them.
 
-    A run that is gone on with has its lists in its folder.
+    A resumed run has its lists in its folder.
     """
     known = () if run_folder is None else read_manifest(run_folder).get("lists", ())
     beside = Path(campaign.source.origin).parent
@@ -42,7 +42,7 @@ def making_lists(campaign: Campaign, run_folder: Path | None = None) -> Iterator
 
 
 def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
-    """Copy the lists of a plan into the run folder, and say where they come from."""
+    """Copy the lists of a plan into the run folder, and record where they came from."""
     keep_files(lists.folder, folder)
     if lists.documents:
         writer.amend({"lists": lists.documents})
@@ -50,7 +50,7 @@ def keep_lists(lists: ListMaker, folder: Path, writer: RunWriter) -> None:
 
 
 def warn_of_cuts(lists: ListMaker) -> None:
-    """Say where a store holds more objects than are read."""
+    """Warn about stores that hold more objects than are read."""
     for document in lists.documents:
         if document["is_cut"]:
             say(

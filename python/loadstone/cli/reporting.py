@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from loadstone.results import Run
 
 LAID_OUT = ("terminal", "markdown", "html", "csv")
-"""Reports that another layout of tables may be asked of."""
+"""Reports that accept another layout of tables."""
 DRAWN = ("svg", "png")
-"""Reports that the charts of a layout may be asked of, where it has some."""
+"""Reports that can draw the charts of a layout, if the layout has any."""
 NO_TABLE = "none"
-"""What a reader asks for to have a report's own tables where the campaign names a layout."""
+"""The --table value that selects a report's own tables when the campaign names a layout."""
 
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -77,7 +77,7 @@ def report_options(
 
 
 def _known(choices: Any, word: str | None, usual: str) -> Any:
-    """Return a choice of the campaign's, or the usual one for what a later build may know."""
+    """Return the campaign's choice, or the default if only a later build knows it."""
     return word if word in get_args(choices) else usual
 
 
@@ -95,7 +95,7 @@ def find_layout(table: str) -> Layout:
 
 
 def _check_layout(report: Report, table: str) -> None:
-    """Refuse a layout that the report would pass over."""
+    """Refuse a layout that the report would ignore."""
     if report.name in LAID_OUT:
         return
     if report.name in DRAWN:
@@ -117,7 +117,7 @@ def _check_layout(report: Report, table: str) -> None:
 
 
 def for_screen(content: bytes) -> bytes:
-    """Return a report without what could steer a terminal, but colours."""
+    """Return a report without terminal control sequences other than colours."""
     parts = COLOUR.split(content.decode(errors="replace"))
     return "".join(
         part if number % 2 else _loadgen.plain(part) for number, part in enumerate(parts)

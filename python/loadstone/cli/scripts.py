@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loadstone.script.table import Action
 
 SAID_EVERY_S = 10.0
-"""How often the progress of a script is printed that takes long to read."""
+"""How often progress is printed while a long script is read."""
 LOOKED_EVERY = 65_536
 
 

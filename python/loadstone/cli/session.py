@@ -55,10 +55,10 @@ class Keeper(Protocol):
     """Receives all events of a run and decides what follows from it, such as a gate's answer."""
 
     is_resumable: bool
-    """Whether the command that began the run goes on with it by --resume."""
+    """Whether the command that began the run can resume it by --resume."""
 
     def watch(self, event: Event) -> None:
-        """Take note of what happens; the run goes on when this returns."""
+        """Take an event; the run waits until this returns."""
 
     def decide(self, folder: Path, blocks: int) -> bool:
         """Return whether no blocks are needed after so many."""
@@ -111,7 +111,7 @@ def measure(
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
     """
-    # Asked for before hours of load, not after.
+    # A wrong name is refused before hours of load, not after.
     from loadstone.cli.reporting import find_report
     from loadstone.cli.screen.progress import make_view
 
@@ -156,7 +156,7 @@ def measure(
                 decide=None if gate is None else functools.partial(gate.decide, folder),
             )  # fmt: skip
         except BaseException:
-            # What stopped it may keep the folder from being read, too.
+            # The reason for the stop may also keep the folder from being read.
             with contextlib.suppress(LoadstoneError):
                 _print_left(folder, file, command, gate)
             raise
@@ -217,18 +217,18 @@ def _interrupted(
     command: str | None,
     gate: Keeper | None,
 ) -> int:
-    """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
+    """Print what a stopped run left and how to resume it; return the exit code."""
     _print_left(folder, file, command, gate)
     sys.stderr.flush()
     if gate is not None:
         return gate.conclude(folder, end)
-    # What there is, marked as interrupted. The load has ended: this takes nothing from it.
+    # A report of the finished trials, marked as interrupted; the load has ended.
     _print_report(folder, form)
     return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
 
 
 def _print_left(folder: Path, file: Path | None, command: str | None, gate: Keeper | None) -> None:
-    """Say what a run that ended too early leaves, and how a campaign's or a gate's goes on."""
+    """Print what a run that ended early left, and how to resume a campaign or a gate."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None or (gate is not None and gate.is_resumable):
@@ -239,7 +239,7 @@ def _print_left(folder: Path, file: Path | None, command: str | None, gate: Keep
 
 
 def _resuming(command: str | None, file: Path | None, folder: Path) -> str:
-    """Return what goes on with a run: as it was typed, for its --set values must be the same."""
+    """Return the command that resumes a run: as typed, because its --set values must not change."""
     words = shlex.split(command) if command else ["loadstone", "run", str(file)]
     # What follows the workload of a gate is the workload's.
     at = len(words) if file is not None else words.index("ab") + 1
@@ -250,7 +250,7 @@ def _resuming(command: str | None, file: Path | None, folder: Path) -> str:
 
 
 def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:
-    """Remove a folder in which nothing is; a campaign's is kept, as its run can be gone on with."""
+    """Remove an empty run folder; that of a campaign is kept, because its run can be resumed."""
     is_refused = bool(end.problems) and end.state != "interrupted"
     return is_refused and writer.discard_if_empty()
 
@@ -271,7 +271,7 @@ def _limited(
 
 
 def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Scripts, Lists]) -> Plan:
-    """Return the plan of a new run, with everything looked at that can be before it begins."""
+    """Return the plan of a new run after all checks that need no load."""
     scripts, lists = makers
     plan = make_plan(
         campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts,
@@ -291,7 +291,7 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Script
 
 
 def _print_remains(folder: Path) -> None:
-    """Say what is left on the targets, or may come to be there, and how it goes away."""
+    """Print what is left on the targets, or may be, and the command that removes it."""
     left = what_is_left(folder)
     for dataset in left[:REMAINS_SHOWN]:
         text = "; ".join((f"not cleaned up: {dataset.describe()}", *dataset.reasons))
@@ -311,7 +311,7 @@ def _exit_code(
     *,
     is_left: bool,
 ) -> int:
-    """Return the gravest of what went wrong: what is left takes nothing from what was measured."""
+    """Return the exit code of the worst problem; data that is left does not void results."""
     code = fail_if.judge_all(thresholds, findings) if thresholds else 0
     left = [problem for problem in end.problems if isinstance(problem, LeftBehindError)]
     if len(left) < len(end.problems):
@@ -342,7 +342,7 @@ def _finished(
     thresholds: Sequence["Threshold"],
     gate: Keeper | None,
 ) -> int:
-    """Say that nothing is left of a run, and how it went as a whole."""
+    """Print that a run is finished, and its report; return the exit code of the whole run."""
     _changes(campaign, read_manifest(folder), folder)
     run = read_run(folder)
     print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
@@ -406,7 +406,7 @@ def _amended(campaign: Campaign, manifest: Manifest, folder: Path, text: str | N
 def _begin(
     campaign: Campaign, plan: Plan, folder: Path, text: str | None, command: str | None
 ) -> RunWriter:
-    """Return the writer of a new run folder, with what its nodes say of themselves."""
+    """Return the writer of a new run folder, with the descriptions of its nodes."""
     outputs = NodeOutputs()
     manifest = _manifest(campaign, plan, text, command) | _described(campaign, outputs)
     writer = RunWriter.create(folder, manifest)
@@ -450,7 +450,7 @@ def _manifest(campaign: Campaign, plan: Plan, text: str | None, command: str | N
 
 
 def _described(campaign: Campaign, outputs: NodeOutputs) -> Manifest:
-    """Return what the campaign's nodes say of themselves, where it names some."""
+    """Return the descriptions of the campaign's nodes, if it names any."""
     if not campaign.nodes:
         return {}
     from loadstone.cli.nodes import describe
@@ -475,7 +475,7 @@ def _take_up(
         reused=reused_by(campaign, before["run"]),
         starts=before.get("starts", 1),
         scripts=scripts,
-        # As they were before this run wrote to them: a plan that is gone on with stays the same.
+        # Their sizes before this run wrote to them, so that the resumed plan is the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
         lists=lists,
     )
@@ -492,7 +492,7 @@ def _take_up(
         _refuse_others(folder, "trial", planned, plan.documents())
         _refuse_others(folder, "ceiling", ceilings, [ceiling.document for ceiling in plan.ceilings])
         check_programs(plan.ceilings, plan.hooks)
-        # What a search had to find out, it never asks again.
+        # A search that has ended is not repeated.
         searched = writer.manifest.get("searches", {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)
         resumed = [*writer.manifest.get("resumed", ()), _resumption(writer.manifest)]
@@ -509,7 +509,7 @@ def _refuse_others(
     before: Sequence[TrialDocument] | Sequence[CeilingDocument],
     now: Sequence[TrialDocument] | Sequence[CeilingDocument],
 ) -> None:
-    """Refuse to go on with a run whose plan would not stay the same."""
+    """Refuse to resume a run with another plan."""
     known: dict[str, object] = {document["id"]: document for document in before}
     for document in now:
         if known.get(document["id"]) != document:
@@ -522,7 +522,7 @@ def _refuse_others(
 
 
 def _resumption(manifest: Manifest) -> Resumption:
-    """Return when and where a run is resumed, and how it had ended before."""
+    """Return the time and the host of a resumption, and how the run had ended before."""
     here = runner.circumstances()
     recorded: Mapping[str, object] = manifest
     left = {key: recorded[key] for key in RunOutcome.__annotations__ if key in recorded}
@@ -546,7 +546,7 @@ def _plan_with(planned: Sequence[TrialDocument], remaining: Plan) -> list[TrialD
 
 
 def _observe(record: Record, goal: Goal) -> Observation:
-    """Read off a record what a search asks: execution itself concludes nothing."""
+    """Return the observation that a search needs of a record: execution concludes nothing."""
     from loadstone.analysis.limits.searches import observe
 
     return observe(record, goal)
@@ -555,7 +555,7 @@ def _observe(record: Record, goal: Goal) -> Observation:
 def _print_report(
     folder: Path, form: str, *, thresholds: Sequence["Threshold"] = (), with_page: bool = False
 ) -> "Findings | None":
-    """Print the report of a run, and return what it says; None where nothing was recorded."""
+    """Print the report of a run and return its findings; None if nothing was recorded."""
     run = read_run(folder)
     if not run.records:
         return None

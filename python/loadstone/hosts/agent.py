@@ -46,10 +46,10 @@ SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
 HOLD_TRIES = 40
 PIECE_LOOK_S = 0.2
-"""How often who waits for a piece of a file looks whether the trial was stopped."""
+"""How often a wait for a piece of a file checks whether the trial was stopped."""
 
 END_S = 5.0
-"""How long a load may take to stop before the process ends all the same."""
+"""Time for a load to stop before the process ends anyway."""
 
 
 async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
@@ -122,7 +122,7 @@ class Agent:
             await asyncio.to_thread(self._work.thread.join, END_S)
 
     async def _listen(self) -> None:
-        """Do what the controller asks for until the connection ends."""
+        """Carry out the messages of the controller until the connection ends."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 try:
@@ -143,7 +143,7 @@ class Agent:
             self._loop.call_soon_threadsafe(self.say, message)
 
     def on_ask(self, asked: messages.FromController) -> None:
-        """Do what the controller asks for."""
+        """Carry out a message of the controller."""
         now_ns = self.clock.unix_ns()
         self._heard = time.monotonic()
         work = self._work
@@ -189,7 +189,7 @@ class Agent:
             self._loop.call_soon_threadsafe(self.leave, LAUNCHER_GONE)
 
     def watch_lease(self) -> None:
-        """End all load when nothing is heard of the controller, whatever the loop does."""
+        """End all load when the controller is silent for the lease, even if the loop hangs."""
         while time.monotonic() - self._heard < self._lease_s:
             if self.has_left.wait(LEASE_CHECK_S):
                 return
@@ -363,7 +363,7 @@ def only_agent(invitation: Invitation) -> Iterator[None]:
             _hold(lock, invitation)
         except OSError as error:
             with contextlib.suppress(OSError):
-                # What could not be written would be tried again at the end.
+                # Closing would try the failed write again.
                 stack.close()
             raise _unwritable(invitation, str(path), error, "XDG_STATE_HOME") from error
         yield

@@ -18,7 +18,7 @@ class Exchange:
 
     @property
     def round_trip_ns(self) -> int:
-        """How long the question and its answer took."""
+        """Time between question and answer."""
         return self.answered_ns - self.sent_ns
 
 

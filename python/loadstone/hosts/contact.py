@@ -25,7 +25,7 @@ TIMEOUT_S = 10.0
 """How long a host waits for the target's answer."""
 
 REST_S = 5.0
-"""How long the host's own answer may take beyond that."""
+"""Additional time for the answer of the host itself."""
 
 TELL_S = 3.0
 LOOK_S = 0.1
@@ -45,7 +45,7 @@ PERMISSION_ONLY = ("AccessDenied",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """What keeps a host from a target, and what to do; `is_unreached` where nothing came back."""
+    """Why a host cannot use a target, with a hint; `is_unreached` if no answer came."""
 
     text: str
     hint: str | None
@@ -106,10 +106,10 @@ class Contact:
         tell: Callable[[str], None],
         is_over: Callable[[], bool] = lambda: False,
     ) -> Mapping[str, Obstacle]:
-        """Have hosts read, all at once, and return what keeps some from it, by their names.
+        """Have all hosts read at once, and return the obstacles by the names of the hosts.
 
         `tell` gets a line when some take long. It ends after `TIMEOUT_S` and `REST_S` at most, or
-        when `is_over` says so: nothing keeps then who has not answered.
+        when `is_over` returns true: hosts that have not answered then have no obstacle.
         """
         self._awaited = set(hosts)
         self.clocks = self._carrier.read_clocks(self._awaited)

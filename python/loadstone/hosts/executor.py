@@ -35,7 +35,7 @@ from loadstone.results.record import PROBE_SCHEMA
 ALL_LOST = "all client hosts were lost"
 
 SILENT_S = 3.0
-"""How long a host may say nothing: its agent says something every second."""
+"""A host is lost after so long without a message: its agent sends one every second."""
 
 OWN_REST_S = 1.0
 """A controller that was itself stalled for this long gives its hosts as much time again."""
@@ -48,7 +48,7 @@ what earlier trials left is gone, and their clients are connected."""
 READY_TELL_S = 5.0
 
 LEAD_S = 0.5
-"""How far ahead the common start lies: every host must have heard of it by then."""
+"""Delay of the common start, within which every host must receive it."""
 
 CLOCK_STEP_NS_MIN = 1_000_000
 """A clock that was set by less cannot be told from one that was read with a rest between."""
@@ -56,7 +56,7 @@ CLOCK_STEP_NS_MIN = 1_000_000
 TICK_S = 0.1
 TELL_S = 0.5
 STOP_S = 15.0
-"""How long hosts may take to end what was stopped."""
+"""Time within which hosts must end a stopped load."""
 
 
 class OnHosts:
@@ -87,7 +87,7 @@ class OnHosts:
         self._reached: set[str] = set()
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
-        """Raise TargetError with what is wrong with documents, before a target is asked."""
+        """Raise TargetError for wrong documents, before any request to a target."""
         self._checker.check(documents)
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
@@ -121,9 +121,9 @@ class OnHosts:
         return trial.run()
 
     def _reach(self, document: TrialDocument, hosts: Sequence[str], output: Output) -> None:
-        """Have each host contact a target before the first load on it, and refuse who cannot.
+        """Have each host contact a target before the first load on it; refuse hosts that cannot.
 
-        What all of them meet alike is the target's doing, unless none gets an answer.
+        An obstacle that all hosts meet is the target's, unless none gets an answer.
         """
         target = document["target"]
         if target["name"] in self._reached or not facts_of(target["driver"]).connects:
@@ -139,7 +139,7 @@ class OnHosts:
             lambda text: output.host_news(text, is_problem=False),
             is_over=lambda: output.is_stop_asked,
         )
-        # Who has gone meanwhile is lost, as in any trial.
+        # Hosts that have disconnected meanwhile are lost, as in any trial.
         present = [host for host in hosts if host in self._carrier.hosts]
         obstacles = {
             host: obstacles_of_hosts[host] for host in present if host in obstacles_of_hosts
@@ -282,10 +282,10 @@ class _TrialOnHosts:
         return [host for host in self._hosts.values() if host.state in ("ready", "loading")]
 
     def _turn(self) -> None:
-        """Hear what the hosts say for a moment, and see who says nothing."""
+        """Handle the messages of the hosts for a moment, and lose those that are silent."""
         with contextlib.suppress(queue.Empty):
             self._hear(self._carrier.heard.get(timeout=TICK_S))
-            # What comes meanwhile is for the next turn: a host that says much holds up no other.
+            # Later messages wait for the next turn, so that a busy host does not delay others.
             for _ in range(self._carrier.heard.qsize()):
                 self._hear(self._carrier.heard.get_nowait())
         now = time.monotonic()

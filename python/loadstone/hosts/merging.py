@@ -69,7 +69,7 @@ AUDIT_SUMS = ("written", "deleted", "unknown", "read_back", "unanswered")
 
 
 def merge_audits(audits: Sequence[AuditSummary]) -> AuditSummary | None:
-    """Return what hosts have read back of their pages together; each lists all buckets."""
+    """Return the sum of the hosts' audits; each host lists all buckets."""
     if not audits:
         return None
     figures: Sequence[Mapping[str, Any]] = audits
@@ -88,7 +88,7 @@ def merge_audits(audits: Sequence[AuditSummary]) -> AuditSummary | None:
 
 
 def _by_rule(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the tables above name."""
+    """Return the keys in the tables above."""
     sums = {name: _sum(summary.get(name) for summary in summaries) for name in SUMS}
     lists = {
         name: [value for summary in summaries for value in summary.get(name) or ()]
@@ -154,7 +154,7 @@ FRESH_S = 2.0
 
 
 class LiveFigures:
-    """The figures of the last second over all hosts, for who watches a trial."""
+    """The figures of the last second over all hosts, for the live view."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -165,22 +165,22 @@ class LiveFigures:
         self._times: dict[str, Histogram] = {}
 
     def note(self, host: str, live: Live, times: Histogram | None) -> None:
-        """Take note of one host's figures, and of the response times of its last second."""
+        """Store one host's figures, and the response times of its last second."""
         self._lives[host] = live
         self._noted_s[host] = self._now_s()
         if times is not None:
             self._times[host] = times
 
     def lose(self, host: str) -> None:
-        """Leave a host out from now on, but for what it had done."""
+        """Exclude a lost host from rates; its totals still count."""
         self._lost.add(host)
 
     def end(self, host: str) -> None:
-        """Take note that a host has ended its load."""
+        """Record that a host has ended its load."""
         self._ended.add(host)
 
     def all(self) -> Live | None:
-        """Return the figures as the load generator tells those of one host; None before any."""
+        """Return the figures of all hosts in the form of one host's; None before the first."""
         running = {host: live for host, live in self._lives.items() if host not in self._lost}
         lives = tuple(self._lives.values())
         if not running:
@@ -228,7 +228,7 @@ def _sum_by_key(maps: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class TrialHost:
-    """How one host stands in one trial."""
+    """State of one host in one trial."""
 
     name: str
     state: str = "waiting"
@@ -266,7 +266,7 @@ class TrialHost:
 
 
 def end_ns(host: TrialHost) -> int:
-    """Return when a host ended, on the controller's clock; 0 where it told nothing."""
+    """Return when a host ended, on the controller's clock; 0 if it did not report it."""
     ended_ns = host.summary["ended_unix_ns"] if host.summary is not None else None
     if ended_ns is None:
         return 0

@@ -25,14 +25,14 @@ from loadstone.errors import Kind, TargetError
 from loadstone.results.files.ledger_file import check_frames
 
 RUN_OVER = "the run is over"
-"""Why agents leave in the end."""
+"""The reason for which agents leave at the end of a run."""
 
 STATES = ("finished", "stopped", "interrupted")
 """The states of a trial, each worse than the one before it."""
 
 
 class Secrets(TypedDict):
-    """Values of what a trial refers to: by the names of variables, and by paths."""
+    """Secrets that a trial refers to, by environment variable and by file path."""
 
     variables: dict[str, str]
     files: dict[str, str]
@@ -76,7 +76,7 @@ def _document_of(kind: type) -> PlainValidator:
             document = json.loads(value)
         except RecursionError as error:
             raise ValueError("found JSON that is nested too deeply") from error
-        # What is checked is kept as it came: a whole number stays one in a record.
+        # The document is kept as received: validation would turn integers into floats.
         _adapter(kind).validate_python(document, strict=True)
         return _whole(document) if kind is Summary else document
 
@@ -124,7 +124,7 @@ ReasonsText = Annotated[dict[str, str], _document_of(dict[str, str])]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """What a host is, as its agent tells when it joins, and what it can spare for a load."""
+    """Facts about a host, and its free resources, sent by its agent when it joins."""
 
     loadstone: str
     build: str
@@ -145,24 +145,24 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alive:
-    """An agent is there, and has had nothing else to say for a while."""
+    """Heartbeat of an agent that had nothing else to send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTrial:
-    """What belongs to one attempt at a trial; of another one it is too late."""
+    """Base of messages about one attempt at a trial; those of another attempt are ignored."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(OfTrial):
-    """All is there for the load, which waits for its start."""
+    """The load is prepared and waits for its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures(OfTrial):
-    """How a share stands; rows of the seconds that are complete, where there are new ones."""
+    """Progress of a share, with the rows of seconds completed since the last message."""
 
     rows: IntervalRows | None
     live: LiveText
@@ -170,7 +170,7 @@ class Figures(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes(OfTrial):
-    """What a host's probes have read, at times of its own clock."""
+    """Readings of a host's probes, with times of its own clock."""
 
     rows: ProbeRows
 
@@ -221,7 +221,7 @@ class Want(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent(OfTrial):
-    """Places that a host makes as soon as it hears that they are noted."""
+    """Places that a host creates once the controller has noted them."""
 
     names: list[str]
 
@@ -249,25 +249,25 @@ class Retry(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News(OfTrial):
-    """A host waits before its load, and says for what."""
+    """A host waits before its load; the text gives the reason."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(OfTrial):
-    """A share is over. `left` says why, where the controller did not ask for its end."""
+    """A share has ended; `left` is the reason if the controller did not ask for it."""
 
     summary: SummaryText
     left: str | None
     clock_step_ns: int
-    """By how much the host's clock was set meanwhile."""
+    """Steps of the host's clock during the load."""
     absent_probes: ReasonsText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(OfTrial):
-    """A share could not begin, or broke; `left` as of an end."""
+    """A share could not begin, or failed; `left` is as in `End`."""
 
     error: str
     hint: str | None
@@ -339,17 +339,17 @@ class Begin(OfTrial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """The run folder knows of the places of an intent."""
+    """The run folder has recorded the places of an intent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLoad:
-    """Load ends, with what there is."""
+    """Stop the load and send the results so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renew:
-    """The controller is there: the lease begins again."""
+    """Heartbeat of the controller: the lease starts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +386,7 @@ FromController = (
 
 
 def word(kind: type[FromAgent | FromController]) -> str:
-    """Return what a message of a class is called on its way."""
+    """Return the name under which messages of a class are sent."""
     return kind.__name__.lower()
 
 
@@ -424,7 +424,7 @@ def attempt_of(body: Mapping[str, object]) -> int | None:
 
 
 def build_of(body: Mapping[str, object]) -> str | None:
-    """Return the build of who said hello, in the words of whatever build that is."""
+    """Return the build in a hello of any version, if it has one."""
     build = body.get("build")
     return build if isinstance(build, str) else None
 
@@ -443,20 +443,20 @@ def hosts_in(message: FromAgent) -> set[str | None]:
 
 
 def read(word: str, body: object) -> FromAgent:
-    """Return what a host has said; raise ValueError with what is wrong with it."""
+    """Return a host's message; ValueError if it is not valid."""
     message: FromAgent = _read(_FROM_AGENT, word, body)
     return message
 
 
 def read_asked(word: str, body: object) -> FromController:
-    """Return what the controller asks for; raise ValueError with what is wrong with it."""
+    """Return a message of the controller; ValueError if it is not valid."""
     asked: FromController = _read(_FROM_CONTROLLER, word, body)
     return asked
 
 
 def _read(kinds: Mapping[str, Any], word: str, body: object) -> Any:
     if word not in kinds:
-        raise ValueError(f'"{word[:40]}" is no message')
+        raise ValueError(f'"{word[:40]}" is not a message')
     try:
         return _adapter(kinds[word]).validate_python(body)
     except ValidationError as error:
@@ -464,6 +464,6 @@ def _read(kinds: Mapping[str, Any], word: str, body: object) -> Any:
 
 
 def with_send_hint(hint: str | None) -> str:
-    """Add to what to do on a host without a secret that the controller can send it."""
+    """Return the hint for a host without a secret, with the option of sending it."""
     send = "have the controller look it up and send it: hosts.secrets: send"
     return f"{hint}; or {send}" if hint else send

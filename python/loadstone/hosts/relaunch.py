@@ -8,7 +8,7 @@ from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.launchers import Launcher
 
 Tell = Callable[[str, bool], None]
-"""Takes a line for people, and whether it tells of a problem."""
+"""Takes a line for the user, and whether it reports a problem."""
 
 WAIT_S = 20.0
 """How long a trial waits for lost hosts: ssh takes some seconds to see a dead connection."""
@@ -18,7 +18,7 @@ SKIPS_MAX = 64
 
 
 class Relaunch:
-    """What became of the hosts that were launched again.
+    """Launches lost hosts again, and remembers which launches failed.
 
     A host that could not be launched is tried again after one trial, then after two, then four: a
     host that is gone for good must not hold up each trial.
@@ -36,7 +36,7 @@ class Relaunch:
     def __call__(self, names: Sequence[str], tell: Tell, is_over: Callable[[], bool]) -> None:
         """Launch the agents of these hosts, and wait until they have joined or ended again.
 
-        It ends as well when `is_over` says so.
+        It also ends when `is_over` returns true.
         """
         due = [name for name in names if self._is_due(name)]
         if not due:
@@ -48,7 +48,7 @@ class Relaunch:
             if is_over():
                 return
             ended = self._launcher.ended()
-            # What was started before must have ended: it would still hold the host.
+            # The earlier agent must have ended: it would still hold the host.
             again = [name for name in waiting if name in ended and name not in begun]
             if again:
                 self._launcher.start([self._invitations[name] for name in again])

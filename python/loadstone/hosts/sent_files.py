@@ -18,7 +18,7 @@ from loadstone.results.files import durable
 
 PIECE_BYTES = 1 << 20
 KEPT_BYTES_MAX = 4 << 30
-"""How much a host keeps of files; those of earlier trials make room first."""
+"""Most bytes of files that a host keeps; those of earlier trials are deleted first."""
 
 PREFIX = "loadstone-agent-"
 LOCK = ".lock"
@@ -43,9 +43,9 @@ class SentFiles:
         self._bytes_max = bytes_max
 
     def take(self, sha256: str, needed: Collection[str], ask: Ask) -> Path:
-        """Return a file, which is asked for if it is not there; those that are `needed` stay.
+        """Return a file, requesting it if it is absent; `needed` files are never deleted.
 
-        Raises ValueError for what is not the file, and where it cannot be written.
+        Raises ValueError if another file arrives, or it cannot be written.
         """
         if not re.fullmatch("[0-9a-f]{64}", sha256):
             raise ValueError(f'a file is named "{sha256}", which is not a SHA-256')

@@ -76,11 +76,11 @@ class HostSession:
 
     @property
     def carrier(self) -> Carrier:
-        """What reaches the hosts."""
+        """The connections to the hosts."""
         return self._carrier
 
     def executors(self) -> dict[str, Executor]:
-        """Return what carries out each kind of trial on these hosts."""
+        """Return the executor of each kind of trial on these hosts."""
         operations = OnHosts(
             self._carrier,
             self.names,
@@ -94,7 +94,7 @@ class HostSession:
         return {"operations": operations}
 
     def obstacles(self, target: TargetDocument, run: str) -> Mapping[str, Obstacle]:
-        """Have each host read from a target, and return what keeps some from it."""
+        """Have each host read from a target, and return the obstacles."""
         self._contacts += 1
         prefix = f"loadstone-contact-{run[:8]}-"
         contact = Contact(
@@ -117,7 +117,7 @@ class HostSession:
             raise refusal(ended)
 
     def documents(self) -> list[JoinedHost]:
-        """Return what the hosts told of themselves, as the manifest keeps it."""
+        """Return the facts that the hosts reported, as the manifest keeps them."""
         return [self.facts[name].document(name) for name in self.names if name in self.facts]
 
     def _launch(self) -> None:
@@ -180,7 +180,7 @@ class HostSession:
         now = time.monotonic()
         self._ended_at = self._ended_at or now
         if len(ended) == len(missing) or now - self._ended_at >= MORE_S:
-            # What was printed last may be the reason.
+            # The last lines of output may give the reason.
             for line in self._launcher.news():
                 self._tell(line)
             raise refusal(ended)

@@ -14,7 +14,7 @@ DOUBTS_BYTES_MAX = 4 << 20
 
 
 class Turns:
-    """How far the hosts of a trial are in its script."""
+    """The turn that the hosts of a trial have reached in its script."""
 
     def __init__(self, hosts: Sequence[str], attempt: int) -> None:
         """`hosts` are in the order of their portions."""

@@ -44,7 +44,7 @@ IDLE_S = 10.0
 
 
 class Labels(NamedTuple):
-    """What a series is of. Parameters of a sweep are no labels: their number has no bound."""
+    """Labels of a series. Parameters of a sweep are none: their number has no bound."""
 
     target: str
     phase: str
@@ -226,7 +226,7 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
             self._seats.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a scraper that went away, or never asked."""
+        """Ignore scrapers that disconnect."""
 
 
 class _MetricsRequest(WSGIRequestHandler):

@@ -1,4 +1,4 @@
-"""What a run does now, read from its folder alone: rates, times, failures and CPU by second."""
+"""The present state of a run, read from its folder: rates, times, failures and CPU by second."""
 
 import contextlib
 import os
@@ -83,7 +83,7 @@ class LiveRun:
         }
 
     def _left_ns(self, trial: Mapping[str, Any] | None) -> int | None:
-        """Return how long the run will still take, rests apart; None where that is not known."""
+        """Return the remaining time of the run without rests; None if it is not known."""
         others_ns = self._forecast.left_ns()
         own_ns = 0 if trial is None else trial["left_ns"]
         return None if others_ns is None or own_ns is None else others_ns + own_ns
@@ -209,7 +209,7 @@ class _LiveTrial:
 
     @property
     def course(self) -> _Course:
-        """What has been seen so far."""
+        """The seconds read so far."""
         return _course_of(self._seconds, self._cpu)
 
     def _done_share(self) -> float | None:
@@ -256,7 +256,7 @@ Encoded = bytes
 
 
 class _IntervalRow(NamedTuple):
-    """What is shown of a row of intervals."""
+    """The shown columns of a row of intervals."""
 
     second: int
     stage: str
@@ -288,7 +288,7 @@ def _rows_of(kind: type[Row], batch: _loadgen.Table) -> list[Row]:
 
 
 class _Second:
-    """What was done in one second, over all load hosts."""
+    """Work of one second over all load hosts."""
 
     def __init__(self, second: int) -> None:
         self.second = second
@@ -335,7 +335,7 @@ class _Second:
 
 
 class _HostCpu:
-    """How busy a host's cores were between two readings, of those that the load may use."""
+    """CPU share of a host between two readings, of the cores that the load may use."""
 
     def __init__(self) -> None:
         self.shares: list[tuple[float, float]] = []
@@ -391,7 +391,7 @@ class StreamFollower:
         except OSError:
             return
         begin = self._offset
-        # What has not been written whole is left: the next call begins where this one ended.
+        # An incomplete batch is left for the next call, which begins where this one ended.
         for batch in reader:
             self._offset, self._schema = begin + reader.read_bytes, reader.schema
             yield batch

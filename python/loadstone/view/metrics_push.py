@@ -38,14 +38,14 @@ from loadstone.view.live_metrics import RunMetrics
 
 EVERY_S = 1.0
 TIMEOUT_S = 2.0
-"""A collector that takes longer has lost this push; the next has all that it had."""
+"""A push that takes longer is dropped; the next one has its counters, too."""
 
 
 @contextlib.contextmanager
 def pushing_metrics(folder: Path, url: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Push the metrics of a run to a URL until the block ends; `say` is told of lost pushes."""
+    """Push the metrics of a run to a URL until the block ends; `say` reports lost pushes."""
     parts = urlsplit(url)
-    # What it would log, once a second, is said here once.
+    # Its log would repeat each lost push; the pusher reports the first one.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
     exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
     pusher = _Pusher(RunMetrics(folder), exporter, say, f"{parts.scheme}://{parts.netloc}")
@@ -88,7 +88,7 @@ class _Pusher:
         if self._exporter.export(data, TIMEOUT_S * 1000) is not MetricExportResult.SUCCESS:
             self._lost += 1
             if self._lost == 1:
-                self._say(f"metrics: {self._collector} took none; the run goes on without")
+                self._say(f"metrics: push to {self._collector} failed; the run continues")
 
 
 def data_of(families: Iterator[Family], began_ns: int, now_ns: int) -> MetricsData:

@@ -49,10 +49,10 @@ class PageServer(ThreadingHTTPServer):
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that went away."""
+        """Ignore browsers that disconnect."""
 
     def live(self, run: ListedRun) -> dict[str, Any]:
-        """Return what a run does now."""
+        """Return the present state of a run."""
         with self._live_lock:
             lock, live = self._live.setdefault(run.id, (threading.Lock(), LiveRun(run.path)))
         with lock:

@@ -13,7 +13,7 @@ from loadstone.view.run_list import ListedRun, RunList
 
 PAGES_KEPT = 8
 
-# What a folder that was edited, or is half written, may lead a reader into.
+# Errors that readers raise for folders that were edited or are half written.
 UNFIT = (
     ArithmeticError,
     AssertionError,
@@ -56,7 +56,7 @@ class PageRenderer:
         return RenderedPage(body=body, template="runs.html.jinja")
 
     def answer(self, run: ListedRun) -> Mapping[str, object]:
-        """Return what a list says of a run: its targets, and the best result with its standing."""
+        """Return the list entry of a run: its targets, and the best result with its standing."""
         mark = _mark(run)
         with self._lock:
             if self._answers.get(run.id, ((), {}))[0] != mark:
@@ -88,7 +88,7 @@ class PageRenderer:
         return self._made(("report", *_mark(run)), "run.html.jinja", render)
 
     def comparison(self, a: ListedRun, b: ListedRun) -> RenderedPage:
-        """Return the comparison of two runs, or why they are not comparable."""
+        """Return the comparison of two runs, or the reason why they are not comparable."""
 
         def render() -> bytes:
             from loadstone.analysis.accounts import comparison, judged_account
@@ -128,7 +128,7 @@ class PageRenderer:
             except LoadstoneError as error:
                 return self.message(error.message, error.hint or "", status=422)
             except UNFIT as error:
-                what = f"What was read does not fit together: {type(error).__name__}: {error}"
+                what = f"Files of the run are inconsistent: {type(error).__name__}: {error}"
                 hint = "A run that goes on is shown live; one that was edited cannot be shown."
                 return self.message(what, hint, status=422)
             self._pages[key] = page
@@ -170,7 +170,7 @@ def _answer(run: ListedRun) -> Mapping[str, object]:
 
 
 def _mark(run: ListedRun) -> tuple[object, ...]:
-    """Return what changes when a run's numbers do."""
+    """Return a value that changes whenever a run's numbers do."""
     return (run.id, run.state, *(_changed_ns(run.path / name) for name in (MANIFEST, TRIALS)))
 
 

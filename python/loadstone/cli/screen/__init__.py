@@ -1,1 +1,1 @@
-"""What commands print: plain text, progress, the live view and the preview of a plan."""
+"""Terminal output of commands: plain text, progress, the live view and the preview of a plan."""

@@ -20,7 +20,7 @@ BAR_WIDTH = 12
 
 
 class LiveScreen:
-    """What the lines show now; drawn anew at whatever width the terminal has."""
+    """The contents of the lines, drawn anew at the present width of the terminal."""
 
     def __init__(self) -> None:
         self.what = ""

@@ -1,4 +1,4 @@
-"""What a plan would do, for `--dry-run`."""
+"""Prints the plan and its cost for `--dry-run`."""
 
 import datetime
 import json

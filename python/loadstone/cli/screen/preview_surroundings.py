@@ -1,4 +1,4 @@
-"""What a plan would do beside its trials, for `--dry-run`: ceilings, hooks, probes."""
+"""Prints the ceilings, hooks and probes of a plan for `--dry-run`."""
 
 import shlex
 import shutil
@@ -17,7 +17,7 @@ from loadstone.cli.screen.output import print_table
 
 
 def print_surroundings(plan: Plan, nodes: Mapping[str, Node], hosts: Hosts | None) -> None:
-    """Print what is measured, run and watched around the trials; nothing where there is nothing."""
+    """Print everything that is measured, run and watched around the trials, if anything is."""
     if any(node.probes for node in nodes.values()):
         _print_node_probes(nodes)
     if plan.ceilings:

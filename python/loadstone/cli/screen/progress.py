@@ -67,7 +67,7 @@ class View(Protocol):
 def make_view(trials: Sequence[PlannedTrial], done: int = 0, *, is_quiet: bool = False) -> View:
     """Return the view that suits where the output goes; `done` trials ran before a resumption.
 
-    A quiet one says what went wrong, and nothing of what goes well.
+    A quiet view prints problems only.
     """
     if is_quiet:
         return _PlainView(len(trials), done, is_quiet=True)
@@ -77,7 +77,7 @@ def make_view(trials: Sequence[PlannedTrial], done: int = 0, *, is_quiet: bool =
 
 
 class _Refusals:
-    """What the kernel refused, for each kind of refusal once in a run."""
+    """Refusals by the kernel; each kind is printed once in a run."""
 
     def __init__(self) -> None:
         self._printed: set[tuple[str, str]] = set()
@@ -97,7 +97,7 @@ class _Holes:
         self._more: dict[tuple[str, str], int] = {}
 
     def note(self, document: TrialDocument, summary: Summary) -> str:
-        """Take note of a trial, and return what its failures may owe to puts before it, if so."""
+        """Record a trial; return how many of its failures may be due to earlier failed puts."""
         place = place_of(document)
         if writes_dataset(document):
             self._more[place] = summary.get("puts_failed_more", 0)
@@ -134,7 +134,7 @@ def _time(value_ns: int) -> str:
 
 
 def ending(summary: Summary) -> str:
-    """Return the one line that stays of a trial."""
+    """Return the line that stays on the screen when a trial has ended."""
     times = summary.get("iterations") or []
     # The summary counts every request, those of warm-up and cool-down too: so does the time.
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
@@ -145,7 +145,7 @@ def ending(summary: Summary) -> str:
     # A clean-up finds by listing what it deletes: it makes no requests that are counted.
     line = "" if is_sweep else units.counted(good, "request")
     if seconds > 0 and not is_sweep:
-        # Nobody told of the end of a load whose hosts were all lost: it has no rate.
+        # A load whose hosts were all lost has no end time, and so no rate.
         line += f" in {seconds:.2f} s, {rate:,.0f}/s"
         if summary.get("bytes"):
             line += f", {units.format_byte_rate(summary['bytes'] / seconds)}"
@@ -209,7 +209,7 @@ def _kinds(summary: Summary) -> str:
 
 
 def left_ns(live: Live) -> int | None:
-    """Return how long the trial will take yet if it goes on like this."""
+    """Return the remaining time of the trial at its present pace."""
     share: float | None = live.get("progress")
     elapsed_ns: int = live["elapsed_ns"]
     if not share:
@@ -354,7 +354,7 @@ class _PlainView:
         # A closed pipe is no reason to stop hours of measuring.
         with contextlib.suppress(OSError):
             line = f"[{number or self._number}/{self._trials}] {text}"
-            # A host of the run may have told of it.
+            # The text may come from a host of the run.
             print(plain(line), file=sys.stderr, flush=True)
 
 

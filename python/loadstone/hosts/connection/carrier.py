@@ -43,20 +43,20 @@ START_S = 60.0
 STOP_S = 10.0
 LEAVE_S = 2.0
 WAITING_MAX = 1024
-"""How many connections may wait to be accepted: all agents of a run may come at once."""
+"""Length of the accept queue: all agents of a run may connect at once."""
 
 UNHEARD_BYTES_MAX = 16 << 20
 """No more is read from a host that has so much in the queue: its connection waits meanwhile."""
 
 MESSAGE_BYTES = 512
-"""What a message takes here beside its own length."""
+"""Memory for a message beside its own length."""
 
 LOOK_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What a host said: `say` is "hello", "gone", or what `agent.py` says during a trial."""
+    """A message of a host: `say` is its name, such as "hello", or "gone" for a lost connection."""
 
     host: str
     say: str
@@ -65,7 +65,7 @@ class Heard:
 
 
 class HeardQueue(queue.Queue[Heard]):
-    """What was heard and not yet taken; it knows how much of that is each host's."""
+    """Messages not yet handled, with the number of bytes of each host."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
@@ -148,26 +148,26 @@ class Carrier:
         )  # fmt: skip
 
     def ask(self, hosts: Iterable[str], asked: messages.FromController) -> None:
-        """Ask hosts for something; who is gone is not asked."""
+        """Send hosts a message; disconnected hosts are skipped."""
         names = tuple(hosts)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._send, names, asked)
 
     def read_clocks(self, hosts: Iterable[str]) -> dict[str, clock.Clock]:
-        """Return how far the clocks of hosts are from ours; who does not answer is left out."""
+        """Return the clocks of hosts relative to ours; hosts that do not answer are left out."""
         clocks: dict[str, clock.Clock] = {}
         with contextlib.suppress(TimeoutError):
             clocks = self._wait(self._clocks(tuple(hosts)), ANSWER_S + STOP_S)
         return clocks
 
     def forget(self) -> None:
-        """Forget what was heard and not yet taken: it was about an earlier trial."""
+        """Discard the messages not yet handled: they are about an earlier trial."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self.heard.get_nowait()
 
     def drop(self, host: str) -> None:
-        """Have nothing more to do with a host, whatever it may say yet."""
+        """Disconnect a host and ignore its further messages."""
         self._loop.call_soon_threadsafe(self._drop, host)
 
     # From here on everything runs in the loop's thread.

@@ -18,7 +18,7 @@ from loadstone.errors import InputError
 FORMAT = 1
 SIZE_BYTES_MAX = 64 * 1024
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-"""How Open MPI, PMIx, MPICH and Slurm tell a process its rank."""
+"""Variables in which Open MPI, PMIx, MPICH and Slurm give a process its rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Invitation:
 
 
 class InvitationHead(TypedDict):
-    """What an invitation of any version says: for which host it is, and what made it."""
+    """The part of an invitation that all versions have: its host and the version that made it."""
 
     format: Literal[1]
     loadstone: str
@@ -92,7 +92,7 @@ def read_invitation(path: str) -> Invitation:
                 )
             text = stream.read(SIZE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "not valid UTF-8"
         raise InputError(
             f'cannot read the invitation "{path}": {reason}',
             "loadstone run writes one for each host of a campaign with hosts: {launch: join}",
@@ -101,7 +101,7 @@ def read_invitation(path: str) -> Invitation:
 
 
 def parse_invitation(text: str, origin: str) -> Invitation:
-    """Return the invitation that a text is, or raise InputError with what is wrong with it."""
+    """Parse an invitation; InputError if it is not valid."""
     hint = "take the file that loadstone run wrote for this host"
     try:
         fields = json.loads(text)

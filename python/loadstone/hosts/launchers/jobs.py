@@ -26,7 +26,7 @@ OF_DASK = (
 
 
 class Jobs:
-    """A job for each agent. Each leaves beside its invitation what it said and how it ended."""
+    """A job for each agent; its output and exit code are written beside its invitation."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._hosts = hosts
@@ -86,7 +86,7 @@ class Jobs:
         return f"{agent} agent --join {file} 2> {file}.printed; echo $? > {file}.ended"
 
     def ended(self) -> Mapping[str, str]:
-        """Return the hosts whose agents have ended, with what they said."""
+        """Return the hosts whose agents have ended, with their last output."""
         reasons = {}
         for host, path in self._files.items():
             with contextlib.suppress(OSError, ValueError):
@@ -130,7 +130,7 @@ class Slurm(Jobs):
         """Name the node of a host that has a name."""
         directives = list(settings.get("job_extra_directives", ()))
         if "log_directory" not in settings:
-            # What an agent says is beside its invitation; Slurm's own file would stay behind.
+            # The agent's output is beside its invitation; Slurm's own file would be left behind.
             directives.insert(0, "--output=/dev/null")
         if self._hosts.names:
             directives.append(f"--nodelist={host}")
@@ -148,7 +148,7 @@ class HTCondor(Jobs):
 
 
 def replace_command(job: Any, command: str) -> None:
-    """Have a job run a line of shell in the place of dask's worker."""
+    """Make a job run a shell command instead of dask's worker."""
     # The one place of dask-jobqueue that says what its jobs run.
     job._command_template = command
 

@@ -16,10 +16,10 @@ TEXT_BYTES = 2000
 
 
 class Processes:
-    """What launchers share that start a program for each host: the agent, or what leads to it."""
+    """Base of launchers that start one program for each host: the agent, or a way to it."""
 
     absent_hint = ""
-    """What to do where the program cannot be started."""
+    """Hint for a program that cannot be started."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self.hosts = hosts

@@ -26,7 +26,7 @@ class Ranks:
 
     program = ""
     shell: tuple[str, ...] = ()
-    """What a rank begins with, before the agent's own command."""
+    """Words before the agent's own command."""
 
     def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._hosts = hosts

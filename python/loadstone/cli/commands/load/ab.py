@@ -144,7 +144,7 @@ def command(
         output or session.default_folder("ab"),
         resume=resume,
         command=shlex.join(["loadstone", *context.obj]),
-        # What the user typed needs no further consent.
+        # Commands that the user typed need no consent.
         allow_commands=allow_commands or is_typed,
         gate=gate,
         is_quiet=quiet,

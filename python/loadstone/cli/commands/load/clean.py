@@ -29,7 +29,7 @@ from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
 
-# What to do about a place that is left, by why it is.
+# Hints for places that are left, by the reason why they are.
 HINTS = {
     "foreign": "loadstone did not create it, and deletes nothing in it; use the target's own tools",
     "other_run": "clean up with that run's folder: loadstone clean RUN",
@@ -94,7 +94,7 @@ def command(
         )
         if not yes and not _is_agreed():
             return exit_code.FAILED
-        # Before anything is deleted: a run that misses objects must not be gone on with.
+        # Before anything is deleted: a run without some of its objects must not be resumed.
         writer.note_cleaning()
         code, is_reached = _remove(left, run, with_versions=versions)
         if not is_reached:

@@ -118,7 +118,7 @@ class AnsweringHost:
     joined_s: float
     clock: "Clock | None"
     obstacles: "dict[str, Obstacle | None]" = field(default_factory=dict)
-    """What keeps it from each target, by the target's name."""
+    """The obstacle to each target by name; None if the host reached it."""
 
     def document(self) -> dict[str, object]:
         """Return it as JSON has it."""

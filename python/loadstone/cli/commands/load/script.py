@@ -40,7 +40,7 @@ SIZE = "4KiB"
 
 
 class Verb(StrEnum):
-    """What to do with a script."""
+    """Actions on a script."""
 
     MAKE = "make"
     CONVERT = "convert"
@@ -49,14 +49,14 @@ class Verb(StrEnum):
 
 
 class SessionsBy(StrEnum):
-    """What the requests of a session of a trace have in common."""
+    """Grouping of the requests of a trace into sessions."""
 
     KEY = "key"
     CLIENT = "client"
 
 
 class Malformed(StrEnum):
-    """What is done with lines that cannot be read."""
+    """Treatment of lines that cannot be read."""
 
     REFUSE = "refuse"
     SKIP = "skip"

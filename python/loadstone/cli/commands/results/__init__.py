@@ -1,1 +1,1 @@
-"""Commands that read what runs left behind, and write none of it anew."""
+"""Commands that read run folders and change nothing in them."""

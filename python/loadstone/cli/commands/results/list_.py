@@ -20,7 +20,7 @@ from loadstone.errors import InputError
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """Things that can be listed."""
 
     DRIVERS = "drivers"
     OPERATIONS = "operations"

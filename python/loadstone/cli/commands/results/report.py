@@ -34,7 +34,7 @@ from loadstone.errors import InputError
 if TYPE_CHECKING:
     from loadstone.results import Run
 
-# What most people mean by the name of a report.
+# Other common names of reports.
 ALIASES = {"text": "terminal", "md": "markdown"}
 SUFFIXES = {".htm": ".html"}
 
