@@ -22,7 +22,7 @@ _MARK_TABLE = MARK.partition(".")[0].replace("-", "_")
 _MADE_BY_US = "made by loadstone"
 _CACHES = ("MARK CACHE", "UNCOMPRESSED CACHE", "FILESYSTEM CACHE")
 _COUNTED = ("OSCPUVirtualTimeMicroseconds", "OSReadBytes", "ReadBufferFromS3Bytes")
-"""What is taken of the counts in the log of queries."""
+"""Counters that are read from the query log."""
 
 
 def check(access: ServerAccess, *, reads_buckets: bool) -> None:
@@ -301,7 +301,7 @@ SORTED_BY: dict[str, str] = {
 NEVER_SPLIT = ("nation", "region")
 CACHES_OFF = ("use_query_condition_cache", "use_parquet_metadata_cache", "use_query_cache")
 STANDARD_SQL = {"join_use_nulls": 1, "aggregate_functions_null_for_empty": 1}
-"""What outer joins and sums of nothing answer: without it Q13 lacks a row, and Q17 may be 0."""
+"""Standard results of outer joins and empty sums: otherwise Q13 lacks a row, Q17 may be 0."""
 _ARROW = {"output_format_arrow_string_as_string": 1, "output_format_arrow_date_as_uint16": 0}
 
 

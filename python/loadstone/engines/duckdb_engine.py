@@ -22,7 +22,7 @@ class DuckDb:
             connection.execute(f"SET threads = {threads}")
         if memory_bytes is not None:
             connection.execute(f"SET memory_limit = '{memory_bytes} bytes'")
-        # What it keeps of files it read would make the next query read nothing.
+        # With its file cache the next query would read nothing.
         for cache in ("enable_external_file_cache", "enable_object_cache"):
             try:
                 connection.execute(f"SET {cache} = false")

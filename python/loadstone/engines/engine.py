@@ -1,4 +1,4 @@
-"""What every query engine can do."""
+"""The interface of query engines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """How a bucket is reached."""
+    """Address and credentials of a bucket."""
 
     name: str
     endpoint: str
@@ -50,7 +50,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineUse:
-    """What an engine used during its work; None for what nothing tells."""
+    """Resources that an engine used; None where they are not known."""
 
     cpu_ns: int | None = None
     read_bytes: int | None = None
@@ -64,11 +64,11 @@ class EngineUse:
 
 
 class GoneError(Exception):
-    """What does an engine's work has ended: its process is of no use any more."""
+    """The program behind an engine has ended: its process cannot be used any more."""
 
 
 class Asked(Protocol):
-    """What runs queries, one at a time."""
+    """Runs queries, one at a time."""
 
     def run(self, query: str) -> list[Row]:
         """Return all rows of a query's answer."""
@@ -121,7 +121,7 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAccess:
-    """How a ClickHouse server is reached, and the storage policy that puts tables on a target."""
+    """Access to a ClickHouse server, and the storage policy that puts tables on a target."""
 
     url: str
     user: str | None = None

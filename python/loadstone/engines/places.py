@@ -53,7 +53,7 @@ class TablePlace(ABC):
 
     @abstractmethod
     def begin(self, mark: Mark) -> None:
-        """Make the place with a mark that says what will be in it."""
+        """Create the place with a mark that lists its future contents."""
 
     @abstractmethod
     def write(self, name: str, source: Path) -> None:
@@ -140,7 +140,7 @@ class DirectoryPlace(TablePlace):
             )
         with suppress(FileExistsError):
             self._path.mkdir(mode=0o700)
-        # What an engine was cut off in cannot be gone on with.
+        # Tables that an engine did not complete cannot be resumed.
         shutil.rmtree(self._path / OWN_FORMAT, ignore_errors=True)
         self.complete(mark)
 
@@ -348,7 +348,7 @@ class BucketPlace(TablePlace):
 
 @contextmanager
 def _without_trailers() -> Iterator[None]:
-    """Have clients that are made meanwhile send bodies as they are, unless the user says how.
+    """Make clients created meanwhile send plain bodies, unless the user chose otherwise.
 
     By default the AWS SDK sends a checksum behind each body, in chunks. versitygw leaves bytes of
     that on the connection, and takes them for the begin of the next request (HTTP 400).

@@ -309,7 +309,7 @@ def _check_master(url: str) -> None:
 
 
 class Cluster:
-    """A master and a worker on loopback. Only who knows the secret of `settings` may use it."""
+    """A master and a worker on loopback, which require the secret in `settings`."""
 
     def __init__(self, scratch: Path, cores: int, memory_bytes: int) -> None:
         """Start master and worker, and wait until the worker is registered."""
@@ -368,7 +368,7 @@ class Cluster:
 
 
 def temporary_in(scratch: Path) -> str:
-    """Return what has Java put temporary files where they are removed with the process."""
+    """Return the option that puts Java's temporary files into a folder."""
     return f"-Djava.io.tmpdir={scratch}"
 
 

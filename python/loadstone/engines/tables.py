@@ -31,7 +31,7 @@ TABLES: Sequence[str] = (
 )
 
 BYTES_PER_SCALE = 400_000_000
-"""What the tables take as Parquet at scale 1, rounded up: 345 MB were measured."""
+"""Size of the tables as Parquet at scale 1, rounded up: 345 MB were measured."""
 
 _FRACTION_AT_SCALE_1 = 0.0001
 """A constant of Q11, which shrinks as the scale grows (TPC-H specification, 2.4.11.3)."""
@@ -61,7 +61,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What lies in a place, and which run wrote it; not `is_complete` while it is being written."""
+    """Contents of a place, and the run that wrote it; not `is_complete` during the write."""
 
     run: str
     benchmark: str

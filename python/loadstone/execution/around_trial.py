@@ -15,7 +15,7 @@ from loadstone.probes.exporters import Exporters, Readings
 
 
 class AroundTrial:
-    """One trial's share of what surrounds the run; nothing here holds up the load."""
+    """The surroundings of one trial; nothing here delays the load."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class AroundTrial:
 
     @property
     def absent(self) -> dict[str, str]:
-        """What was not observed of the target, and why."""
+        """Reasons for missing observations of the target."""
         return {**self._absent, **self._readings.gaps()}
 
     def look_before(self) -> None:
-        """See how the target is, and let go of what was read since the last trial."""
+        """Record the state of the target, and discard readings from before the trial."""
         self._look("before")
         self._exporters.take()
 
@@ -63,7 +63,7 @@ class AroundTrial:
         self._timed.start(stop)
 
     def note(self, elapsed_ns: int) -> None:
-        """Take note of how long the load has been running."""
+        """Record how long the load has been running."""
         self._timed.note(elapsed_ns)
 
     def finish(self) -> None:

@@ -36,7 +36,7 @@ NEEDED: Final = (
     *("case.parameters", "dataset.bucket_prefix", "dataset.objects", "dataset.version"),
     *("load.kind", "mix", "options"),
 )
-"""What it takes of a trial to audit its dataset."""
+"""Keys of a trial document that its audit needs."""
 UNREACHED_MIN: Final = 2
 """So many requests without an answer, and none with one: the others would wait in vain, too."""
 

@@ -29,7 +29,7 @@ class TrialStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialProgress:
-    """How the trial stands, about twice a second; `live` is the load generator's."""
+    """Progress of a trial, about twice a second, with the figures of the load generator."""
 
     document: TrialDocument
     live: Live
@@ -37,7 +37,7 @@ class TrialProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNews:
-    """What has become of client hosts while a trial goes on: one was lost, or is waited for."""
+    """News about client hosts during a trial: one was lost, or is waited for."""
 
     document: TrialDocument
     text: str
@@ -78,7 +78,7 @@ class TrialSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """The run waits; `seconds` are left. Said several times a second."""
+    """The run waits, with `seconds` left; emitted several times a second."""
 
     seconds: float
     why: str
@@ -93,7 +93,7 @@ class CeilingStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingProgress:
-    """How it stands, several times a second: which step, and the share of all steps."""
+    """Progress of a ceiling, several times a second: its step, and the share of all steps."""
 
     document: CeilingDocument
     step: str
@@ -111,7 +111,7 @@ class CeilingEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingFailed:
-    """A ceiling could not be measured; the trials go on without it."""
+    """A ceiling could not be measured; the trials continue without it."""
 
     document: CeilingDocument
     reason: str
@@ -119,21 +119,21 @@ class CeilingFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardStarted:
-    """A target begins to be asked what it honours."""
+    """The card of a target is begun."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardMade:
-    """A target has answered, and its card is in the manifest."""
+    """The card of a target is complete, and in the manifest."""
 
     card: Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardFailed:
-    """A target could not be asked; the trials go on without its card."""
+    """The card of a target failed; the trials continue without it."""
 
     target: str
     reason: str

@@ -24,7 +24,7 @@ from loadstone.results.writer import RunWriter, TrialWriter
 
 
 class Output:
-    """Takes what a trial gives out while it runs: into its record, and to who watches."""
+    """Receives the output of a running trial, for its record and for listeners."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Output:
         around: AroundTrial,
     ) -> None:
         """Use `run_trial`."""
-        # Hosts that make the load watch themselves: what this one does says nothing of them.
+        # Hosts that make the load probe themselves: readings of this host would not describe them.
         self.collector = Collector({}) if document.get("hosts") else Collector()
         self._document = document
         self._folder = writer.path
@@ -79,19 +79,19 @@ class Output:
                 raise AssertionError(f"only hosts wait for each other: {event['kind']}")
 
     def progress(self, live: Live) -> None:
-        """Tell how the trial stands, about twice a second."""
+        """Emit the progress of the trial, about twice a second."""
         self._around.note(live["elapsed_ns"])
         self.probes()
         self._listen(TrialProgress(document=self._document, live=live))
 
     @property
     def is_stop_asked(self) -> bool:
-        """Say whether the run is to stop: what waits before the load ends at once."""
+        """Whether the run is to stop: a wait before the load then ends at once."""
         return self._interrupt.is_asked
 
     def host_news(self, text: str, *, is_problem: bool) -> None:
-        """Tell of the client hosts what a person should know while the trial goes on."""
-        # It may hold words of a host or of a program there.
+        """Emit news about client hosts during a trial."""
+        # The text may come from a host, or from a program there.
         text = _loadgen.plain(text)
         self._listen(HostNews(document=self._document, text=text, is_problem=is_problem))
 
@@ -112,7 +112,7 @@ class Output:
         note_unmade(self._folder, self._document, names, time)
 
     def retry(self, text: str) -> None:
-        """Tell of a request outside the measurement that is sent again."""
+        """Emit the retry of a request outside the measurement."""
         self._listen(RequestRetried(document=self._document, text=text))
 
     def end(self) -> None:
@@ -121,7 +121,7 @@ class Output:
             self._around.finish()
 
     def probes(self) -> None:
-        """Keep what the probes have seen."""
+        """Write the readings of the probes to the record."""
         for rows in (*self.collector.take(), *self._around.take()):
             self._trial.write_probes(rows)
 
@@ -150,7 +150,7 @@ class Executor(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of what the trials of a session share."""
+        """Release the resources that the trials of a session share."""
 
 
 def run_trial(

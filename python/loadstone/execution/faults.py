@@ -22,7 +22,7 @@ KILL, START = "kill", "start"
 
 
 class FaultCommands:
-    """What may be done to a target: one command for each name, split into words.
+    """Commands that act on a target, by the name of the action, split into words.
 
     A start command that stays in the foreground is the server itself: it is started at once if
     nothing answers at `ready`, killed where there is no command that does, and ended with us.
@@ -54,7 +54,7 @@ class FaultCommands:
 
     @property
     def actions(self) -> dict[str, Callable[[], None]]:
-        """What can be done, by name; each raises TargetError where it fails."""
+        """The actions by name; each raises TargetError if it fails."""
         names = dict.fromkeys(self._commands)
         if self._server is not None:
             names[KILL] = None
@@ -84,7 +84,8 @@ class FaultCommands:
     def _kill(self) -> None:
         if self._server is None:
             raise TargetError(
-                "kill: the server was not started here", "say how it is killed: --kill COMMAND"
+                "kill: the server was not started here",
+                "name the command that kills it: --kill COMMAND",
             )
         self._server.kill_left()
         self._end()
@@ -117,7 +118,7 @@ class FaultCommands:
             time.sleep(POLL_S)
 
     def _end(self) -> Ended:
-        """Take leave of the server, which has ended; what it has started as a daemon stays."""
+        """Reap the server, which has ended; daemons that it started stay."""
         assert self._server is not None
         assert self._guard is not None
         self._guard.dismiss()

@@ -25,11 +25,11 @@ class Interrupt:
 
     @property
     def is_asked(self) -> bool:
-        """Say whether the run is to stop."""
+        """Whether the run is to stop."""
         return self._asked.is_set()
 
     def on_ask(self, stop: Callable[[], None]) -> None:
-        """Say how what runs from now on is ended; it is at once if that was asked for already."""
+        """Set how the present work is ended; end it at once if a stop was requested before."""
         with self._lock:
             self._stop = stop
             if self.is_asked:

@@ -30,14 +30,14 @@ LINE_CHARACTERS_MAX = 1 << 16
 TIMEOUT_NS = 60_000_000_000
 
 Watch = Callable[[str, int], None]
-"""Is told how many objects have been listed so far, and where."""
+"""Receives the place that is listed and the number of objects so far."""
 
 
 class ListMaker:
     """Makes the lists that a plan asks for, each once, in the folder `lists` of another.
 
     Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
-    Of a run that is gone on with, `known` are the lists that it has.
+    `known` are the lists that a resumed run already has.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ListMaker:
 
     @property
     def documents(self) -> list[ObjectListDocument]:
-        """What the run says of its lists."""
+        """Descriptions of the lists for the manifest."""
         return list(self._known.values())
 
     def __call__(self, target: TargetDocument, existing: Existing) -> ObjectListDocument:
@@ -125,7 +125,7 @@ class ListMaker:
 
 
 def _listing(target: TargetDocument, existing: Existing) -> TrialDocument:
-    """Return the trial that stands for a listing: who lists what, and nothing else."""
+    """Return the minimal trial document of a listing."""
     return {
         "format": 1,
         "id": "list",

@@ -4,7 +4,7 @@ from loadstone import _loadgen
 from loadstone.errors import LoadstoneError, TargetError
 
 Raised = (_loadgen.TargetError, ValueError, OSError)
-"""What `_loadgen.run_trial` raises by itself."""
+"""Errors that `_loadgen.run_trial` itself raises."""
 
 
 def as_target_error(error: Exception, where: str = "") -> TargetError:

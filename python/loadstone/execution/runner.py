@@ -40,11 +40,11 @@ from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter
 
 Observe = Callable[[Record, Goal], Observation]
-"""Reads off a record what the objective speaks of."""
+"""Returns the figures of a record that the objective is about."""
 
 
-# Nothing is concluded here. `observe` reads what a record shows, and `campaign.search` says what
-# to try next; the caller gives both to the runner.
+# Nothing is concluded here: `observe` reads a record, `campaign.search` chooses the next load, and
+# the caller gives both to the runner.
 class Search:
     """The steps of one search: those that an earlier session left, then one after another."""
 
@@ -98,7 +98,7 @@ class Search:
 Listen = Callable[[Event], None]
 
 Decide = Callable[[int], bool]
-"""Tells after a block whether the question of the run is decided, so that no more are needed."""
+"""Returns after a block whether the run is decided, so that no more blocks are needed."""
 
 Begin = Callable[[int], datetime.datetime]
 """Returns when a start of the schedule is due."""
@@ -108,7 +108,7 @@ REST_TICK_S = 0.2
 
 @dataclass(slots=True)
 class RunEnd:
-    """How a run ended, and what became of the trials that have no record.
+    """How a run ended, and why trials have no record.
 
     A `failed` trial was tried, and its target could not be used; a `skipped` one was not tried
     for that reason; the ones `not_run` were never reached. What earlier sessions met, such
@@ -153,7 +153,7 @@ def now() -> datetime.datetime:
 
 
 def circumstances() -> Manifest:
-    """Return what a manifest says of the time, the program and the host."""
+    """Return the facts of a manifest about the time, the program and the host."""
     return {
         "started": now().isoformat(),
         "loadstone": __version__,
@@ -251,7 +251,7 @@ def _stopped(document: TrialDocument, summary: Summary) -> TargetError:
 
 @dataclass(slots=True, kw_only=True)
 class _Session:
-    """What the trials of one call of `execute` share."""
+    """State that the trials of one call of `execute` share."""
 
     writer: RunWriter
     listen: Listen
@@ -334,7 +334,7 @@ class _Session:
             if not self.interrupt.is_asked:
                 self._measure(planned, number)
         finally:
-            # What a hook has put in the way must not stand there afterwards, however this ended.
+            # The effects of hooks must not outlast the trial, however it ended.
             self.around.after_trial(planned.document)
 
     def _measure(self, planned: PlannedTrial, number: int) -> None:
@@ -378,7 +378,7 @@ class _Session:
                 return
             failed = self.end.failed_requests
             self.run(step, number)
-            # As `whole_end` has it: the search says what failed beyond the capacity.
+            # As in `whole_end`: failures beyond the capacity belong to the search.
             self.end.failed_requests = failed
             if step.document["target"]["name"] in self.unusable:
                 self.end.skipped[search.document["id"]] = f"trial {step.id} failed"
@@ -434,7 +434,7 @@ class _Trials:
 
     @property
     def starts_left(self) -> int:
-        """How many starts were not planned."""
+        """Number of starts that were not planned."""
         return self._later.left if self._later is not None else 0
 
     def __iter__(self) -> Iterator[PlannedTrial]:

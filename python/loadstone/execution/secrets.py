@@ -20,7 +20,7 @@ KEPT_FROM_PROGRAMS = frozenset(
         "ST_KEY",
     }
 )
-"""Variables that hold secrets whatever a campaign says of them."""
+"""Variables that always hold secrets, whatever the campaign."""
 
 _NAMED: set[str] = set()
 
@@ -47,7 +47,7 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
 
 
 def resolved(document: object, environ: Mapping[str, str]) -> object:
-    """Return a document with the value of each secret in the place of its reference."""
+    """Return a document with each reference to a secret replaced by its value."""
     match document:
         case {"env": str()} | {"file": str()} if isinstance(document, dict) and len(document) == 1:
             return resolve(document, environ)
@@ -73,7 +73,7 @@ def values_in(document: object, environ: Mapping[str, str]) -> list[str]:
 
 
 def keep_from_programs(document: object) -> None:
-    """Take the variables that a campaign names as secrets out of what programs inherit."""
+    """Remove the campaign's secret variables from the environment that programs inherit."""
     _NAMED.update(reference["env"] for reference in references_in(document) if "env" in reference)
 
 

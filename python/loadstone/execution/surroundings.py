@@ -38,7 +38,7 @@ Listen = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Whether a trial is the first of its phase in one case and block, and whether the last."""
+    """Whether a trial is the first, or the last, of its phase in one case and block."""
 
     is_first: bool
     is_last: bool
@@ -46,7 +46,7 @@ class _Edges:
 
 @dataclass(slots=True)
 class Surroundings:
-    """What surrounds the trials of one call of `execute`.
+    """Ceilings, hooks, probes and servers around the trials of one call of `execute`.
 
     A ceiling that could not be measured is in `failed`, with the reason: the trials go on without
     it. A hook whose failure is to stop the run raises HookError.
@@ -87,7 +87,7 @@ class Surroundings:
         )  # fmt: skip
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:
-        """Take note of the trials of a start that was planned just now."""
+        """Add the trials of a start that has just been planned."""
         self._edges.update(_edges(trials))
 
     def measure_ceilings(self, before: str | None) -> None:
@@ -115,7 +115,7 @@ class Surroundings:
                 self.problems += [left_behind] if left_behind else []
 
     def make_cards(self) -> None:
-        """Ask targets what they honour, where the plan wants it, before all load."""
+        """Make the cards of the plan before all load."""
         self.problems += make_cards(self._plan, self._writer, self._listen, self._interrupt)
 
     @property
@@ -184,17 +184,17 @@ class Surroundings:
         return state
 
     def start(self) -> None:
-        """Begin to watch: the first trial is not to wait for it."""
+        """Start the exporters' probes, so that the first trial need not wait for them."""
         self._exporters.start()
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop servers and probes."""
         self._arms.leave()
         self.problems += self._arms.left
         self._exporters.stop()
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Take note of what a trial may leave on this host."""
+        """Record the residue that a trial may leave on this host."""
         self._settling.note(document, summary)
         self._load_ended_unix_ns = time.time_ns()
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from loadstone._loadgen import Histogram
 
 OPEN_SECONDS = 10
-"""How many seconds may be behind the newest before their histograms are closed."""
+"""Seconds behind the newest whose histograms stay open."""
 
 
 @dataclass(slots=True)

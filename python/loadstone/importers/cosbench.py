@@ -69,7 +69,7 @@ def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     for number, line in enumerate(lines[1:], start=2):
         place = FileLine(path, number)
         cells = reading.split_cells(place, line)
-        # What comes last, the history of the states, has commas of its own.
+        # The last column, the history of states, has commas of its own.
         if line and len(cells) < len(columns) - 1:
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
         if line:
@@ -80,7 +80,7 @@ def _window_s(place: FileLine, row: Mapping[str, str]) -> float:
     count = reading.whole(place, "Op-Count", row["Op-Count"])
     rate = reading.number(place, "Throughput", row["Throughput"])
     if rate < RATE_ROUNDED:
-        place.refuse("does not say how long it took: its rate is rounded to nothing")
+        place.refuse("does not state its duration: its rate is rounded to 0")
     seconds = count / rate
     moved = reading.whole(place, "Byte-Count", row["Byte-Count"])
     if moved:

@@ -31,7 +31,7 @@ _LINE = re.compile(
 _STAT = re.compile(r"(\d+)=([^,\s]+)")
 QUANTILES = ("50", "75", "90", "95", "99")
 ONE_BY_ONE = ("CREATE_USER",)
-"""What a single thread does before the others begin: its rate is that of the whole client."""
+"""Operations of a single thread before the others begin: its rate is that of the client."""
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:

@@ -38,7 +38,7 @@ _MIX = re.compile(r"(?:RWMIX|MIX-T)\d+")
 """Writes, and beside them so many percent of reads or so many threads that read."""
 
 READS = "rwmix read "
-"""What stands before the names of the columns that are of a mix's reads."""
+"""Prefix of the columns of a mix's reads."""
 
 UNMEASURED = ("SYNC", "DROPCACHE")
 NEEDED = ("operation", "time ms [last]")

@@ -30,7 +30,7 @@ COLUMNS = {
     "Min Latency (ms)": "MinLat", "Avg Latency(ms)": "AvgLat", "99% Latency(ms)": "NinetyNineLat",
     "Max Latency(ms)": "MaxLat", "Slowdowns": "Slowdowns",
 }  # fmt: skip
-"""What the columns of CSV are called in JSON."""
+"""Names in JSON of the columns of CSV."""
 
 NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat", "MaxLat")
 TOLERANCE = 0.02
@@ -71,7 +71,7 @@ def _trial(place: FileLine, row: Mapping[str, str], workload: str, hints: Hints)
     )
     # CSV has two decimals of each.
     if not seconds:
-        place.refuse("does not say how long it took: it is rounded to nothing")
+        place.refuse("does not state its duration: it is rounded to 0")
     tolerance = TOLERANCE + 0.005 / seconds
     reading.agree(place, f"{mode}: IO/s", rate, requests / seconds, tolerance)
     # Every object has the size that was asked for.

@@ -72,7 +72,7 @@ def _trial(
 ) -> ImportedTrial:
     place, operation, requests, rate = block
     if not rate or requests / rate > LONGEST_S:
-        place.refuse("does not say how long it took: its rate is rounded to nothing")
+        place.refuse("does not state its duration: its rate is rounded to 0")
     if failed is not None and failed > requests:
         place.refuse(f"says that {failed} of {requests} requests failed")
     good = requests - (failed or 0)

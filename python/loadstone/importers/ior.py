@@ -18,7 +18,7 @@ NAMES = {
     "bw(MiB/s)": "bwMiB", "xfer(KiB)": "xferKiB", "block(KiB)": "blockKiB", "open(s)": "openTime",
     "wr/rd(s)": "wrRdTime", "close(s)": "closeTime", "total(s)": "totalTime",
 }  # fmt: skip
-"""What the columns of text and CSV are called in JSON."""
+"""Names in JSON of the columns of text and CSV."""
 
 NEEDED = ("bwMiB", "xferKiB", "totalTime")
 ACCESSES = ("write", "read")

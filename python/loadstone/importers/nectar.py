@@ -26,7 +26,7 @@ from loadstone.importers.completions import Completions
 COMPLETION = "completion_time_unix_nano"
 NEEDED = (COMPLETION, "object_name", "status", "elapsed_nanoseconds")
 KINDS = {"headers_elapsed_nanoseconds": "reading", "method": "mixed"}
-"""Which benchmark has written a table, by a column that others have not."""
+"""The benchmark that wrote a table, by a column that only it has."""
 
 LINE_MAX = 1 << 16
 OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
@@ -45,7 +45,7 @@ _END = re.compile(r"([\d.]+)s (?:total time, |for (\d+) requests, )([\d.]+) (\w+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
-    """What nectar printed: the load before, and the rate after."""
+    """Output of nectar: the load before, and the rate after."""
 
     path: Path
     operation: str
@@ -244,7 +244,7 @@ def _made(
 
 
 def _notes(table: NectarTable, name: str) -> Iterator[str]:
-    """Say where nectar's own rate, over whole seconds, is not that of its requests."""
+    """Yield a note where nectar's rate, over whole seconds, differs from that of its requests."""
     printed = table.printed_rate
     start_ns, end_ns = table.trial.window_ns
     rate = sum(row.requests for row in table.trial.rows) / (end_ns - start_ns) * SECOND_NS

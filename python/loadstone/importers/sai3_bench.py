@@ -33,7 +33,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     lengths = [_length_s(place, row) for operation in whole for place, row in operation]
     _, length_s = max(lengths)
     if length_s == 0:
-        FileLine(path).refuse("does not say how long it took: its rates are rounded to nothing")
+        FileLine(path).refuse("does not state its duration: its rates are rounded to 0")
     trial = trial_of_works(
         [_work(operation) for operation in whole],
         tool="sai3-bench",

@@ -43,7 +43,7 @@ little.
 """
 
 ZSTD = b"\x28\xb5\x2f\xfd"
-"""How every file that zstd compressed begins."""
+"""First bytes of a file compressed by zstd."""
 
 _STATUS = re.compile(r"\b([45]\d\d)\b")
 
@@ -178,7 +178,7 @@ def _json_text(path: Path) -> str | None:
                 raise InputError(f'"{path}" unpacks to more than {most} MiB', reading.EDITED)
             return bytes(first + rest).decode("utf-8", "replace")
     except OSError:
-        # The reader of the lines says what is wrong.
+        # The reader of the lines reports the error.
         return None
 
 

@@ -61,7 +61,7 @@ REQUESTS = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """One file of requests: its name by its hash, and what a trial document says of it."""
+    """One file of requests, named by its hash, and its description for trial documents."""
 
     path: Path
     sha256: str
@@ -160,7 +160,7 @@ def _measured(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
 
 
 def _present(column: Words, kind: pa.DataType) -> pa.Array:
-    """Return a column with nulls in the place of what is not stated."""
+    """Return a column with nulls for values that are not stated."""
     values = arrow_of(column)
     absent = pa.scalar(None, values.type)
     return pc.if_else(pc.equal(values, NONE), absent, values).cast(kind)

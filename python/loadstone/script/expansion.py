@@ -29,13 +29,13 @@ OPERATIONS = ("put", "get", "head", "delete", "list")
 PUT, GET, HEAD, DELETE, LIST = range(len(OPERATIONS))
 
 ANY, EXISTS, ABSENT, DERIVED = range(4)
-"""What is expected of a subject; derived is what follows from the script."""
+"""Expectations of a subject; a derived one follows from the script."""
 
 NO_WRAP, OWNER_WRAP, INBOX = range(3)
 """Whom the key of an encrypted object is wrapped for: any client, or the user of its place."""
 
 PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 1024))
-"""What a user is made of: objects and their sizes in bytes. They are encrypted for the user."""
+"""Objects of a user's profile, with their sizes in bytes. They are encrypted for the user."""
 
 KEY_BYTES_MAX = 1024
 ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIST": LIST,
@@ -47,7 +47,7 @@ _KEY_PARTS = 16
 
 
 class CountedKind(NamedTuple):
-    """What actions are counted by: the kind of their space, and the type of who does them."""
+    """Grouping of actions in counts: by kind, by space, and by the type of user."""
 
     action: str
     space: str | None = None
@@ -250,7 +250,7 @@ class _Expansion:
         return is_right
 
     def _doubt(self, action: Action) -> None:
-        """Note which objects a wrong row may have meant: what later rows expect is not known."""
+        """Note the objects that a wrong row may have meant: nothing is known of them later."""
         self.doubtful.add(action.key)
         self.doubtful.update(f"{who}/inbox/{action.object}" for who in action.recipients or ())
         if action.action == "CREATE_USER" and action.user:
@@ -467,5 +467,5 @@ def sort_by(columns: object, names: Iterable[str], key: str) -> None:
 
 
 def as_json(names: Iterable[str | None]) -> str:
-    """Return names as metadata keep them."""
+    """Return names in the form of the metadata."""
     return json.dumps(list(names))

@@ -31,7 +31,7 @@ _CHUNK = 65_536
 
 @dataclass(slots=True)
 class Expected:
-    """What is expected of each request, and of the target before the first.
+    """Expectations of each request, and of the target before the first.
 
     `spaces` are the listed prefixes that objects lie under, by subject. `prepared` are the objects
     that must be there before the script begins. Lists that are not checked have -1 entries.

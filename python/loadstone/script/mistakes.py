@@ -1,4 +1,4 @@
-"""What is wrong in a script: every mistake with its row and column, all of them at once."""
+"""Mistakes in a script, each with its row and column, reported all at once."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

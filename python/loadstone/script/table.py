@@ -26,7 +26,7 @@ from loadstone.script.mistakes import Mistakes
 
 BATCH_ROWS = 65_536
 ORIGIN = "loadstone.origin"
-"""The key of a Parquet file's metadata that says where the script came from."""
+"""The key of the script's origin in the metadata of a Parquet file."""
 
 COLUMNS = pa.schema(
     [
@@ -45,7 +45,7 @@ COLUMNS = pa.schema(
         pa.field("user_type", pa.utf8()),
     ]
 )
-"""What docs/reference/script.md explains."""
+"""Columns, explained in docs/reference/script.md."""
 
 SPACES = ("private", "inbox")
 SIZE_MAX = 2**40 - 1
@@ -130,7 +130,7 @@ class ScriptWriter:
         self.count = 0
 
     def describe(self, origin: ScriptOrigin) -> None:
-        """Say where the script came from; CSV has no place for it."""
+        """Add the origin of the script; CSV has no place for it."""
         if self._parquet is not None:
             self._parquet.add_key_value_metadata({ORIGIN: json.dumps(origin)})
 
@@ -225,7 +225,7 @@ def _read_parquet(path: Path, mistakes: Mistakes) -> Iterator[Action]:
                     yield Action(row, *cells)
     except pa.ArrowException as error:
         raise InputError(
-            f'"{path}" is no script in Parquet: {error}', "name it .csv if it is a table of text"
+            f'"{path}" is not a script in Parquet: {error}', "name it .csv if it is a table of text"
         ) from error
 
 
@@ -263,14 +263,14 @@ _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}
 
 
 def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
-    # What is no UTF-8 becomes characters that no text has, and so a mistake with its place.
+    # Bytes that are not UTF-8 become surrogates, and so a mistake with its place.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         lines = csv.reader(file, strict=True)
         row = 0
         try:
             head = next(lines, [])
             if any(_is_broken(name) for name in head):
-                raise InputError(f'"{path}" is no text: its head is not UTF-8')
+                raise InputError(f'"{path}": its head is not valid UTF-8')
             _check_columns(head, mistakes)
             places = [head.index(name) if name in head else None for name in COLUMNS.names]
             for cells in lines:

@@ -1,4 +1,4 @@
-"""A trace → a script: who asked what of which object, and when, in sessions with expectations.
+"""A trace → a script: requests by client, object and time, in sessions with expectations.
 
 Requests are grouped by key, put into the order of their starts, and dealt to sessions: by key,
 so that all that is done to one object stays in order, or as the trace names its clients. What is
@@ -52,7 +52,7 @@ class Traced(NamedTuple):
 
 @dataclass(slots=True)
 class Losses:
-    """What of a trace does not come into the script, and why: nothing is lost without a word.
+    """Requests of a trace that the script leaves out, counted by reason.
 
     A malformed line stops the conversion at its end, with all others, unless it may be skipped.
     """
@@ -91,13 +91,13 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """How a trace becomes sessions, and what is done where it does not tell."""
+    """How a trace becomes sessions, with values for what it does not state."""
 
     sessions_by: str
     """`key` or `client`."""
 
     sessions: int
-    """How many sessions keys are dealt to."""
+    """Number of sessions that keys are dealt to."""
 
     size_bytes: int | None
     """The size of objects whose size the trace does not tell."""
@@ -108,12 +108,12 @@ class TraceOptions:
     has_times: bool
 
     copies: int
-    """How many sessions run the sequence of a script that is converted."""
+    """Number of sessions that run the sequence of a converted script."""
 
 
 @dataclass(slots=True)
 class Written:
-    """What was written of a script so far: `span_ns` is from its first action to its last."""
+    """Totals of the script so far: `span_ns` is from its first action to its last."""
 
     actions: int = 0
     span_ns: int = 0
@@ -134,7 +134,7 @@ class _Columns:
 def origin_of(
     form: str, files: Sequence[str], options: TraceOptions, losses: Losses, written: Written
 ) -> ScriptOrigin:
-    """Return what a script's file says of the trace that it came from."""
+    """Return the description of the trace, for the script's file."""
     return {
         "format": form,
         "files": list(files),
@@ -207,7 +207,7 @@ def _anonymous(key: str, salt: str) -> str:
 
 
 class _Actions:
-    """Goes through a trace in order, and says of each object what is known of it."""
+    """Walks through a trace in order and tracks the state of each object."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class _Actions:
             )
 
     def _judge(self, at: int, key: int) -> tuple[str | None, int | None] | None:
-        """Return what is expected and how large the object is; None where that is not known."""
+        """Return the expectation and the size of the object; None if the size is not known."""
         columns = self.columns
         kind, status, size = columns.kind[at], columns.status[at], columns.size[at]
         if kind == _LIST:

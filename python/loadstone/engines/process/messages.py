@@ -147,5 +147,5 @@ _SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when the thread that started it ends."""
+    """Make the kernel kill this process when the thread that started it ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_SET_PDEATHSIG, signal.SIGKILL)

@@ -49,7 +49,7 @@ _ENDED = 1 << 0 | 1 << 2
 _SO_COOKIE = 57
 
 Totals = dict[bytes, int]
-"""What each connection has received so far, by its cookie, which no other ever has."""
+"""Bytes that each connection has received, by its cookie, which is unique."""
 
 End = tuple[bytes, bytes]
 """An address as IPv6 has it, and a port."""
@@ -159,7 +159,7 @@ class _Ends:
 
 
 def _let_through(kernel: socket.socket, ports: Sequence[int]) -> None:
-    """Have the kernel drop what it tells of connections to other ports: most are other programs'.
+    """Make the kernel drop messages about other ports: most are of other programs.
 
     A filter of instructions (linux/filter.h): load the port, compare it with each, take or drop.
     """

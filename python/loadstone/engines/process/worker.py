@@ -170,14 +170,14 @@ def _measured(engine: Engine, route: Route, work: Callable[[], _T]) -> tuple[_T,
 
 
 _REREAD = ("workingset_refault_file", "workingset_refault_anon")
-"""What the kernel calls pages that it had dropped not long before they were wanted again."""
+"""The kernel's counters of pages that were evicted shortly before they were read again."""
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _FORGET_PEAK = "5"
-"""What clear_refs takes to begin the peak anew (proc(5))."""
+"""Value for clear_refs that resets the peak (proc(5))."""
 
 
-# Processor time, bytes from and to devices, and what the kernel tells of their memory.
+# CPU time, bytes from and to devices, and memory of processes.
 @dataclass(frozen=True, slots=True)
 class Use:
     """Totals up to one moment."""

@@ -37,12 +37,12 @@ ROOM_MIN_BYTES = 1 << 30
 SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "pit")
 GOVERNORS_OF_FULL_SPEED = ("performance",)
 TIME_ERROR = 5
-"""What adjtimex(2) returns for a clock that nothing synchronises."""
+"""Result of adjtimex(2) for a clock that is not synchronised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCheck:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     state: State
@@ -70,7 +70,7 @@ def examine(folder: Path) -> list[HostCheck]:
 
 
 def _limit(name: str, value: str, advice: str | None) -> HostCheck:
-    """Return a check that limits where there is something to do, and is good where not."""
+    """Return a check that is "limits" if there is advice, and "good" otherwise."""
     return HostCheck(name=name, state="limits" if advice else "good", value=value, advice=advice)
 
 
@@ -102,7 +102,7 @@ def _cores(host: HostFacts) -> Iterator[HostCheck]:
     yield _limit(
         "other load",
         f"{os.getloadavg()[0]:.1f} processes ready on {allowed} cores",
-        "end other programs: what they take, the load generator waits for"
+        "stop other programs: the load generator waits while they use the cores"
         if busy > LOAD_MAX_SHARE
         else None,
     )
@@ -134,7 +134,7 @@ def _clocks(host: HostFacts) -> Iterator[HostCheck]:
         is_free = state == TIME_ERROR
         yield _limit(
             "time of day",
-            "synchronised by nothing" if is_free else "synchronised",
+            "not synchronised" if is_free else "synchronised",
             "run chrony or another NTP client: stores refuse requests of a wrong time,"
             " and hosts are compared by it"
             if is_free

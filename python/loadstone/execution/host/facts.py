@@ -55,7 +55,7 @@ LIBRARIES = ("pyarrow", "numpy", "pydantic")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what measures and of what computes."""
+    """Return the versions of the load generator, of Python and of its libraries."""
     numbers = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
@@ -85,7 +85,7 @@ def _kind_of_build() -> str:
 
 
 def fingerprint() -> HostFacts:
-    """Return the facts; what cannot be read here is left out, never guessed."""
+    """Return the facts of this host; facts that cannot be read are left out, never guessed."""
     facts = {
         "name": socket.gethostname(),
         "kernel": platform.release(),
@@ -111,7 +111,7 @@ def fingerprint() -> HostFacts:
 
 
 def _kernel_options() -> list[str]:
-    """Return those words of the kernel's command line that bear on speed.
+    """Return the words of the kernel's command line that affect speed.
 
     Only those: the rest names images and consoles, and may hold what should not be published.
     """

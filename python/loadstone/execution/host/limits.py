@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 PROC = Path("/proc")
 SPARE_DESCRIPTORS = 64
-"""What a load generator needs beside its connections; the same number as in limits.rs."""
+"""Descriptors of a load generator beside its connections; the same number as in limits.rs."""
 
 _PORTS_USUAL = (32_768, 60_999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What this host has: files a process may open, local ports, and ports that rest already."""
+    """Limits of this host: open files of a process, local ports, and ports in TIME_WAIT."""
 
     descriptors: int
     first_port: int
@@ -34,7 +34,7 @@ class Limits:
 
     @property
     def ports(self) -> int:
-        """How many local ports connections to one address can have."""
+        """Number of local ports for connections to one address."""
         return self.last_port - self.first_port + 1
 
     def rest_s(self, *, is_loopback: bool) -> int:
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one trial wants: connections at a time, and how many new ones a second, if planned."""
+    """Demand of one trial: concurrent connections, and new ones per second if planned."""
 
     trial: str
     target: str
@@ -58,13 +58,13 @@ class Demand:
 
     @property
     def to_one(self) -> int:
-        """How many connections go to one endpoint."""
+        """Number of connections to one endpoint."""
         return -(-self.clients // self.endpoints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """One thing that does not fit, in words, with what to do; it may be only a worry."""
+    """A limit that is exceeded, with a hint; it is a warning unless `is_certain`."""
 
     text: str
     hint: str
@@ -72,7 +72,7 @@ class Shortage:
 
 
 def read_limits() -> Limits:
-    """Return what this host has; where it does not tell, the usual is taken."""
+    """Return the limits of this host, with usual values where they cannot be read."""
     first, last = _numbers("sys/net/ipv4/ip_local_port_range", 2) or _PORTS_USUAL
     reuse = _numbers("sys/net/ipv4/tcp_tw_reuse", 1) or (sockets.TCP_TW_REUSE_USUAL,)
     return Limits(
@@ -86,7 +86,7 @@ def read_limits() -> Limits:
 
 
 def demands_of(plan: "Plan") -> list[Demand]:
-    """Return what the trials of a plan want, those only that have connections."""
+    """Return the demands of the trials of a plan that have connections."""
     documents = [document for document in plan.documents() if document.get("load")]
     return [
         demand_of(document)
@@ -96,7 +96,7 @@ def demands_of(plan: "Plan") -> list[Demand]:
 
 
 def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
-    """Return everything that does not fit, each kind once, by its worst trial."""
+    """Return the exceeded limits, each once, for the trial that exceeds it most."""
     worst_of_kinds = []
     for look in (_too_many_files, _too_many_ports, _too_many_a_second):
         worst = next(look(demands, limits), None)
@@ -105,7 +105,7 @@ def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
 
 
 def check(plan: "Plan") -> list[Shortage]:
-    """Refuse a plan that this host cannot carry out; return what may still go wrong."""
+    """Refuse a plan that exceeds a limit of this host; return the warnings."""
     short = shortages(demands_of(plan), read_limits())
     certain = [shortage for shortage in short if shortage.is_certain]
     if certain:
@@ -198,7 +198,7 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
 
 
 def demand_of(document: TrialDocument) -> Demand:
-    """Return what a trial that has connections wants."""
+    """Return the demand of a trial that has connections."""
     load, stop = document["load"], document["stop"]
     settings: Mapping[str, object] = document["target"].get("settings") or {}
     # Clients spread over the first setting that names servers.
@@ -228,7 +228,7 @@ def _name(demand: Demand) -> str:
 
 
 def _ports(limits: Limits) -> str:
-    # A client host tells how many they are, and not which.
+    # A client host reports their number, not their range.
     span = f", {limits.first_port} to {limits.last_port}" if limits.first_port > 1 else ""
     return f"{limits.ports:,} local ports{span}"
 

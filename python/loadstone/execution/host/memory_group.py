@@ -28,7 +28,7 @@ HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Files:
-    """What the files of one version are called."""
+    """Names of the files in one version of control groups."""
 
     limit: str
     swap: str | None
@@ -62,7 +62,7 @@ class MemoryGroup:
     limit_bytes: int
 
     def use(self) -> MemoryUse:
-        """Return what a manifest says of the limit, and of what was really used under it."""
+        """Return the limit and the memory used under it, for the manifest."""
         return {
             "memory_bytes": self.limit_bytes,
             "memory_peak_bytes": self._read(self.files.peak, None),
@@ -76,7 +76,7 @@ class MemoryGroup:
         return self._read(self.files.kills, "oom_kill") or 0
 
     def remove(self) -> None:
-        """Take the group away; programs that still live keep it, and it goes with them."""
+        """Remove the group, unless processes are still in it."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
@@ -91,7 +91,7 @@ class MemoryGroup:
 
 
 ENDED = b"ended"
-"""What a run tells its watcher at its end."""
+"""The message of a run to its watcher at its end."""
 
 
 def group_at(folder: Path, limit_bytes: int) -> MemoryGroup:
@@ -132,7 +132,7 @@ def limited(limit_bytes: int, name: str, run: Path, proc: Path = PROC) -> Iterat
 
 @contextlib.contextmanager
 def _watched(group: MemoryGroup, run: Path) -> Iterator[None]:
-    """Have another process wait for what becomes of this one."""
+    """Start a process that reports whether this one was killed."""
     command = [sys.executable, "-m", "loadstone.execution.host.memory_watch"]
     command += [str(group.folder), str(run), str(group.limit_bytes)]
     # In a session of its own, so that Ctrl-C is the run's alone.

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def tell(group: MemoryGroup, run: Path, kills: int) -> None:
-    """Say that the kernel killed the run, and write it into the run's manifest, if there is one."""
+    """Report that the kernel killed the run, also in the run's manifest, if there is one."""
     limit = units.format_bytes(group.limit_bytes)
     why = f"the kernel killed the run: it used more memory than limits.memory: {limit}"
     lines = [f"error: {why}"]

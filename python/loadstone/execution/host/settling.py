@@ -41,14 +41,14 @@ DISK_REQUESTS_SETTLED_MAX = 2
 """So many requests may be under way at a disk that serves nobody but its own host."""
 
 PORTS_WAIT_S, CLOSING_WAIT_S, DIRTY_WAIT_S, DISK_WAIT_S = 65.0, 10.0, 60.0, 30.0
-"""How long a trial waits at most. TIME_WAIT takes 60 s by the kernel's own constant."""
+"""Most time that a trial waits for each. TIME_WAIT takes 60 s, a constant of the kernel."""
 
 HOST_WAIT_MAX_S = PORTS_WAIT_S + CLOSING_WAIT_S + DIRTY_WAIT_S
-"""How long a host that makes load waits at most before one trial."""
+"""Most time that a load host waits before one trial."""
 
 
 def wait_max_s(document: TrialDocument, *, is_target_watched: bool) -> float:
-    """Return how long a trial waits at most until what earlier ones left has gone."""
+    """Return the most time that a trial waits for the residue of earlier trials."""
     quantities = Settling().quantities_of(document)
     return sum(quantity.wait_s for quantity in quantities) + DISK_WAIT_S * is_target_watched
 
@@ -78,10 +78,10 @@ class Quantity:
 
 
 Rest = Callable[[float], bool]
-"""Waits for so many seconds, and returns whether the run is to stop."""
+"""Waits for a number of seconds, and returns whether the run is to stop."""
 
 Tell = Callable[[float, str], None]
-"""Says what is waited for, with the seconds that are left at most."""
+"""Reports a wait: the remaining seconds at most, and the reason."""
 
 
 Hosts = Callable[[], set[str]]
@@ -96,13 +96,13 @@ class Settling:
     _written_bytes: int = 0
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Take note of what a trial wrote: more than that it cannot have left in memory."""
+        """Add the bytes that a trial wrote: it cannot have left more dirty pages than that."""
         is_here = facts_of(document["target"]["driver"]).address.kind == "path"
         if is_here and document.get("mix") and writes_data(document):
             self._written_bytes += summary.get("bytes") or 0
 
     def quantities_of(self, document: TrialDocument) -> list[Quantity]:
-        """Return what a trial's own host looks at before its load."""
+        """Return the quantities that a trial's own host checks before its load."""
         facts = facts_of(document["target"]["driver"])
         settings = document["target"].get("settings") or {}
         quantities: list[Quantity] = []
@@ -119,7 +119,7 @@ class Settling:
     def settle(self, quantities: Sequence[Quantity], rest: Rest, tell: Tell) -> HostState:
         """Wait until all quantities have settled, each within its bound, and return what was seen.
 
-        What this host does not tell is left out.
+        Quantities that cannot be read here are left out.
         """
         began = time.monotonic()
         looks = {quantity.name: quantity.look() for quantity in quantities}
@@ -133,7 +133,7 @@ class Settling:
         for quantity in unsettled:
             last[quantity.name] = self._wait_for(quantity, looks[quantity.name], rest, tell)
         if (dirty_bytes := last.get("dirty_bytes")) is not None:
-            # What is left is the next trial's to wait for, too.
+            # The next trial has to wait for the remaining dirty pages, too.
             self._written_bytes = round(dirty_bytes)
         residues = []
         for quantity in quantities:
@@ -236,7 +236,7 @@ def _of_pages(
 
     def read() -> float | None:
         now = _memory()
-        # What other programs wrote is none of this run's, and is theirs to wait for.
+        # Dirty pages of other programs do not count.
         return min(now.get("dirty_bytes", 0.0) + now.get("writeback_bytes", 0.0), written_bytes)
 
     yield Quantity(

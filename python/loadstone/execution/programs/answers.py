@@ -6,16 +6,16 @@ ANSWER_S: Final = 2.0
 
 
 def answer_of(url: str) -> int | None:
-    """Return the status with which a URL answers; None where nothing does.
+    """Return the HTTP status of a URL; None if there is no answer.
 
-    Whose certificate it shows does not matter here: the load checks that.
+    The certificate is not verified here; the load does that.
     """
     # Most runs ask no server, and these take 20 modules.
     import ssl
     import urllib.error
     import urllib.request
 
-    # Without the authorities of this host, whose reading would be most of the work.
+    # Without the authorities of this host: loading them would take most of the time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(

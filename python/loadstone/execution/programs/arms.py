@@ -68,10 +68,10 @@ class ArmServers:
         self._leg: _Leg | None = None
         self._started = self._left_by_earlier_sessions() if is_resumed else 0
         self.left: list[LeftBehindError] = []
-        """What could not be deleted of the directories of legs."""
+        """Directories of legs that could not be deleted."""
 
     def enter(self, document: TrialDocument) -> None:
-        """Have the server of a trial's leg running, and no other.
+        """Make sure that the server of a trial's leg runs, and no other.
 
         Raises TargetError where it does not start, or is not ready in time.
         """
@@ -196,7 +196,7 @@ class ArmServers:
         return max((int(number) for number in numbers if number.isdigit()), default=0)
 
     def _end(self, leg: _Leg) -> None:
-        """Take leave of a server that has ended, and keep what became of it."""
+        """Reap a server that has ended, log its result, and delete its directory."""
         self._leg = None
         leg.program.kill_left()
         if leg.guard is not None:

@@ -31,7 +31,7 @@ Listen = Callable[[Event], None]
 # No longer than a program that is asked to end may take, times the commands that clean up.
 CLEAN_UP_S = 300.0
 SERVER_READY_S = 5.0
-# What Ceph writes in the place of a shard that no OSD holds at the moment.
+# Ceph's number for a shard that no OSD holds at the moment.
 NO_OSD = 0x7FFF_FFFF
 
 
@@ -81,7 +81,7 @@ def _read_job_file(document: CeilingDocument) -> bytes:
 class Interrupted(Exception):  # noqa: N818 - it is no error
     """The run is to stop; the ceiling is measured again by --resume.
 
-    `left_behind` says what could not be taken away, and how to remove it; None where all was.
+    `left_behind` is what could not be removed, with a hint; None if everything was removed.
     """
 
     def __init__(self, left_behind: LeftBehindError | None = None) -> None:

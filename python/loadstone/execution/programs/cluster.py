@@ -45,7 +45,7 @@ class Clusters:
         try:
             return {"ceph": digest(answers, pools)} if answers else {}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Whatever answers in the place of ceph: its words are no reason to end a run.
+            # Another program may answer instead of ceph: its output is no reason to end a run.
             what = f"these are not answers of ceph: {type(error).__name__}: {error}"
             absent["ceph"] = secrets.hide(what, ())
             return {}

@@ -66,8 +66,8 @@ class HookRunner:
         return TimedHooks(self, timed, document)
 
     def run_one(self, hook: Hook, document: TrialDocument | None) -> None:
-        """Run one hook and keep what became of it; raise if its failure is to stop the run."""
-        # What is to be put right after a run is put right after Ctrl-C too.
+        """Run one hook and log its result; raise if its failure stops the run."""
+        # Hooks that repair the target after a run also run after Ctrl-C.
         is_last = hook.undoes or hook.at in ("after_run", "after_trial", "after_phase")
         (ended,) = run_programs(
             [hook.command],
@@ -93,7 +93,7 @@ class HookRunner:
                 raise HookError(f'hook "{hook.label}": {hook.ready} answered {last} for {limit}')
 
     def keep(self, entry: HookEntry) -> None:
-        """Write an entry into the log, and tell of it."""
+        """Append an entry to the log and emit it as an event."""
         with self._lock:
             append_hook(self._folder, entry)
         self._listen(HookEnded(entry=entry))
@@ -171,7 +171,7 @@ class TimedHooks:
             self._thread.start()
 
     def note(self, elapsed_ns: int) -> None:
-        """Take note of how long the load has been running, which tells when it began."""
+        """Record how long the load has been running, which gives its start."""
         if not self._has_begun.is_set():
             self._began_ns = time.monotonic_ns() - elapsed_ns
             self._has_begun.set()
@@ -213,5 +213,5 @@ def _failure(hook: Hook, entry: HookEntry) -> HookError:
     printed = f": {'; '.join(lines[-3:])}" if lines else ""
     return HookError(
         f'hook "{hook.label}" at {entry["at"]}{where}: {how}{printed}',
-        "put it right and continue with --resume; on_failure: label goes on without it",
+        "repair it and continue with --resume, or set on_failure: label to continue without it",
     )

@@ -30,7 +30,7 @@ from loadstone.results.layout import NodeOutputs
 
 LOOK_S = 60.0
 LAY_OUT_S = 600
-"""How long writing the files may take, before anything is measured."""
+"""Most time for writing the files, before anything is measured."""
 
 SPARE_S = 30
 ROOM_SHARE = 1.05
@@ -107,7 +107,7 @@ def _probe_of(
 
 
 def _look(node: Node, probe: NodeProbe, result: StorageProbe, interrupt: Interrupt) -> None:
-    """Tell what is at the path; raise InputError where it is not to be measured."""
+    """Record what is at the path; InputError if it must not be measured."""
     mark = new_mark()
     settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
     parts = _run(node, shell_file("look.sh"), settings, mark, LOOK_S, interrupt)
@@ -192,7 +192,7 @@ def _mount(
     folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
     fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
     fixed += [f"--size={probe.file_size}", *_options(probe, is_direct=probe.direct)]
-    # Whole files before anything is measured: a read of what was never written asks no storage.
+    # Whole files before anything is measured: reads of holes never reach the storage.
     laid = [*fixed, "--rw=write", f"--bs={probe.block_size}", "--end_fsync=1"]
     fixed += _times(probe)
     words = {
@@ -236,7 +236,7 @@ def _is_removed(parts: Parts) -> bool:
 
 
 def _remove(node: Node, settings: Mapping[str, str], folder: str) -> InputError | None:
-    """Remove what a probe left that broke off; return why that cannot be done, if so."""
+    """Remove the directory of an aborted probe; return the error if that fails."""
     program = f"{shell_file('probe_files.sh')}\npart remove remove"
     try:
         _text_of(_run(node, program, settings, settings["mark"], LOOK_S, Interrupt()), "remove")
@@ -309,9 +309,9 @@ def _text_of(parts: Parts, name: str, *, hint: str | None = None) -> str:
 
 
 def _read(parts: Parts, name: str, read: Callable[[str], _T], *, hint: str | None = None) -> _T:
-    """Return a part that went well, read; raise InputError with what was said where it did not."""
+    """Parse a part of the output; InputError with the output if its program failed."""
     if name not in parts:
-        raise InputError(f"{name}: the node broke off before it")
+        raise InputError(f"{name}: the connection to the node ended before it")
     text, code = parts[name]
     if code == 0:
         try:
@@ -324,7 +324,7 @@ def _read(parts: Parts, name: str, read: Callable[[str], _T], *, hint: str | Non
 
 
 _PLAIN = ("here", "real", "mounts", "room", "fio", "make", "remove")
-"""Parts that say by themselves what they are about."""
+"""Parts whose errors need no name before them."""
 
 
 def _why(text: str, code: int) -> str:
@@ -361,7 +361,7 @@ TIMEOUT_S = 60.0
 
 # A machine that does not answer is recorded with the reason, and stops nothing.
 def survey(nodes: Mapping[str, Node], interrupt: Interrupt) -> dict[str, NodeDocument]:
-    """Return what each machine says of itself, with its host and roles, by the campaign's names.
+    """Return the description of each machine, with its host and roles, by the campaign's names.
 
     One that could not be asked has "failed", the reason, instead.
     """
@@ -384,7 +384,7 @@ def _settings(node: Node, mark: str) -> dict[str, str]:
     return {
         "mark": mark,
         "sudo": "sudo -n" if node.sudo else "",
-        # What a monitor knows of pools; others need not be allowed to ask.
+        # Pools are read on monitors only; other nodes need no permission for it.
         "pools": "yes" if "mon" in node.roles else "",
     }
 

@@ -45,24 +45,24 @@ class Ended:
 
     @property
     def is_good(self) -> bool:
-        """Say whether it ended by itself and was content."""
+        """Whether it ended by itself with exit code 0."""
         return self.state == "ended" and self.exit_code == 0
 
 
 class _Tail:
-    """The last of what a stream gave."""
+    """The last bytes of a stream."""
 
     def __init__(self) -> None:
         self._bytes = b""
         self._is_cut = False
 
     def add(self, part: bytes) -> None:
-        """Take what came."""
+        """Append bytes."""
         self._is_cut |= len(self._bytes) + len(part) > TAIL_BYTES
         self._bytes = (self._bytes + part)[-TAIL_BYTES:]
 
     def last(self, room: int) -> bytes:
-        """Return as much of the end as there is room for."""
+        """Return the last bytes, at most `room`."""
         begin = max(0, len(self._bytes) - room)
         lost = LOST_BYTES if self._is_cut or begin > 0 else 0
         return self._bytes[begin + lost :]
@@ -109,7 +109,7 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Say whether it runs; it is not reaped, so that its group keeps its number."""
+        """Whether it runs; it is not reaped, so that its group keeps its number."""
         if self._process is None or self._process.returncode is not None:
             return False
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -129,7 +129,7 @@ class Program:
         return self._process.pid if self._process is not None else 0
 
     def stop(self, why: State, grace_s: float = GRACE_S) -> None:
-        """End it with all that it started: first politely, then not."""
+        """End it and all that it started: by SIGTERM, and by SIGKILL after the grace period."""
         if self._process is None:
             return
         self._state = why
@@ -140,13 +140,13 @@ class Program:
         self._signal(signal.SIGKILL)
 
     def kill_left(self) -> None:
-        """Kill what it has started and left running, before it is taken leave of."""
+        """Kill processes that it started and left running, before it is reaped."""
         if self._process is not None:
             # It may have ended, but its group keeps its number until then.
             self._signal(signal.SIGKILL)
 
     def finish(self) -> Ended:
-        """Take leave of it when it has ended, and return how."""
+        """Wait for its end, reap it, and return the result."""
         code = None
         if self._process is not None:
             exit_code = self._process.wait()

@@ -27,7 +27,7 @@ TIMEOUT_S = 30.0
 SETTLE_S = 60.0
 POLL_S = 1.0
 SHOWN = 0.98
-"""How much of what was written must show in what a store says of itself."""
+"""Share of the written bytes that must appear in the size that a store reports."""
 
 
 class Stores:

@@ -147,7 +147,7 @@ class ExpectedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCheck:
-    """What an answer was compared with, if with anything, and what is wrong with it."""
+    """Result of comparing an answer: with what, and how it differs; None for neither."""
 
     compared_with: str | None = None
     wrong: str | None = None

@@ -34,7 +34,7 @@ _SAID_OF_MEMORY = (
     "Cannot allocate memory",
     "ArrowMemoryError",
 )
-"""What engines say who gave up for want of memory."""
+"""Parts of engines' error messages when memory runs out."""
 
 
 class EngineError(LoadstoneError):
@@ -54,7 +54,7 @@ _REPLIES = {kind.__name__: TypeAdapter[Any](kind) for kind in get_args(Reply)}
 
 
 def read_reply(line: str) -> Reply:
-    """Return what the process of an engine told; raise ValueError with what is wrong with it."""
+    """Return a reply of an engine's process; ValueError if it is not valid."""
     try:
         body = json.loads(line)
         name = body.pop(CLASS)
@@ -124,7 +124,7 @@ class EngineProcess:
     def __init__(self, tick: Callable[[], bool], hidden: Sequence[str]) -> None:
         """`tick` is called while an answer is awaited, and ends the process by returning false.
 
-        `hidden` are the secrets that are blotted out of what the engine says.
+        `hidden` are secrets that are removed from the engine's output.
         """
         self._tick = tick
         self._hidden = hidden
@@ -134,7 +134,7 @@ class EngineProcess:
     def __enter__(self) -> "EngineProcess":
         """Start it: without secrets in its environment, and in a session of its own."""
         self._errors = tempfile.TemporaryFile()
-        # What an engine writes beside the tables goes with its process, however that ends.
+        # An engine's temporary files are removed with its process, however that ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "loadstone.engines.process.worker"],
@@ -255,7 +255,7 @@ class EngineProcess:
 
 
 def _memory_kills() -> int | None:
-    """Return how many processes of this host the kernel ended for memory; None if it says not."""
+    """Return how many processes of this host the kernel killed for memory; None if unknown."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

@@ -90,7 +90,7 @@ class QueryStreams:
         return sorted({name for left in self._left for name in left})
 
     def lose(self, error: EngineError, warming: str | None) -> None:
-        """Take the queries that were running as failed: nothing tells which of them it was.
+        """Count all running queries as failed: it is not known which of them ended the engine.
 
         Of an engine that was only being warmed that one fails in all streams, and where an engine
         did not even open, no query can be run.

@@ -29,7 +29,7 @@ def tables_summary(
 
 
 def use_of_query(use: EngineUse) -> QuerySummary:
-    """Return the part of a summary that says what the engine used."""
+    """Return the resources that the engine used, for a summary."""
     return {
         "cpu_ns": use.cpu_ns,
         "read_bytes": use.read_bytes,

@@ -79,7 +79,7 @@ class QueryTrials:
 
 
 def remove_tables(document: TrialDocument) -> Summary:
-    """Remove the tables that a run loaded, and return what a clean-up's summary says of that."""
+    """Remove the tables that a run loaded, and return the summary of the clean-up."""
     summary: Summary = {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0}
     summary.update(_removed(table_place(document), document))
     return summary
@@ -125,7 +125,7 @@ class _Trial:
         self._is_stopped = True
 
     def tick(self) -> bool:
-        """Tell how it stands, and whether to go on."""
+        """Emit the progress, and return whether to continue."""
         elapsed_ns = time.monotonic_ns() - self._started
         done = self._streams.done if self._streams is not None else 0.0
         self._done = len(self._streams.ended) if self._streams is not None else self._done
@@ -256,7 +256,7 @@ class _Trial:
             outcome, message = error.outcome, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
         query_summary["time_ns"] = time_ns = measured_ns if measured_ns is not None else elapsed_ns
-        # What a cluster on other hosts read is not known.
+        # Reads of a cluster on other hosts are not known.
         moved = (query_summary.get("read_bytes") or 0) + (query_summary.get("received_bytes") or 0)
         rows.add(0, outcome, time_ns, moved)
         self._done = 1

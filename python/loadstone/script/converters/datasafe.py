@@ -30,19 +30,19 @@ class _FixturePart(BaseModel):
 
 
 class FixtureContent(_FixturePart):
-    """What an object holds, by a number of the harness."""
+    """Content of an object, by a number of the harness."""
 
     id: str
 
 
 class FixtureRead(_FixturePart):
-    """What a READ must return."""
+    """Expected result of a READ."""
 
     content: FixtureContent
 
 
 class FixtureListing(_FixturePart):
-    """What a LIST must return."""
+    """Expected result of a LIST."""
 
     dir_content: list[str]
 
@@ -122,7 +122,7 @@ def actions(path: Path, options: TraceOptions, losses: Losses) -> Iterator[Actio
     """Yield the actions of a fixture, in as many copies as are asked for."""
     if options.size_bytes is None:
         raise InputError(
-            f'"{path}" does not say how large objects are', "give it: --size 100KiB, 1MiB or 10MiB"
+            f'"{path}" does not state the size of objects', "give it: --size 100KiB, 1MiB or 10MiB"
         )
     fixture = _read(path)
     steps = _Steps(path, losses)

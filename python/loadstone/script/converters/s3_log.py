@@ -18,7 +18,7 @@ from loadstone.formats.reading import FileLine, log_lines, whole
 from loadstone.script.trace import Losses, Traced
 
 HEAD = "log starts "
-"""How versitygw begins a log."""
+"""First words of a log of versitygw."""
 
 _LINE = re.compile(
     r"(?P<owner>\S+) (?P<bucket>\S+) \[(?P<time>[^\]]+)\] (?P<ip>\S+) (?P<requester>\S+) "
@@ -45,7 +45,7 @@ ACTIONS = {
     "s3_ListObjectsV2": "LIST",
 }
 TELLS_NO_SIZE_READ = "s3_"
-"""Logs with such operations have sizes of what was written only."""
+"""Logs with such operations state sizes of writes only."""
 
 _PARTIAL, _ERROR, _NOT_FOUND = 206, 400, 404
 _MARK = ".loadstone-mark"
