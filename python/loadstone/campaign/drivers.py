@@ -1,4 +1,4 @@
-"""What the drivers of this installation can do and need to know: the load generator's table.
+"""Capabilities and facts of the drivers of this installation: the load generator's table.
 
 Everything that depends on a driver is a fact in this table, which each driver's own source states.
 No other module knows a driver by its name.
@@ -34,12 +34,12 @@ class Setting(_Row):
 
     @property
     def usual(self) -> bool | str | None:
-        """What is taken when it is absent, as a campaign would say it."""
+        """Its default, as a campaign would write it."""
         return self.default == "true" if self.kind == "flag" else self.default
 
 
 class Address(_Row):
-    """The settings that say where a target is: none, URLs, a path here, a name known only there."""
+    """The settings with a target's address: none, URLs, a local path, or a name on the target."""
 
     kind: Literal["none", "urls", "path", "name"] = "none"
     settings: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Variable(_Row):
 
 
 class BucketNames(_Row):
-    """What the name of a bucket may look like."""
+    """Rules for names of buckets."""
 
     length_min: int = 1
     length_max: int = 63
@@ -63,7 +63,7 @@ class BucketNames(_Row):
 
 
 class ProtocolLimits(_Row):
-    """What a target's protocol allows; None where it sets no limit that matters."""
+    """Limits of a target's protocol; None where it has none that matters."""
 
     put_bytes_max: int | None = None
     object_bytes_max: int | None = None
@@ -75,7 +75,7 @@ class ProtocolLimits(_Row):
 
 
 class Throttling(_Row):
-    """Which answers ask for fewer requests."""
+    """Answers that ask for fewer requests."""
 
     statuses: tuple[int, ...] = ()
     codes: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class CalibrationFacts(_Row):
 
 
 class Facts(_Row):
-    """What is true of a driver; without values, one of which nothing special is true."""
+    """Facts about a driver; the defaults claim nothing special."""
 
     place: str = "bucket"
     address: Address = Field(default_factory=Address)
@@ -147,7 +147,7 @@ class Driver(_Row):
 
 Drivers = Mapping[str, Driver]
 
-# What callers may pass: drivers by name, or the rows of the load generator's table.
+# Drivers by name, or rows of the load generator's table.
 DriverTable = Drivers | Iterable[Mapping[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""How long a run will still take, from what its trials have shown so far."""
+"""Forecasts the remaining time of a run from its trials so far."""
 
 from collections.abc import Sequence
 

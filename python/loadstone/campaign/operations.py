@@ -1,4 +1,4 @@
-"""What is true of each operation: the load generator's table.
+"""Facts about each operation: the load generator's table.
 
 `OPERATIONS` has the operations by name, in the order in which lists show them.
 """
@@ -33,7 +33,7 @@ class Operation:
     """Whether it can be done to objects that others wrote, as it changes nothing."""
 
     repeats: Literal["always", "until_full", "never"]
-    """How often it can be done to one object, or bucket."""
+    """Number of times that it can be done to one object or bucket."""
 
     options: Sequence[str]
     """The options of a trial document that it reads."""

@@ -1,4 +1,4 @@
-"""What a run may have left on its targets, told from its plan and from the trials that began."""
+"""Data that a run may have left on its targets, by its plan and the trials that began."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Remains:
     reasons: tuple[str, ...] = ()
     """Why the run's own clean-up left it, if it came to that."""
     has_versions: bool = False
-    """Whether what is left is hidden: versions and delete markers."""
+    """Whether versions or delete markers are left, which listings do not show."""
 
     def describe(self) -> str:
         """Return where it lies, in a few words."""
@@ -114,7 +114,7 @@ def is_removed(summary: Summary, document: TrialDocument) -> bool:
     """Tell whether a clean-up removed all that the run may have had in the places of a dataset."""
     if summary.get("state") != "finished" or places_left(summary):
         return False
-    # What could not be deleted went away with its bucket, if that did.
+    # Objects that could not be deleted are gone if their bucket is.
     return not summary.get("failed") or places_gone(summary) >= dataset_of(document)["buckets"]
 
 

@@ -1,4 +1,4 @@
-"""What is left of a plan after an interruption, and what has to be made again for it."""
+"""The rest of a plan after an interruption, with repairs of its datasets."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ WRITTEN = (State.PARTIAL, State.FULL, State.SURPLUS)
 
 @dataclass(frozen=True, slots=True)
 class RunToResume:
-    """How a dataset was left: its state, its version, and whether anybody can be sure."""
+    """State of a dataset after an interruption: its version, and whether the state is certain."""
 
     state: State = State.ABSENT
     version: int = 0
@@ -175,7 +175,7 @@ def _repairs(
 ) -> list[TrialDocument]:
     """Return the trials that bring a dataset in doubt into the state that a trial needs."""
     if dataset_of(document).get("written_by"):
-        # What another run kept is neither written again nor deleted.
+        # Objects that another run kept are neither written again nor deleted.
         return []
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
@@ -189,13 +189,13 @@ def _repairs(
     return repairs
 
 
-# What these say is read when a run is judged and shown: nothing that is measured depends on them.
+# These keys are read when a run is judged and shown: no measurement depends on them.
 RECORDED = frozenset({"description", "expect", "statements", "report"})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a key of the campaign said when the run began, and what it says now."""
+    """Values of a campaign key: when the run began, and now."""
 
     before: Any
     after: Any

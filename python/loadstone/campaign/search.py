@@ -43,7 +43,7 @@ DOUBT = "the upper bound fails only while the client's host stands still"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What counts as capacity, and how hard to look.
+    """The objective of a search, and its effort.
 
     A trial is good when its latency quantile is at most `latency_ns_max`, at most `errors_max` of
     its requests fail and at least `achieved_min` of the load was achieved. A load passes when at
@@ -112,7 +112,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one trial showed of the goal; a latency that could not be read is absent.
+    """Figures of one trial about the goal; a latency that could not be read is absent.
 
     `errors` is the share of requests that failed, `achieved` the share of the load that was, and
     `stalled` the share of the time in which the client's own host stood still.

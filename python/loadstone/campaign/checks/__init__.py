@@ -1,1 +1,1 @@
-"""What a campaign must not say, although each of its keys is well formed."""
+"""Mistakes in campaigns whose keys are each well formed."""

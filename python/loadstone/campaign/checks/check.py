@@ -1,4 +1,4 @@
-"""What a campaign's keys may not say together, and what its targets cannot do."""
+"""Keys of a campaign that do not fit together, and operations that its targets cannot do."""
 
 import math
 from collections.abc import Iterator
@@ -452,13 +452,13 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
                 f'"{buckets.last()}" as the name of a bucket',
                 allowed,
             )
-    # Where nothing is made for the campaign, what is there has the names that it has.
+    # Without prepare, existing buckets keep their names.
     is_theirs = campaign.prepare == "never"
     targets = {
         name: (target.driver, resolve_settings(target, drivers)[0])
         for name, target in campaign.targets.items()
     }
-    # What goes early is gone before the next target's turn, as in a comparison of two interfaces.
+    # Early clean-up deletes before the next target's turn, as in comparisons of two interfaces.
     stays = campaign.keep_data or campaign.clean_up == "late"
     stores = {} if is_theirs else stores_of(targets, across_drivers=stays)
     shared = shared_bucket(prefixes) or shared_bucket(prefixes, stores)

@@ -1,4 +1,4 @@
-"""What a job of fio would write to, so that it can be refused before it does."""
+"""Files and devices that a job of fio would write to, so that it can be refused first."""
 
 import configparser
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def writes_of_options(options: Mapping[str, str | int | float]) -> list[str]:
     """Return the files and devices that a job with these options writes to."""
     # fio takes both names of the option, and of two the last: either may be it.
     kinds = [str(options[name]) for name in ("rw", "readwrite") if name in options]
-    # A number behind the kind says how many I/Os come between two jumps: rw=read:8.
+    # A number after the kind is the number of I/Os between two jumps: rw=read:8.
     if all(kind.partition(":")[0] in READS for kind in kinds):
         return []
     names = [name for name in str(options.get("filename", "")).split(":") if name]

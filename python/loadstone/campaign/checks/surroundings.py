@@ -1,4 +1,4 @@
-"""Mistakes of what stands around the load: ceilings, hooks and probes."""
+"""Mistakes in ceilings, hooks, faults and probes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ from loadstone.errors import shown
 
 
 def surroundings_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
-    """Return the mistakes of everything that stands around the load."""
+    """Return the mistakes in ceilings, cards, hooks, faults and probes."""
     return [
         *_ceilings(campaign, drivers),
         *_card(campaign, drivers),

@@ -11,7 +11,7 @@ BEYOND_MAX = 1 << 34
 # Numbers of objects have 64 bits, and a half of them is for datasets.
 ORDINALS_MAX = (1 << 63) // BEYOND_MAX
 
-# What of a mix is done to objects beyond its dataset.
+# Operations of a mix on objects beyond its dataset.
 _BEYOND = WRITES_WHOLE | DELETES
 
 

@@ -56,7 +56,7 @@ class Wish:
     memory_bytes: int = 256 << 20
 
     def operations_of(self, driver: str) -> tuple[str, ...]:
-        """Return what is tried of a driver: of what was asked for, what it can do."""
+        """Return the requested operations that a driver can do."""
         if not self.operations:
             return calibration_of(driver).usual
         return tuple(name for name in self.operations if name in calibration_of(driver).can)

@@ -116,7 +116,7 @@ def _half_size(size: Any) -> Any:
     return size.model_copy(update={"size_bytes": max(1, size.size_bytes // 2)})
 
 
-# What a sweep may vary; the rest shapes the plan and not a case.
+# Keys that a sweep may vary; the others shape the plan, not a case.
 SWEPT_ROOTS = ("fill", "dataset", "load", "phases", "on_error", "connections", "timeout", "verify")
 
 

@@ -37,7 +37,7 @@ PACKAGES: Mapping[str, str] = {
 # Stands for an OSD until it is known which ones hold the pool.
 ANY_OSD = "osd.ID"
 
-# What a measurement bounds, in the words of the load: its operations read or write.
+# The direction of the load that a measurement bounds.
 READS, WRITES = "read", "write"
 
 
@@ -68,7 +68,7 @@ class PlannedCeiling:
 
     @property
     def expected_ns(self) -> int:
-        """How long its measurements take, as far as that is known."""
+        """Duration of its measurements, as far as it is known."""
         return sum(step["expected_ns"] or 0 for step in self.document["steps"])
 
 
@@ -259,7 +259,7 @@ def _runtime_ns(options: Mapping[str, OptionValue]) -> int | None:
 
 
 def ceph_words(program: str, settings: Mapping[str, object]) -> list[str]:
-    """Return a program of Ceph with what a target says of its cluster."""
+    """Return a command of Ceph with a target's settings of its cluster."""
     words = [program]
     for key, flag in (("conf", "-c"), ("keyring", "-k"), ("user", "-n"), ("cluster", "--cluster")):
         if settings.get(key):

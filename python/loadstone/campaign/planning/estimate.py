@@ -1,4 +1,4 @@
-"""What a plan will cost before anything runs: requests, bytes, space and time."""
+"""Estimates the cost of a plan: requests, bytes, space and time."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What one may assume a target to do; None where nothing is assumed."""
+    """Assumed rates of a target; None where nothing is assumed."""
 
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
@@ -64,7 +64,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What one trial does, as far as its document tells."""
+    """Work of one trial, as far as its document states it."""
 
     requests: int
     bytes_written: float
@@ -134,7 +134,7 @@ def _costs(
 
 @dataclass(slots=True)
 class _Held:
-    """How many objects lie in one place."""
+    """Number of objects in one place."""
 
     mean_bytes: float
     objects: int = 0

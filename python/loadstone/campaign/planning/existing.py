@@ -19,7 +19,7 @@ from loadstone.errors import shown
 Lists = Callable[[TargetDocument, Existing], ObjectListDocument]
 
 UNKNOWN_BYTES_MAX = 1 << 62
-"""How large an object may be of which the list does not say it."""
+"""Largest size of an object whose size the list does not state."""
 
 
 def no_lists(target: TargetDocument, existing: Existing) -> ObjectListDocument:
@@ -28,7 +28,7 @@ def no_lists(target: TargetDocument, existing: Existing) -> ObjectListDocument:
 
 
 def dataset_of_list(objects: ObjectListDocument) -> DatasetDocument:
-    """Return what a trial document says of a dataset beside that of other datasets."""
+    """Return the part of a dataset's document that a list determines."""
     known = objects["objects"] - objects["without_size"]
     most = UNKNOWN_BYTES_MAX if objects["without_size"] else objects["size_bytes_max"]
     return {
@@ -44,7 +44,7 @@ def dataset_of_list(objects: ObjectListDocument) -> DatasetDocument:
 
 
 def existing_mistakes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
-    """Yield what a case does to objects of others beside reading them."""
+    """Yield operations and settings that would change objects of others."""
     dataset, path = case.workload.dataset, case.source.path
     if dataset is None or dataset.existing is None:
         return

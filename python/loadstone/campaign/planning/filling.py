@@ -21,14 +21,14 @@ from loadstone.documents.trial import DatasetDocument, TrialDocument
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """How large a store is, and how much of it is used, in bytes that a client may write."""
+    """Total and used size of a store, in bytes that a client may write."""
 
     total_bytes: int
     used_bytes: int
 
     @property
     def share(self) -> float:
-        """How full it is."""
+        """Used share."""
         return self.used_bytes / self.total_bytes if self.total_bytes else 1.0
 
     def document(self) -> StoreDocument:
@@ -42,7 +42,7 @@ def level_of(case: Case) -> FillLevel:
 
 
 def wanted_bytes(case: Case, stores: Mapping[str, StoreSize]) -> int | KeyMistake:
-    """Return how much is to be written for a case, on top of what the store held at the begin."""
+    """Return the bytes to write for a case, beyond those in the store at the start."""
     level = level_of(case)
     if level.is_nothing:
         return 0

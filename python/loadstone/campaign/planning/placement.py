@@ -94,7 +94,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
-# What the default prefix has room for, among the 63 characters of a bucket's name.
+# Room of the default prefix within the 63 characters of a bucket's name.
 NAME_MAX = 16
 TARGET_MAX = 12
 
@@ -107,7 +107,7 @@ DriverSettings = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class DatasetKey:
-    """What makes a dataset the same one: the target, the name the campaign gives, the content."""
+    """Identity of a dataset: the target, the name in the campaign, and the content."""
 
     target: str
     prefix: str

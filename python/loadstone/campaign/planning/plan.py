@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def suites(self) -> int:
-        """How many starts of the schedule the plan covers; 1 without a schedule."""
+        """Number of starts of the schedule in the plan; 1 without a schedule."""
         return 1 + max((planned.suite for planned in self.trials), default=0)
 
     def documents(self) -> list[TrialDocument]:
@@ -136,7 +136,7 @@ class Later:
 
     @property
     def left(self) -> int:
-        """How many starts are still to be planned."""
+        """Number of starts still to be planned."""
         return self.starts - self._planned
 
     def plan_next(self) -> tuple[PlannedTrial, ...]:
@@ -158,7 +158,7 @@ def _too_many_trials(campaign: Campaign) -> Mistake:
 
 @dataclass(slots=True)
 class _Held:
-    """What the planner knows of one dataset while it goes along."""
+    """State of one dataset during planning."""
 
     document: TrialDocument
     threads: int
@@ -168,16 +168,16 @@ class _Held:
     generation: int = 1
     written: list[tuple[int, int]] = field(default_factory=list)
     is_owed: bool = False
-    """Whether ledgers say of it what no audit has looked at."""
+    """Whether its ledgers have entries that no audit has checked."""
     is_ours: bool = True
-    """Whether this campaign writes it, and deletes it in the end."""
+    """Whether this campaign writes and deletes it."""
     dataset: DatasetDocument | None = None
-    """What another run's documents said of it, where that run wrote it."""
+    """Its document in another run, if that run wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """What was written to bring a target to a level."""
+    """Data that was written to fill a target to a level."""
 
     reached_bytes: int
     held: _Held
@@ -317,7 +317,7 @@ class _Planner:
         if abs(wanted - reached) < case.workload.fill_size_bytes:
             return
         for key, held in self._held.items():
-            # What was written at another level is written anew at this one.
+            # Datasets of another level are written anew at this one.
             if key.target == case.target and self._is_early():
                 self._clean_up(held)
         while fills and fills[-1].reached_bytes > wanted:
@@ -359,7 +359,7 @@ class _Planner:
             self._held[stop.key] = held
         if held.dataset is not None:
             self._demand_reuse(document)
-        # What is put in before a trial, or behind it, is named after that trial.
+        # Trials that are inserted before or after a trial are named after it.
         held.document = document
         return held
 

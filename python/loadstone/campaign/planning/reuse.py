@@ -8,7 +8,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import DatasetDocument, Origin, TrialDocument
 
-# What these do to objects needs none but those that are there, and puts nothing beside them.
+# Operations that need existing objects only, and write none.
 REUSING = frozenset(
     {
         "get",
@@ -26,7 +26,7 @@ _DESCRIBING = (
     "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
     "path_encryption", "shards",
 )  # fmt: skip
-# What the fields are that documents of earlier builds do not have.
+# Values of fields that documents of earlier builds lack.
 _USUAL = {
     "object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None,
     "path_encryption": None, "shards": None,
@@ -35,7 +35,7 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDataset:
-    """One dataset that is still there: what the other run's documents said of it, and its round."""
+    """A dataset that another run kept: its document there, and its round."""
 
     target: str
     driver: str
@@ -43,7 +43,7 @@ class StoredDataset:
     dataset: DatasetDocument
     round_number: int
     is_full: bool
-    """Whether all its objects are there, by all that the run knows."""
+    """Whether all of its objects are there, as far as the run knows."""
 
     def describe(self) -> str:
         """Return what tells it from others, in a few words."""

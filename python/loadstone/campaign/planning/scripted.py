@@ -20,7 +20,7 @@ from loadstone.documents.trial import LoadDocument, NamedFileDocument, Stop, Tri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedKeys:
-    """What planning must know of a script's keys as they are stored, without `object_prefix`.
+    """Facts for planning about a script's keys as they are stored, without `object_prefix`.
 
     `longest` is the key that is stored as the longest, with its bytes, `longest_flat` the one that
     has the longest name as a file. `partial_prefix` is a prefix that some action lists and that
@@ -54,19 +54,19 @@ class SealedKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedScript:
-    """Which script a phase names: its key, and what the rest of the campaign adds."""
+    """The script that a phase names, with values from the rest of the campaign."""
 
     script: Script
     size_bytes: int | None
     threads: int
     seed: int
     has_sealed_paths: bool = False
-    """Whether paths are encrypted, so that it must be known how long they become."""
+    """Whether paths are encrypted, so that their stored length must be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFile:
-    """One file of requests: where it is, what its SHA-256 is, and what is in it."""
+    """One file of requests: its path, its SHA-256, and counts of its contents."""
 
     path: str
     sha256: str
@@ -82,7 +82,7 @@ class ScriptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScript:
-    """What planning must know of a script; `prepare` puts what must be there before it begins."""
+    """Facts for planning about a script; `prepare` writes objects that must exist before."""
 
     subjects_path: str
     subjects_sha256: str

@@ -111,7 +111,7 @@ def with_next_needs(
     for stop in reversed(stops):
         target, leg = stop.step.case.target, (stop.step.case, stop.step.block)
         driver = campaign.targets[target].driver
-        # What an arm's server holds does not outlive the leg.
+        # The data of an arm's server is deleted after the leg.
         is_over = target in campaign.arms and legs.get(stop.key) != leg
         result.append(replace(stop, next_need=None if is_over else coming.get(stop.key)))
         legs[stop.key] = leg

@@ -47,7 +47,7 @@ PREPARE_THREADS_OPEN = 64
 PAGE_KEYS = 1000
 _PART_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
-# What only operations on pieces of an object read.
+# Options that only operations on pieces of an object read.
 _NO_PIECES: OptionsDocument = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
 
 
@@ -94,7 +94,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetInRun:
-    """What is the same for all trials of one target in one run."""
+    """Facts that all trials of one target in one run share."""
 
     run: str
     seed: int
@@ -255,7 +255,7 @@ def clean_up_of(
 
 
 def audit_of(document: TrialDocument, threads: int, sample: int | None) -> TrialDocument:
-    """Return an unmeasured trial that reads back what ledgers say of a measured trial's dataset."""
+    """Return an unmeasured trial that compares a measured trial's dataset with its ledgers."""
     objects = dataset_of(document)["objects"] or 1
     audit = unmeasured(document, AUDIT, "get", objects, threads)
     audit.pop("keeps_ledger", None)
@@ -405,7 +405,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
                 **({"facts": target.facts} if target.facts else {}),
             },
             allow_foreign=name in campaign.allow_foreign,
-            # What is never prepared is there already, and is read by its own name.
+            # Objects that are not prepared exist already, under their own names.
             is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
             audit=campaign.audit if drivers[target.driver].facts.keeps else None,
         )
@@ -414,7 +414,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
 
 
 def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that mean the same in another directory, where a run is gone on with."""
+    """Return settings that mean the same when the run is resumed in another directory."""
     address = facts_of(driver).address
     paths = [name for name in address.settings if name in settings and address.kind == "path"]
     return {**settings, **{name: os.path.abspath(settings[name]) for name in paths}}

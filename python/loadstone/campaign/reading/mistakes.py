@@ -1,4 +1,4 @@
-"""What is wrong in a campaign, and where: every mistake gets its file, line and key."""
+"""Mistakes in a campaign, each with its file, line and key."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence

@@ -59,7 +59,7 @@ def campaign_of(
     drivers: DriverTable | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """Return the campaign that a document says, or raise with all that is wrong in it."""
+    """Return the campaign of a document; CampaignError with all of its mistakes."""
     table = read_drivers(drivers)
     wrong = list(document.wrong)
     data, overridden = _overridden(document.data, overrides, wrong)
@@ -80,7 +80,7 @@ def campaign_of(
 
 
 def validate(data: Mapping[str, Any]) -> tuple[Campaign | None, list[KeyMistake]]:
-    """Return the campaign that plain values make, or what is wrong with them."""
+    """Return the campaign of plain values, or their mistakes."""
     try:
         return Campaign.model_validate(data), []
     except ValidationError as error:
@@ -102,7 +102,7 @@ def _overridden(
         except override.OverrideError as error:
             wrong.append(_of_override(error.mistake))
         except ValueError as error:
-            actual = f"a value that is no YAML ({error})"
+            actual = f"a value that is not YAML ({error})"
             wrong.append(_of_override(KeyMistake((key,), actual, "YAML")))
     return data, frozenset(paths)
 
@@ -146,7 +146,7 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
 
 
 def _with_hints(data: Mapping[str, Any], key_mistakes: Sequence[KeyMistake]) -> list[KeyMistake]:
-    """Say what was probably meant, where a value of the right kind stands at the wrong place."""
+    """Add hints to mistakes where a value of the right kind is in the wrong place."""
     return [
         replace(mistake, hint=_hint_of(data, mistake.path)) if mistake.hint is None else mistake
         for mistake in key_mistakes
@@ -174,10 +174,10 @@ def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:
     return sorted(unique, key=lambda mistake: (mistake.line is None, mistake.line or 0))
 
 
-# They fill what a target does not say; each driver says which. A secret is only ever referred to,
-# as {env: NAME}; its value stays in the environment and is read by the load generator when it
-# connects. What is no secret (an endpoint, a region, a user's name) is taken by value, because a
-# record has to name what it measured.
+# Variables of the environment fill in settings that a target lacks; each driver states which. A
+# secret is only referred to, as {env: NAME}: the load generator reads its value when it connects.
+# Other settings (an endpoint, a region, a user's name) are taken by value, because a record has to
+# name what it measured.
 def fill_settings(
     driver: str, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, Any]:

@@ -45,9 +45,9 @@ OF_OWN_OBJECTS = (
     *("size", "buckets", "encryption", "path_encryption", "rounds", "keep_data"),
     "reuse",
 )
-"""Flags that say how objects are written, which is nothing to objects that are there."""
+"""Flags about how objects are written, which existing objects do not have."""
 
-# Each of these settings says how long a phase is.
+# Settings that give the length of a phase.
 LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 
 # The proportions that mixed object benchmarks usually run.
@@ -103,7 +103,7 @@ _FLAG_OF_PHASE_KEY = {
 
 
 class Flags(TypedDict, total=False):
-    """What may be said of a workload on the command line; what is absent or None is usual."""
+    """A workload on the command line; flags that are absent or None have their default."""
 
     threads: int | str | None
     rate: str | float | None
@@ -274,7 +274,7 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
     for name in OF_OWN_OBJECTS:
         if flags.get(name):
             flag = _typed(name)
-            allowed = "one of them: what others wrote is as it is"
+            allowed = "one of them: existing objects are not written"
             mistake = Mistake(key="--existing", actual=f"this flag beside {flag}", allowed=allowed)
             raise CampaignError([mistake])
     bucket, prefix = flags.get("prefix"), flags.get("object_prefix")
@@ -316,7 +316,7 @@ def _count(
 ) -> int | str | None:
     """Return how many objects there are: as many as were asked for, or as fit into the space."""
     if list(operations) == [SESSIONS]:
-        # The script says how many objects there are; the count is of its actions.
+        # The script has its own number of objects; the count is of its actions.
         return None
     count = flags.get("count")
     if count is not None:

@@ -24,7 +24,7 @@ _TEXT_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "timestam
 
 @dataclass(slots=True)
 class Document:
-    """What a file says, where each key stands, and what is wrong with it as YAML."""
+    """The values of a file, the line of each key, and the mistakes in its YAML."""
 
     origin: str
     data: dict[str, Any]

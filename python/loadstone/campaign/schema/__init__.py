@@ -1,1 +1,1 @@
-"""What a campaign file may say, as frozen values."""
+"""The keys of a campaign file, as frozen values."""

@@ -435,7 +435,7 @@ def _read_level(value: Any) -> FillLevel:
         if share > SHARE_MAX:
             raise InputError.of_value(value, ALLOWED)
         return FillLevel(share=share)
-    # A bare 0.6 may mean a share to who writes it, and is no size to who reads it.
+    # A bare 0.6 may be meant as a share, and is not a size.
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         try:
             return FillLevel(size_bytes=units.parse_size(value))

@@ -29,7 +29,7 @@ LAUNCHERS_OF = {
 }
 """Keys that only some launchers read."""
 _COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
-"""What agents are called that are counted and not named; "rank" for the rest."""
+"""Names of agents that are counted; "rank" for all other launchers."""
 
 _PORT = r"(?::(\d{1,5}))?"
 _IPV6 = r"[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%\w+)?"
@@ -41,7 +41,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshName:
-    """What "user@host:port" says, each part but the host as far as it is there.
+    """The parts of "user@host:port"; user and port may be absent.
 
     An IPv6 address with a port stands in brackets, as in "user@[2001:db8::7]:2222".
     """
@@ -154,7 +154,7 @@ class Hosts(Section):
 
     @property
     def sends_secrets(self) -> bool:
-        """Say whether the controller looks up secrets, and sends them."""
+        """Whether the controller looks up secrets, and sends them."""
         return self.secrets == "send" or (self.secrets is None and self.launch == "ssh")
 
     @property

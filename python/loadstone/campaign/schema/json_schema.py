@@ -15,7 +15,7 @@ from loadstone.campaign.schema.target import SECRET_KEYS
 from loadstone.documents.json_schema import JsonSchema, schema_of
 
 IDENTITY = "urn:loadstone:schema:campaign:1"
-"""What names the schema wherever it lies: it is fetched from nowhere."""
+"""The identity of the schema, which is not an address to fetch it from."""
 
 
 def json_schema() -> JsonSchema:
@@ -75,7 +75,7 @@ _KINDS: dict[str, JsonSchema] = {
 
 # Editors then complete and check the settings of a target by its driver.
 def add_settings(target: JsonSchema, definitions: dict[str, JsonSchema], drivers: Drivers) -> None:
-    """Say in the schema of a target which settings go with which driver."""
+    """Add the settings of each driver to the schema of a target."""
     definitions["Reference"] = REFERENCE
     target["properties"]["driver"]["enum"] = list(drivers)
     common = list(target["properties"])

@@ -47,7 +47,7 @@ def read_host(value: str) -> str:
 
 
 def _read_path(value: str) -> str:
-    # fio takes a colon for the end of a name, and "..", or a relative path, depends on who reads.
+    # fio ends a name at a colon; "..", and relative paths, depend on the reader.
     is_plain = value.isprintable() and ":" not in value and "," not in value
     if not (value.startswith("/") and is_plain and ".." not in value.split("/")):
         raise InputError.of_value(value, 'an absolute path, without ":", "," and ".."')

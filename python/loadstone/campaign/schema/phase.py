@@ -45,7 +45,7 @@ WITH_SCRIPT = frozenset(
         "verify", "timeout_ns", "connections", "log_requests",
     }
 )  # fmt: skip
-"""What a phase with a script may say beside it."""
+"""Keys that a phase may have beside a script."""
 
 REQUIRED = ("range", "range_count", "part_size")
 
@@ -110,7 +110,7 @@ def _read_phase(value: Any) -> Any:
     contend = value.get("contend") if isinstance(value, dict) else None
     if not isinstance(contend, dict) or "load" in value:
         return value
-    # Who contends is the load.
+    # The contending clients are the load.
     return {**value, "load": {"threads": contend.get("clients", Contend().clients)}}
 
 

@@ -356,5 +356,5 @@ class Arm(Section):
 
     def mistakes(self) -> Iterator[KeyMistake]:
         if self.data is not None and not any(DATA in word for word in self.start):
-            allowed = f"{DATA} in the command of start, which says where it is used"
+            allowed = f"{DATA} in the command of start, where the directory is used"
             yield KeyMistake(("data",), shown(self.data), allowed)
