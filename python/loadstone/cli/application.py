@@ -173,8 +173,8 @@ def _fail_reading(error: Exception) -> int:
     tell(
         LoadstoneError(
             f"input files are inconsistent: {what} ({place})",
-            "take the files that were written, not edited ones; if they are, this is a defect of"
-            " loadstone: say --debug before the command, and report what it prints",
+            "use files that were not edited; if they were not, this is a defect of loadstone: put"
+            " --debug before the command, and report the output",
             kind="unreadable",
         )
     )

@@ -44,7 +44,7 @@ def _probe(
     if not seconds:
         return
     lasts = units.format_duration(round(seconds * 1e9))
-    _say(f"probing nodes: {lasts} of measurements, and what the files of mounts take to write")
+    _say(f"probing nodes: {lasts} of measurements, plus the time to write the files of mounts")
     interrupt = Interrupt()
     asked = (campaign.nodes, failed, _say, interrupt, outputs)
     for name, probes in node_probes.probe_storage(*asked).items():

@@ -61,7 +61,7 @@ def connect(access: ServerAccess) -> Any:
         )
     except Exception as error:
         raise InputError(
-            f"{access.url}: no ClickHouse answers there: {_first_line(error)}",
+            f"{access.url}: no answer of ClickHouse: {_first_line(error)}",
             "check the address, the user and the password of the engine's settings",
         ) from error
 
@@ -216,7 +216,7 @@ class DatabasePlace(TablePlace):
             self._do("make it", f"CREATE DATABASE `{self.database}` COMMENT '{_MADE_BY_US}'")
         elif comment != _MADE_BY_US:
             raise TargetError(
-                f"database {self.name} was not made by loadstone: it is there without its comment",
+                f"database {self.name} was not made by loadstone: it lacks its comment",
                 "drop or rename it",
                 kind="not-ours",
             )

@@ -93,7 +93,7 @@ def read_mark(text: str, place: str) -> Mark:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TargetError(
             f'"{place}": its {MARK} cannot be read: {error}',
-            "loadstone touches nothing there; move it away, or choose another path",
+            "loadstone changes nothing there; move it away, or choose another path",
         ) from error
     if any(not is_ours(file.name) for file in mark.files):
         raise TargetError(f'"{place}": its {MARK} names files outside of it')
@@ -172,7 +172,7 @@ def _run_generator(folder: Path, scale: float, partitions: int, tick: Callable[[
     )
     if program is None:
         raise TargetError(
-            "the tables are made by tpchgen-cli, which is not installed",
+            "tpchgen-cli, which generates the tables, is not installed",
             "pip install 'loadstone[duckdb]'",
         )
     command = [program, "parquet", "-s", f"{scale:g}", "-o", str(folder)]

@@ -39,7 +39,7 @@ def _trials(path: Path, workload: str, hints: Hints) -> Iterator[ImportedTrial]:
         if row["Op-Count"] not in (NONE, "", "0"):
             stages.setdefault(row.get("Stage") or row.get("Id") or "", []).append((place, row))
     if not stages:
-        FileLine(path).refuse("has no operation that did something", reading.TRUNCATED)
+        FileLine(path).refuse("has no operation with requests", reading.TRUNCATED)
     for stage, rows in stages.items():
         windows = [_window_s(place, row) for place, row in rows]
         workers = {row.get("Worker-Count", NONE) for _, row in rows}

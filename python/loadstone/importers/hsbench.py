@@ -45,7 +45,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
         if row["IntervalName"] == "TOTAL" and row["Ops"] != "0"
     ]
     if not totals:
-        FileLine(path).refuse("has no total of a mode that did something", reading.TRUNCATED)
+        FileLine(path).refuse("has no total of a mode with requests", reading.TRUNCATED)
     return ImportedFile(trials=[_trial(place, row, workload, hints) for place, row in totals])
 
 

@@ -51,7 +51,7 @@ def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
             times[operation][match[1]] = reading.number(place, match[1], match[2])
     if not blocks:
         FileLine(path, 1).refuse(
-            "is no output of hummingbird bench", 'it has a line like "PUTs: 5000 @ 512.30/s"'
+            "is not output of hummingbird bench", 'it has a line like "PUTs: 5000 @ 512.30/s"'
         )
     return ImportedFile(
         trials=[
@@ -74,7 +74,7 @@ def _trial(
     if not rate or requests / rate > LONGEST_S:
         place.refuse("does not state its duration: its rate is rounded to 0")
     if failed is not None and failed > requests:
-        place.refuse(f"says that {failed} of {requests} requests failed")
+        place.refuse(f"states that {failed} of {requests} requests failed")
     good = requests - (failed or 0)
     moved = good * (size or hints.size_bytes or 0) if operation in MOVING else 0
     return trial_of_works(

@@ -71,7 +71,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     consoles = [read_console(path) for path in paths if path not in tables]
     if not tables:
         raise InputError(
-            f'"{paths[0]}" is no -csv file of nectar: {_first_line(paths[0])!r}',
+            f'"{paths[0]}" is not a -csv file of nectar: {_first_line(paths[0])!r}',
             "its first line begins with completion_time_unix_nano",
         )
     paired = zip(tables, _pair(tables, consoles), strict=True)
@@ -278,7 +278,7 @@ def _guessed(place: FileLine, row: Mapping[str, str], kind: str) -> str:
     guess = OPERATION_OF_STATUS.get(row["status"])
     if guess is None or kind == "reading":
         place.refuse(
-            f"does not say its operation (status {row['status']})",
+            f"does not state its operation (status {row['status']})",
             "give the console's output too, or --operation get",
         )
     return guess

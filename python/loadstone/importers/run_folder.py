@@ -92,7 +92,7 @@ def _check(imported: Imported, trial: ImportedTrial) -> None:
         )
     begun_ns = trial.started_unix_ns
     if begun_ns is not None and not 0 <= begun_ns <= LARGEST - end_ns:
-        raise InputError(f"{where}: it started in no year that can be written", EDITED)
+        raise InputError(f"{where}: its start is not a valid date", EDITED)
     for row in trial.rows:
         numbers = {"requests": row.requests, "objects": row.objects, "bytes": row.bytes}
         if abs(row.second) > LONGEST_S:

@@ -288,7 +288,7 @@ def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
                 ]
                 yield Action(row, *read)
         except csv.Error as error:
-            raise InputError(f'"{path}", row {row + 1}: no line of a table: {error}') from error
+            raise InputError(f'"{path}", row {row + 1}: not a line of CSV: {error}') from error
 
 
 def _is_broken(cell: str) -> bool:

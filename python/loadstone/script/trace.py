@@ -160,7 +160,7 @@ def script_of(
     losses.stop_if_malformed()
     if not len(columns.line):
         why = ", ".join(f"{count} {reason}" for reason, count in losses.left_out.items())
-        raise InputError("the trace has no request that a script can have", why or None)
+        raise InputError("no request of the trace can become an action of a script", why or None)
     # Most logs have the order of the requests' ends.
     sort_by(columns, [field.name for field in fields(columns)], "start_ns")
     yield from _Actions(columns, keys, places, options, losses).go()

@@ -105,7 +105,7 @@ class PageRenderer:
                 fields = "; ".join(map(str, compared.refused[:8]))
                 raise LoadstoneError(
                     f'"{a.folder}" and "{b.folder}" are not comparable: they differ in {fields}',
-                    "loadstone compare A B --factor NAME compares by what may differ",
+                    "name the field that may differ: loadstone compare A B --factor NAME",
                 )
             return render_comparisons([compared], ())
 

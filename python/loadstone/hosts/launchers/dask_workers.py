@@ -42,8 +42,8 @@ class DaskWorkers:
             # Of any kind: a client also imports the modules that dask's settings name.
             raise HostError(
                 f"{tried}: {in_one_line(error)}",
-                "its TLS (distributed.comm.tls.client) and what else it does are as dask's own"
-                f" settings have it: {settings_files()}",
+                "its TLS (distributed.comm.tls.client) and other settings come from dask's own"
+                f" files: {settings_files()}",
             ) from error
         workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
         if len(workers) < len(invitations):
@@ -111,7 +111,7 @@ def _refuse_plain(scheduler: str, tried: str) -> None:
     if kind in ("tls", "wss"):
         if config.get("distributed.comm.tls.ca-file") is None:
             raise HostError(
-                f"{tried}: dask's own configuration here says nothing of its TLS",
+                f"{tried}: dask's configuration on this machine has no TLS settings",
                 "set distributed.comm.tls.ca-file, client.cert and client.key, as the site has it",
             )
         return

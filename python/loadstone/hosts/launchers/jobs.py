@@ -66,7 +66,7 @@ class Jobs:
         except (TypeError, ValueError) as error:
             raise HostError(
                 f"host {host}: describe its job: {error}",
-                f"hosts.job says it, or the settings of dask-jobqueue: {settings_files()}",
+                f"see hosts.job, or the settings of dask-jobqueue: {settings_files()}",
             ) from error
         replace_command(job, self.command(invitation))
         return job

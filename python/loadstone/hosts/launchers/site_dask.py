@@ -18,7 +18,7 @@ def import_dask(module: str, extra: str) -> Any:
         imported = importlib.import_module(module)
     except ImportError as error:
         raise HostError(
-            f"agents by dask's means need {module.partition('.')[0]}: {error}",
+            f"this launcher needs {module.partition('.')[0]}: {error}",
             f"pip install 'loadstone[{extra}]', on the controller",
             kind="program-absent",
         ) from error

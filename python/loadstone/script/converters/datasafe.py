@@ -233,7 +233,7 @@ def _read(path: Path) -> Fixture:
     try:
         regular_file.check(path)
         if path.stat().st_size > FILE_BYTES_MAX:
-            raise InputError(f'"{path}" is larger than 256 MiB, which no fixture is')
+            raise InputError(f'"{path}" is larger than 256 MiB, and so not a fixture')
         content = path.read_bytes()
         return Fixture.model_validate_json(content.decode(json.detect_encoding(content)))
     except OSError as error:
@@ -241,6 +241,6 @@ def _read(path: Path) -> Fixture:
     except ValueError as error:
         what = first_mistake(error) if isinstance(error, ValidationError) else str(error)
         raise InputError(
-            f'"{path}" is no fixture: {what}',
+            f'"{path}" is not a fixture: {what}',
             "the harness keeps them under src/test/resources/fixture",
         ) from error

@@ -82,7 +82,7 @@ def _spread(waiting: list[Traced]) -> Iterator[Traced]:
 def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
     match = _LINE.match(line)
     if match is None:
-        place.refuse("no line of an S3 access log", "its fields are those of AWS's format")
+        place.refuse("not a line of an S3 access log", "its fields are those of AWS's format")
     start_ns = _time(place, match["time"])
     action = ACTIONS.get(match["operation"])
     if action is None:

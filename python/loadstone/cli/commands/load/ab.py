@@ -170,7 +170,9 @@ def _of_commands(
     flags = bench_command.make_context("bench", list(words), parent=context).params
     for name in REFUSED:
         if flags[name]:
-            raise InputError(f"bench cannot have --{name.replace('_', '-')} here", "leave it out")
+            raise InputError(
+                f"a gate does not take --{name.replace('_', '-')} of bench", "leave it out"
+            )
     document = bench.campaign_of(flags).document()
     ((_, target),) = document["targets"].items()
     url = ready or url_of(flags["target"])
@@ -201,9 +203,7 @@ def url_of(target: str) -> str:
     scheme, separator, rest = target.partition("://")
     scheme = scheme.rpartition("+")[2]
     if not separator or scheme not in ("http", "https"):
-        raise InputError(
-            f'it is not known when a server of "{target}" is ready', "pass --ready URL"
-        )
+        raise InputError(f'cannot tell when a server of "{target}" is ready', "pass --ready URL")
     return f"{scheme}://{rest.split('/')[0]}/"
 
 

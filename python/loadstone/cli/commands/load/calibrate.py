@@ -259,7 +259,7 @@ def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
     if kind not in IN_MEMORY:
         raise InputError(
             f'cannot calibrate {in_memory} in "{directory}": it is on {kind}, not in memory',
-            "a ceiling that a disk has set is not the load generator's own; name a tmpfs",
+            "a disk would limit the rates, not the load generator; name a tmpfs",
         )
     return min(MEMORY_BYTES_MAX, space.f_bavail * space.f_frsize // MEMORY_SHARE)
 

@@ -73,7 +73,7 @@ def command(
     if with_retention:
         say(
             f"note: --retention locks two objects for {RETENTION_S} s each, in a bucket of its own;"
-            " a store that makes more of it keeps that bucket for as long"
+            " a store that retains them longer keeps that bucket until then"
         )
     cards, code = _cards(
         documents, bucket, allow_foreign=allow_foreign, with_retention=with_retention

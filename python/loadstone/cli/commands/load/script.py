@@ -213,7 +213,7 @@ def _show(names: Sequence[str], rows: int, *, as_json: bool, is_check: bool) -> 
         elif is_check:
             actions = units.counted(checked.requests.action_count, "action")
             sessions = units.counted(summary.sessions, "session")
-            print(f"{name}: {actions} in {sessions}, no mistake")
+            print(f"{name}: {actions} in {sessions}, no mistakes")
         else:
             _print_summary(name, summary)
             _print_origin(read_origin(Path(name)))

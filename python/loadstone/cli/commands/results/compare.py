@@ -158,7 +158,7 @@ def _print_next(runs: Sequence[str]) -> None:
     """Say where to look when no case has a ratio."""
     from loadstone.cli.accounts import split_target
 
-    print(" → next   see what limited each number, or made it invalid:")
+    print(" → next   see the limit of each number, or why it is invalid:")
     for name in dict.fromkeys(split_target(run)[0] for run in runs):
         command = ["report", name, "--full"] if Path(name).is_dir() else ["analyse", name]
         print(f"   {shlex.join(['loadstone', *command])}")
@@ -313,7 +313,9 @@ def _print(compared: Comparison, *, is_control: bool, is_full: bool) -> None:
 
 def _print_types(compared: Comparison, *, is_full: bool) -> None:
     """Print the rows of types of users, below those of all users."""
-    print("the same by type of user; ALL is all that users of a type did, making and audits apart")
+    print(
+        "the same by type of user; ALL is all of its actions but the creation of users and audits"
+    )
     _print_cases(compared, is_full=is_full)
     _print_words([claims.undecided_words(compared), *claims.without_partner(compared)])
     _print_sentences(compared, is_full=is_full)

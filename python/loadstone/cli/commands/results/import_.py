@@ -80,8 +80,8 @@ def command(
 def _print_account(account: Account, form: str, output: Path | None, *, as_json: bool) -> None:
     if output is not None:
         raise InputError(
-            f"{form} keeps no requests and no seconds, of which a run folder could be made",
-            f"leave out -o, and name the file where a run stands: loadstone analyse {form}:FILE",
+            f"{form} has neither requests nor seconds, and so cannot become a run folder",
+            f"leave out -o, and use the file in place of a run: loadstone analyse {form}:FILE",
         )
     if as_json:
         from loadstone.cli.account_reports import account_json

@@ -152,7 +152,7 @@ def _print_accounts(
         return False
     if not all(map(is_account, runs)):
         raise InputError(
-            "runs have no report in common with published reports and files",
+            "runs and published reports or files cannot share a report",
             "use a separate command for them",
         )
     if conditions:
