@@ -145,8 +145,10 @@ def try_bestiary(
     Raises as `ask_target` does, whose places and clean-up these are.
     """
     faults = Faults(commands=dict(commands))
+    # A power cut may take the bucket along, in which the others are tried.
+    rows = sorted(BESTIARY, key=lambda row: "power_cut" in row.needs)
     questions = [
-        ("", question) for row in BESTIARY if (question := _question(row, faults)) is not None
+        ("", question) for row in rows if (question := _question(row, faults)) is not None
     ]
     asked = ask_target(target, questions, say_left=say_left, say_freed=say_freed, limit_s=LIMIT_S)
     answers = {question.name: answer for _, question, answer in asked.answers}

@@ -369,6 +369,9 @@ class _Asking:
     def _empty(self, place: CardPlace) -> str | None:
         """Delete what the questions wrote; return the key of something that stays."""
         store = self._store(place, "", REMOVAL_S)
+        if store.ask(Request(method="HEAD")).status == 404:
+            # A fault has taken it along.
+            return None
         uploads = {upload for target in self._targets for upload in target.uploads(place.name)}
         removing.abort_uploads(store, sorted(uploads))
         if place.name in self._versioned:
