@@ -147,9 +147,7 @@ def try_bestiary(
     faults = Faults(commands=dict(commands))
     # A power cut may take the bucket along, in which the others are tried.
     rows = sorted(BESTIARY, key=lambda row: "power_cut" in row.needs)
-    questions = [
-        ("", question) for row in rows if (question := _question(row, faults)) is not None
-    ]
+    questions = [("", question) for row in rows if (question := _question(row, faults)) is not None]
     asked = ask_target(target, questions, say_left=say_left, say_freed=say_freed, limit_s=LIMIT_S)
     answers = {question.name: answer for _, question, answer in asked.answers}
     return {**asked.facts, "rows": [_row(row, answers.get(row.name)) for row in BESTIARY]}
