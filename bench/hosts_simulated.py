@@ -25,7 +25,7 @@ from loadstone.documents.summary import Summary
 from loadstone.hosts import executor as of_hosts
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import Heard
+from loadstone.hosts.connection.carrier import HostMessage
 from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.executor import OnHosts
 from loadstone.results.record import INTERVAL_SCHEMA
@@ -52,18 +52,18 @@ class Cost:
 
 
 class Streams:
-    """The place of the carrier: hosts that say what was recorded beforehand."""
+    """The place of the carrier: hosts that send recorded messages."""
 
     def __init__(self, hosts: Sequence[str], seconds: int, rows: Sequence[Sequence[bytes]]) -> None:
         """`rows` are packed batches of the first host: of each variant, one for each second."""
         self._recorded = hosts[0].encode()
         self.hosts = frozenset(hosts)
-        self.heard: Any = self
+        self.inbox: Any = self
         self.cpu_s = 0.0
         self.clock = SteadyClock()
         self._seconds = seconds
         self._order = tuple(hosts)
-        self._told: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[HostMessage] = queue.SimpleQueue()
         self._attempt = 0
         self._packed = [
             [_packed(batch, second) for second, batch in enumerate(variant)] for variant in rows
@@ -80,13 +80,15 @@ class Streams:
         if isinstance(asked, messages.Trial):
             self._attempt = asked.attempt
             for host in hosts:
-                self._told.put(Heard(host=host, say="ready", body={"attempt": self._attempt}))
+                self._told.put(
+                    HostMessage(host=host, name="ready", body={"attempt": self._attempt})
+                )
 
     def qsize(self) -> int:
         """Return how many words wait: as many as there are hosts, which is one second of each."""
         return len(self._order)
 
-    def get(self, timeout: float = 0) -> Heard:
+    def get(self, timeout: float = 0) -> HostMessage:
         """Return the next word: of all hosts one second after the other, then their ends."""
         if not self._told.empty():
             return self._told.get()
@@ -96,15 +98,15 @@ class Streams:
         if second < self._seconds:
             variant = self._packed[index % len(self._packed)]
             # Each host tells of itself alone; names are of one length.
-            say, body = unpack(variant[second].replace(self._recorded, host.encode()))
-            return Heard(host=host, say=say, body={**body, "attempt": self._attempt})
+            name, body = unpack(variant[second].replace(self._recorded, host.encode()))
+            return HostMessage(host=host, name=name, body={**body, "attempt": self._attempt})
         if second == self._seconds:
             end = messages.End(attempt=self._attempt, absent_probes={}, summary=EMPTY,
                                clock_step_ns=0, left=None)  # fmt: skip
-            return Heard(host=host, say="end", body=messages.body(end))
+            return HostMessage(host=host, name="end", body=messages.body(end))
         raise queue.Empty
 
-    def get_nowait(self) -> Heard:
+    def get_nowait(self) -> HostMessage:
         """Return the next word; as many at once as hosts speak in half a second."""
         if self._told.empty() and self._next % max(1, len(self._order) // 2) == 0:
             raise queue.Empty

@@ -360,7 +360,7 @@ def test_who_was_not_invited_is_refused_by_both_sides() -> None:
         with pytest.raises(HostError) as caught:
             asyncio.run(agent.serve(forged, until_input_ends=False))
         assert caught.value.kind == "certificates"
-        assert ours.heard.empty()
+        assert ours.inbox.empty()
 
 
 def test_a_controller_that_is_gone_is_named() -> None:

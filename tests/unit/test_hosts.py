@@ -22,7 +22,7 @@ from loadstone.errors import CampaignError, TargetError
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock, Exchange, estimate
 from loadstone.hosts.connection import carrier
-from loadstone.hosts.connection.carrier import Carrier, Heard
+from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
@@ -319,12 +319,12 @@ def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> Non
     trial = standing(["a", "b"])
     trial._turned -= 60
     for host in trial._hosts.values():
-        host.heard -= 60
+        host.last_message -= 60
     trial._turn()
     assert {host.state for host in trial._hosts.values()} == {"loading"}
     # It did not stand still this time: they are silent.
     for host in trial._hosts.values():
-        host.heard -= 60
+        host.last_message -= 60
     trial._turn()
     assert {host.state for host in trial._hosts.values()} == {"lost"}
 
@@ -345,7 +345,7 @@ def test_a_host_that_ends_its_load_unasked_is_lost_and_the_others_are_whole() ->
 
 def test_the_loss_of_a_host_is_told_when_it_happens() -> None:
     trial = standing(["a", "b"])
-    trial._carrier.heard.put(Heard(host="b", say="gone", body={}))
+    trial._carrier.inbox.put(HostMessage(host="b", name="gone", body={}))
     trial._turn()
     ((text, is_problem),) = trial._output.news
     assert is_problem
@@ -365,7 +365,7 @@ def test_a_host_that_is_lost_in_what_later_trials_need_whole_ends_the_run() -> N
         trial = standing(["a", "b"])
         target = {"name": "t", "driver": driver, "settings": {}}
         trial._document = {"id": "0001", **whole_put, "target": target, "stop": stop}
-        trial._carrier.heard.put(Heard(host="b", say="gone", body={}))
+        trial._carrier.inbox.put(HostMessage(host="b", name="gone", body={}))
         with pytest.raises(TargetError, match=" b ") if is_needed else contextlib.nullcontext():
             trial._turn()
 
@@ -385,16 +385,16 @@ def end(told: Any, left: str | None = None) -> messages.End:
 
 def say(trial: Any, host: str, said: messages.FromAgent) -> None:
     body = messages.body(said)
-    trial._carrier.heard.put(Heard(host=host, say=messages.word(type(said)), body=body))
+    trial._carrier.inbox.put(HostMessage(host=host, name=messages.word(type(said)), body=body))
 
 
 def test_an_agent_that_takes_the_place_of_one_that_has_gone_is_not_dropped() -> None:
     trial = standing(["a", "b"])
     dropped: list[str] = []
     trial._carrier.drop = dropped.append
-    trial._carrier.heard.put(Heard(host="a", say="gone", body={}))
+    trial._carrier.inbox.put(HostMessage(host="a", name="gone", body={}))
     trial._turn()
-    trial._hosts["b"].heard -= 60
+    trial._hosts["b"].last_message -= 60
     trial._turn()
     assert [host.state for host in trial._hosts.values()] == ["lost", "lost"]
     assert dropped == ["b"]
@@ -417,7 +417,7 @@ def test_a_slow_host_is_asked_fewer_times_for_its_clock(monkeypatch: pytest.Monk
 
 def standing(names: list[str]) -> Any:
     """Return a trial on hosts that are loading and say nothing."""
-    carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, ask=lambda *words: None)
+    carrier = SimpleNamespace(inbox=queue.Queue(), drop=lambda host: None, ask=lambda *words: None)
     carrier.clock = SteadyClock()
     news: list[tuple[str, bool]] = []
     output = SimpleNamespace(
@@ -486,7 +486,7 @@ def test_what_hosts_did_wrong_is_found(
 
 def test_a_contact_that_is_stopped_accuses_no_host() -> None:
     carrier: Any = SimpleNamespace(
-        heard=queue.Queue(), ask=lambda *words: None, clock=SteadyClock(),
+        inbox=queue.Queue(), ask=lambda *words: None, clock=SteadyClock(),
         read_clocks=lambda hosts: {
             host: Clock(offset_ns=0, bound_ns=1, round_trip_ns=2) for host in hosts
         },

@@ -20,7 +20,7 @@ from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS
 from loadstone.hosts import messages
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import Heard
+from loadstone.hosts.connection.carrier import HostMessage
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.merging import SUMS
 from loadstone.results.record import INTERVAL_SCHEMA
@@ -167,7 +167,7 @@ class Said:
         """`spans` are those of the hosts, in their order."""
         self.hosts = frozenset(rows)
         self.clock = SteadyClock()
-        self.heard: queue.Queue[Heard] = queue.Queue()
+        self.inbox: queue.Queue[HostMessage] = queue.Queue()
         self._rows = rows
         self._spans = dict(zip(rows, spans, strict=True))
         self._dice = dice
@@ -199,7 +199,9 @@ class Said:
         """Drop no host: none is lost here."""
 
     def _say(self, host: str, said: messages.FromAgent) -> None:
-        self.heard.put(Heard(host=host, say=messages.word(type(said)), body=messages.body(said)))
+        self.inbox.put(
+            HostMessage(host=host, name=messages.word(type(said)), body=messages.body(said))
+        )
 
     def _say_all(self) -> None:
         left = {host: sorted(rows) for host, rows in self._rows.items()}

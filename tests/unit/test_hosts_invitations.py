@@ -149,7 +149,7 @@ def test_a_connection_that_died_makes_room_for_another_agent(
 
     with Carrier("a" * 32, "127.0.0.1") as listening:
         asyncio.run(run(listening))
-        assert [one.say for one in list(listening.heard.queue)] == ["hello", "gone"]
+        assert [one.name for one in list(listening.inbox.queue)] == ["hello", "gone"]
 
 
 def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
@@ -166,11 +166,11 @@ def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
         flood.send(messages.word(messages.Hello), messages.body(hello))
         for number in range(pieces):
             flood.send("figures", {"number": number, "rows": piece})
-        while listening.heard.bytes_of["flood"] <= 1 << 20:
+        while listening.inbox.bytes_of["flood"] <= 1 << 20:
             await asyncio.sleep(0.01)
         # Longer than a connection may be silent: this one is not, it waits.
         await asyncio.sleep(1.5)
-        assert listening.heard.bytes_of["flood"] < (1 << 20) + 2 * len(piece)
+        assert listening.inbox.bytes_of["flood"] < (1 << 20) + 2 * len(piece)
         other = await join(listening.invite("other", is_alone=False), SteadyClock())
         other.send(messages.word(messages.Hello), messages.body(hello))
         while "other" not in listening.hosts:
@@ -178,11 +178,11 @@ def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
         assert listening.hosts == {"flood", "other"}
         told = []
         while len(told) < pieces:
-            if listening.heard.empty():
+            if listening.inbox.empty():
                 await asyncio.sleep(0.01)
                 continue
-            heard = listening.heard.get()
-            told += [heard.body["number"]] if heard.say == "figures" else []
+            received = listening.inbox.get()
+            told += [received.body["number"]] if received.name == "figures" else []
         assert told == list(range(pieces))
         flood.abort()
         other.abort()

@@ -11,7 +11,7 @@ from loadstone.campaign.schema.hosts import Hosts
 from loadstone.documents.python_types import Live
 from loadstone.errors import HostError
 from loadstone.hosts import facts, messages
-from loadstone.hosts.connection.carrier import Heard
+from loadstone.hosts.connection.carrier import HostMessage
 from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.session import HostSession
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
@@ -78,7 +78,7 @@ def test_a_host_that_says_what_is_no_message_is_lost_and_the_others_go_on(
     word: str, body: dict[str, Any], reason: str
 ) -> None:
     trial = standing(["a", "b"])
-    trial._carrier.heard.put(Heard(host="a", say=word, body={"attempt": 1, **body}))
+    trial._carrier.inbox.put(HostMessage(host="a", name=word, body={"attempt": 1, **body}))
     trial._turn()
     a, b = trial._hosts.values()
     assert (a.state, b.state) == ("lost", "loading")
@@ -90,7 +90,7 @@ def test_what_comes_too_late_of_an_earlier_attempt_loses_no_host() -> None:
     trial = standing(["a"])
     for attempt, state in ((0, "loading"), (1, "lost")):
         body = {"attempt": attempt, "rows": b"no table", "live": "{}"}
-        trial._carrier.heard.put(Heard(host="a", say="figures", body=body))
+        trial._carrier.inbox.put(HostMessage(host="a", name="figures", body=body))
         trial._turn()
         assert trial._hosts["a"].state == state
 
@@ -111,14 +111,14 @@ def test_a_message_comes_as_it_was_sent() -> None:
         assert messages.read_asked(*unpack(packed)) == sent
 
 
-def joining(*heard: Heard) -> HostSession:
+def joining(*heard: HostMessage) -> HostSession:
     """Return a session of two hosts, whose agents say this while it waits for them."""
     session = HostSession(Hosts.model_validate({"launch": "local", "count": 2}), "0" * 32, print)
-    carrier: Any = SimpleNamespace(heard=queue.Queue(), invite=lambda name, **more: name)
+    carrier: Any = SimpleNamespace(inbox=queue.Queue(), invite=lambda name, **more: name)
     launcher: Any = SimpleNamespace(start=lambda invitations: [], ended=dict, news=list)
     session._carrier, session._launcher = carrier, launcher
     for one in heard:
-        carrier.heard.put(one)
+        carrier.inbox.put(one)
     return session
 
 
@@ -126,7 +126,7 @@ def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_a
     hello = facts.of_host()
     said = [("local1", hello), ("local1", messages.Alive()), ("local2", hello)]
     session = joining(
-        *(Heard(host=host, say=messages.word(type(one)), body=messages.body(one))
+        *(HostMessage(host=host, name=messages.word(type(one)), body=messages.body(one))
           for host, one in said)
     )  # fmt: skip
     session._launch()
@@ -135,6 +135,6 @@ def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_a
 
 
 def test_an_agent_that_does_not_say_what_its_host_is_ends_the_launch() -> None:
-    session = joining(Heard(host="local2", say="hello", body={"cores": 4}))
+    session = joining(HostMessage(host="local2", name="hello", body={"cores": 4}))
     with pytest.raises(HostError, match=r"host local2: .*hello\.loadstone"):
         session._launch()

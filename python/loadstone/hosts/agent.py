@@ -42,7 +42,7 @@ IN_USE = "another agent already makes load here"
 LAUNCHER_GONE = "the program that launched the agent is gone"
 INVALID_MESSAGE = "the controller sent an invalid message"
 
-SAY_ALIVE_S = 1.0
+ALIVE_EVERY_S = 1.0
 LEASE_CHECK_S = 0.5
 HOLD_TRIES = 40
 PIECE_LOOK_S = 0.2
@@ -74,7 +74,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
-        agent.say(facts.of_host())
+        agent.send(facts.of_host())
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(stream.close(), END_S)
@@ -103,7 +103,7 @@ class Agent:
         self._lease_s = invitation.lease_s
         self._stream = stream
         self._loop = loop
-        self._heard = self._sent_at = time.monotonic()
+        self._last_message = self._sent_at = time.monotonic()
         self._is_over = asyncio.Event()
         self._work: _Work | None = None
 
@@ -112,9 +112,9 @@ class Agent:
         listening = self._loop.create_task(self._listen())
         over = self._loop.create_task(self._is_over.wait())
         while not (listening.done() or over.done()):
-            await asyncio.wait({listening, over}, timeout=SAY_ALIVE_S)
-            if time.monotonic() - self._sent_at >= SAY_ALIVE_S * 0.9:
-                self.say(messages.Alive())
+            await asyncio.wait({listening, over}, timeout=ALIVE_EVERY_S)
+            if time.monotonic() - self._sent_at >= ALIVE_EVERY_S * 0.9:
+                self.send(messages.Alive())
         over.cancel()
         listening.cancel()
         if self._work is not None:
@@ -132,26 +132,26 @@ class Agent:
                     return
                 self.on_ask(asked)
 
-    def say(self, message: messages.FromAgent) -> None:
+    def send(self, message: messages.FromAgent) -> None:
         """Send the controller a message; only from the loop's thread."""
         self._sent_at = time.monotonic()
         self._stream.send(messages.word(type(message)), messages.body(message))
 
-    def say_from_thread(self, message: messages.FromAgent) -> None:
+    def send_from_thread(self, message: messages.FromAgent) -> None:
         """Send the controller a message, from any thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.say, message)
+            self._loop.call_soon_threadsafe(self.send, message)
 
     def on_ask(self, asked: messages.FromController) -> None:
         """Carry out a message of the controller."""
         now_ns = self.clock.unix_ns()
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         work = self._work
         if work is not None:
             work.renew()
         match asked:
             case messages.ReadClock(question=question):
-                self.say(messages.ClockReading(question=question, host_ns=now_ns))
+                self.send(messages.ClockReading(question=question, host_ns=now_ns))
             case messages.Trial(secrets=secrets):
                 if work is not None and work.thread.is_alive():
                     work.stop()
@@ -190,7 +190,7 @@ class Agent:
 
     def watch_lease(self) -> None:
         """End all load when the controller is silent for the lease, even if the loop hangs."""
-        while time.monotonic() - self._heard < self._lease_s:
+        while time.monotonic() - self._last_message < self._lease_s:
             if self.has_left.wait(LEASE_CHECK_S):
                 return
         why = f"no message from the controller for {self._lease_s:g} s"
@@ -256,14 +256,14 @@ class _Work:
         except Exception as error:
             self._fail(TargetError(f"{type(error).__name__}: {error}"))
         else:
-            self._say_probes()
+            self._send_probes()
             now_ns = self._clock.step_ns()
             # The load generator read this host's clock, which may have been set since.
             summary = on_steady_clock(json.loads(summary_text), now_ns)
             self._agent.settling.note(json.loads(self._trial), summary)
             if host_state is not None:
                 summary["host_state"] = host_state
-            self._say(
+            self._send(
                 messages.End(
                     attempt=self._attempt,
                     summary=summary,
@@ -274,7 +274,7 @@ class _Work:
             )
 
     def _fail(self, error: TargetError) -> None:
-        self._say(messages.Failed.of(error, attempt=self._attempt, left=self._left))
+        self._send(messages.Failed.of(error, attempt=self._attempt, left=self._left))
 
     def _why_left(self, summary: Summary) -> str | None:
         """Return why the load ended without the controller's asking, if it did."""
@@ -294,7 +294,7 @@ class _Work:
         def tell(left_s: float, why: str) -> None:
             if why not in reasons:
                 reasons.add(why)
-                self._say(
+                self._send(
                     messages.News(
                         attempt=self._attempt, text=f"waits, at most {left_s:.0f} s, {why}"
                     )
@@ -317,7 +317,7 @@ class _Work:
         return json.dumps(document) if files else self._trial
 
     def _ask_for_piece(self, sha256: str, offset: int) -> tuple[int, bytes]:
-        self._say(messages.Want(attempt=self._attempt, sha256=sha256, offset=offset))
+        self._send(messages.Want(attempt=self._attempt, sha256=sha256, offset=offset))
         while not self._stopped.is_set():
             with contextlib.suppress(queue.Empty):
                 sent = self.pieces.get(timeout=PIECE_LOOK_S)
@@ -325,18 +325,18 @@ class _Work:
                     return sent.size, sent.piece
         raise InterruptedError("the trial was stopped before its script was there")
 
-    def _say(self, message: messages.FromAgent) -> None:
-        self._agent.say_from_thread(message)
+    def _send(self, message: messages.FromAgent) -> None:
+        self._agent.send_from_thread(message)
 
-    def _say_probes(self) -> None:
+    def _send_probes(self) -> None:
         for batch in self._probes.take():
-            self._say(messages.Probes(attempt=self._attempt, rows=batch))
+            self._send(messages.Probes(attempt=self._attempt, rows=batch))
 
     def _on_event(self, event: LoadEvent) -> None:
-        self._say(messages.of_load(event, self._attempt))
+        self._send(messages.of_load(event, self._attempt))
         match event["kind"]:
             case "figures":
-                self._say_probes()
+                self._send_probes()
             case "intent":
                 # Nothing is made before the run folder knows of it: a clean-up must find it.
                 self.noted.wait()

@@ -132,28 +132,28 @@ class Contact:
             if is_over():
                 self._carrier.ask(self._awaited, messages.StopLoad())
                 return self._obstacles
-            self._hear()
+            self._handle()
         for host in tuple(self._awaited):
             self._carrier.ask((host,), messages.StopLoad())
             self._end(host, f"no answer within {TIMEOUT_S + REST_S:g} s", None, is_unreached=True)
         return self._obstacles
 
-    def _hear(self) -> None:
+    def _handle(self) -> None:
         try:
-            heard = self._carrier.heard.get(timeout=LOOK_S)
+            received = self._carrier.inbox.get(timeout=LOOK_S)
         except queue.Empty:
             return
-        host = heard.host
+        host = received.host
         if host not in self._awaited:
             return
-        if heard.say == "gone":
+        if received.name == "gone":
             self._end(host, "its agent ended, or the connection to it broke", None,
                       is_unreached=False)  # fmt: skip
             return
-        if messages.attempt_of(heard.body) != self._attempt:
+        if messages.attempt_of(received.body) != self._attempt:
             return
         try:
-            message = messages.read(heard.say, heard.body)
+            message = messages.read(received.name, received.body)
         except ValueError as error:
             self._end(host, f"its agent sent an invalid message: {error}", None, is_unreached=False)
             return

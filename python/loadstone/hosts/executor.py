@@ -23,7 +23,7 @@ from loadstone.execution.host.settling import HOST_WAIT_MAX_S
 from loadstone.execution.named_files import located, named_in
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
-from loadstone.hosts.connection.carrier import Carrier, Heard
+from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal, some_of
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge_summaries
@@ -221,7 +221,7 @@ class _TrialOnHosts:
             if self._is_asked:
                 self._hosts[name].state = "idle"
                 continue
-            self._hosts[name].heard = time.monotonic()
+            self._hosts[name].last_message = time.monotonic()
             self._hosts[name].state = "preparing"
             trial = json.dumps(self._division.shares[name])
             self._carrier.ask(
@@ -284,20 +284,20 @@ class _TrialOnHosts:
     def _turn(self) -> None:
         """Handle the messages of the hosts for a moment, and lose those that are silent."""
         with contextlib.suppress(queue.Empty):
-            self._hear(self._carrier.heard.get(timeout=TICK_S))
+            self._handle(self._carrier.inbox.get(timeout=TICK_S))
             # Later messages wait for the next turn, so that a busy host does not delay others.
-            for _ in range(self._carrier.heard.qsize()):
-                self._hear(self._carrier.heard.get_nowait())
+            for _ in range(self._carrier.inbox.qsize()):
+                self._handle(self._carrier.inbox.get_nowait())
         now = time.monotonic()
         if now - self._turned > OWN_REST_S:
             for host in self._hosts.values():
-                host.heard = max(host.heard, now - SILENT_S + OWN_REST_S)
+                host.last_message = max(host.last_message, now - SILENT_S + OWN_REST_S)
         self._turned = now
         is_late = self._stopped_at is not None and now - self._stopped_at > STOP_S
         for host in self._hosts.values():
             if host.state not in ("preparing", "ready", "loading"):
                 continue
-            if now - host.heard > SILENT_S:
+            if now - host.last_message > SILENT_S:
                 self._lose(host, f"no message from it for {SILENT_S:g} s")
             elif is_late:
                 self._lose(host, f"it did not stop within {STOP_S:g} s")
@@ -312,20 +312,20 @@ class _TrialOnHosts:
             else:
                 self._output.probes()
 
-    def _hear(self, heard: Heard) -> None:
-        host = self._hosts.get(heard.host)
+    def _handle(self, received: HostMessage) -> None:
+        host = self._hosts.get(received.host)
         if host is None or host.state in ("lost", "finished"):
             return
-        if heard.say == "gone":
+        if received.name == "gone":
             # Another agent may be there in its place already, for the next trial.
             why = "its agent ended, or the connection to it broke"
             self._lose(host, why, keeps_agent=True)
             return
-        host.heard = time.monotonic()
-        if messages.attempt_of(heard.body) not in (None, self._attempt):
+        host.last_message = time.monotonic()
+        if messages.attempt_of(received.body) not in (None, self._attempt):
             return
         try:
-            message = messages.read(heard.say, heard.body)
+            message = messages.read(received.name, received.body)
         except ValueError as error:
             self._lose(host, f"its agent sent an invalid message: {error}")
             return

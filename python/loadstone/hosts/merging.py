@@ -233,7 +233,7 @@ class TrialHost:
     name: str
     state: str = "waiting"
     reason: str | None = None
-    heard: float = field(default_factory=time.monotonic)
+    last_message: float = field(default_factory=time.monotonic)
     requests: int = 0
     failed: int = 0
     bytes: int = 0

@@ -42,7 +42,7 @@ class HostSession:
     ) -> None:
         """`tell` shows a line to the user, who may have to start the agents.
 
-        `secrets` names the environment variables that are sent, where the hosts say so.
+        `secrets` names the environment variables that are sent, if the hosts key asks for it.
         """
         self.facts: dict[str, messages.Hello] = {}
         self.joined_s: dict[str, float] = {}
@@ -153,24 +153,24 @@ class HostSession:
                     " longer",
                 )
             try:
-                heard = self._carrier.heard.get(timeout=LOOK_S)
+                received = self._carrier.inbox.get(timeout=LOOK_S)
             except queue.Empty:
                 continue
-            if heard.say == "gone":
-                self.facts.pop(heard.host, None)
+            if received.name == "gone":
+                self.facts.pop(received.host, None)
                 continue
             try:
-                message = messages.read(heard.say, heard.body)
+                message = messages.read(received.name, received.body)
             except ValueError as error:
-                build = messages.build_of(heard.body)
+                build = messages.build_of(received.body)
                 raise HostError(
-                    f"host {heard.host}: its agent sent an invalid message: {error}"
+                    f"host {received.host}: its agent sent an invalid message: {error}"
                     + (f"; its build of the load generator is {build}" if build else ""),
                     "install the same wheel on all hosts",
                 ) from error
             if isinstance(message, messages.Hello):
-                self.facts[heard.host] = message
-                self.joined_s[heard.host] = time.monotonic() - began
+                self.facts[received.host] = message
+                self.joined_s[received.host] = time.monotonic() - began
         self._refuse_other_builds()
 
     def _refuse_ended(self, missing: list[str]) -> None:

@@ -55,28 +55,28 @@ LOOK_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A message of a host: `say` is its name, such as "hello", or "gone" for a lost connection."""
+class HostMessage:
+    """A message of a host: `name` is that of its class, or "gone" for a lost connection."""
 
     host: str
-    say: str
+    name: str
     body: Mapping[str, Any]
     bytes: int = 0
 
 
-class HeardQueue(queue.Queue[Heard]):
+class Inbox(queue.Queue[HostMessage]):
     """Messages not yet handled, with the number of bytes of each host."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
         self.bytes_of: Counter[str] = Counter()
 
-    def _put(self, item: Heard) -> None:
+    def _put(self, item: HostMessage) -> None:
         super()._put(item)
         self.bytes_of[item.host] += item.bytes
 
-    def _get(self) -> Heard:
-        item: Heard = super()._get()
+    def _get(self) -> HostMessage:
+        item: HostMessage = super()._get()
         self.bytes_of[item.host] -= item.bytes
         return item
 
@@ -95,7 +95,7 @@ class Carrier:
 
     def __init__(self, run: str, listen: str) -> None:
         """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on a free one."""
-        self.heard = HeardQueue()
+        self.inbox = Inbox()
         self.clock = SteadyClock()
         self._run = run
         self._host, self._port = split_address(listen)
@@ -164,7 +164,7 @@ class Carrier:
         """Discard the messages not yet handled: they are about an earlier trial."""
         with contextlib.suppress(queue.Empty):
             while True:
-                self.heard.get_nowait()
+                self.inbox.get_nowait()
 
     def drop(self, host: str) -> None:
         """Disconnect a host and ignore its further messages."""
@@ -207,7 +207,7 @@ class Carrier:
     async def _renew(self) -> None:
         while True:
             for host, connection in list(self._connections.items()):
-                # Counted, not timed: a controller that stood still has not heard anybody meanwhile.
+                # Counted, not timed: a controller that stood still has received nothing meanwhile.
                 connection.silent_s += RENEW_S
                 if connection.silent_s > LEASE_S:
                     self._drop(host)
@@ -237,14 +237,14 @@ class Carrier:
         _send(stream, messages.Welcome(unix_ns=self.clock.unix_ns()))
         try:
             while True:
-                say, body = await stream.receive()
+                name, body = await stream.receive()
                 # Once dropped, whatever is left to read comes too late.
                 if self._connections.get(host) is not connection:
                     break
                 connection.silent_s = 0.0
                 size = stream.received_bytes + MESSAGE_BYTES
-                self._hear(connection, Heard(host=host, say=say, body=body, bytes=size))
-                while self.heard.bytes_of[host] > UNHEARD_BYTES_MAX:
+                self._handle(connection, HostMessage(host=host, name=name, body=body, bytes=size))
+                while self.inbox.bytes_of[host] > UNHEARD_BYTES_MAX:
                     connection.silent_s = 0.0
                     await asyncio.sleep(LOOK_AGAIN_S)
         except (EOFError, OSError, ValueError):
@@ -256,16 +256,16 @@ class Carrier:
             if connection is not None:
                 _send(connection.stream, asked)
 
-    def _hear(self, connection: _Connection, heard: Heard) -> None:
-        if heard.say == messages.word(messages.ClockReading):
+    def _handle(self, connection: _Connection, received: HostMessage) -> None:
+        if received.name == messages.word(messages.ClockReading):
             # An answer that is none leaves its question open: the host's clock is not read.
             with contextlib.suppress(ValueError):
-                self._take_clock(heard.host, messages.read(heard.say, heard.body))
+                self._take_clock(received.host, messages.read(received.name, received.body))
             return
-        if heard.say == messages.word(messages.Hello):
+        if received.name == messages.word(messages.Hello):
             connection.has_joined = True
         if connection.has_joined:
-            self.heard.put(heard)
+            self.inbox.put(received)
 
     def _take_clock(self, host: str, answer: messages.FromAgent) -> None:
         if isinstance(answer, messages.ClockReading):
@@ -277,7 +277,7 @@ class Carrier:
         if self._connections.get(host) is connection:
             del self._connections[host]
             if connection.has_joined:
-                self.heard.put(Heard(host=host, say="gone", body={}))
+                self.inbox.put(HostMessage(host=host, name="gone", body={}))
 
     def _drop(self, host: str) -> None:
         connection = self._connections.get(host)

@@ -52,7 +52,7 @@ def make_launcher(hosts: Hosts, secrets: Collection[str] = ()) -> Launcher:
 
 
 def listen_address(hosts: Hosts) -> str:
-    """Return where agents connect to; raise HostError where the campaign has to say it."""
+    """Return where agents connect to; HostError if the campaign has to state it."""
     if hosts.listen is None and hosts.launch == "ssh":
         from loadstone.hosts.launchers.ssh import own_address
 

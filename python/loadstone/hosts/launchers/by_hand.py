@@ -34,7 +34,7 @@ class ByHand:
         return {}
 
     def news(self) -> list[str]:
-        """Return nothing: what agents say is on their hosts."""
+        """Return nothing: the output of agents stays on their hosts."""
         return []
 
     def stop(self) -> None:

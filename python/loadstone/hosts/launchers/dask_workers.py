@@ -63,7 +63,7 @@ class DaskWorkers:
         return {host: _outcome_of(task) for host, task in self._tasks.items() if task.done()}
 
     def news(self) -> list[str]:
-        """Return nothing: what agents say is on their hosts."""
+        """Return nothing: the output of agents stays on their hosts."""
         return []
 
     def stop(self) -> None:

@@ -97,7 +97,7 @@ class Jobs:
         return reasons
 
     def news(self) -> list[str]:
-        """Return nothing: what agents say is on their hosts."""
+        """Return nothing: the output of agents stays on their hosts."""
         return []
 
     def stop(self) -> None:

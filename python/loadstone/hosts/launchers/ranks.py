@@ -84,7 +84,7 @@ class Ranks:
     def news(self) -> list[str]:
         """Return the whole lines that the program and its ranks have printed since the last call.
 
-        The program may go on, and say nothing more, when a rank could not be started.
+        The program may go on silently when a rank could not be started.
         """
         text = self._read(self._output_told)
         whole = text[: text.rfind("\n") + 1]

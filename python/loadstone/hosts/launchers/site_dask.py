@@ -31,7 +31,7 @@ def import_dask(module: str, extra: str) -> Any:
     # Dask asks platform for it, which runs `uname -p`: a program that would inherit the secrets in
     # our environment.
     vars(platform.uname())["processor"] = platform.machine()
-    # Our own errors say what goes wrong, once.
+    # Our own errors report the problem once.
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     return imported
 
