@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from loadstone._loadgen import Table
 from loadstone.errors import HostError
-from loadstone.hosts import agent, facts, messages
+from loadstone.hosts import agent, messages
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, parse_invitation
 from loadstone.hosts.connection.joining import join
@@ -135,7 +135,7 @@ async def attack(invitation: Invitation, data: bytes) -> list[str]:
     with contextlib.suppress(EOFError, OSError):
         reader, writer = await connect(invitation)
         stream = MessageStream(reader, writer)
-        await say(stream, facts.of_host())
+        await say(stream, agent.describe_host())
         writer.write(data)
         async with asyncio.timeout(WAIT_S):
             while True:
@@ -153,7 +153,7 @@ def test_what_is_no_message_ends_its_connection_alone(tmp_path: Path) -> None:
 
     async def run(listening: Carrier) -> None:
         good = await join(listening.invite("good", is_alone=False), SteadyClock())
-        await say(good, facts.of_host())
+        await say(good, agent.describe_host())
         bad = listening.invite("bad", is_alone=False)
         for data in broken:
             assert set(await attack(bad, data)) <= {"welcome", "renew"}
@@ -161,7 +161,7 @@ def test_what_is_no_message_ends_its_connection_alone(tmp_path: Path) -> None:
         await dask_is_refused(bad)
         # And in one that stays: all of it is refused by who reads it.
         reader, writer = await connect(bad)
-        await say(MessageStream(reader, writer), facts.of_host())
+        await say(MessageStream(reader, writer), agent.describe_host())
         writer.write(b"".join(map(framed, hostile_messages_that_are_messages(canary))))
         await writer.drain()
         while listening.hosts != {"good", "bad"}:
@@ -176,7 +176,7 @@ def test_what_is_no_message_ends_its_connection_alone(tmp_path: Path) -> None:
         good.abort()
 
     with Carrier(RUN, "127.0.0.1") as listening:
-        facts.of_host()
+        agent.describe_host()
         asyncio.run(run(listening))
         heard = {one.host for one in list(listening.inbox.queue)}
         assert heard == {"good", "bad"}
@@ -204,7 +204,7 @@ def test_who_has_one_invitation_speaks_for_no_other_host() -> None:
         first = listening.invite("first", is_alone=False)
         second = listening.invite("second", is_alone=False)
         there = await join(first, SteadyClock())
-        await say(there, facts.of_host())
+        await say(there, agent.describe_host())
         # While a host is there, nobody else is that host.
         with pytest.raises(HostError) as caught:
             await join(first, SteadyClock())
@@ -308,7 +308,7 @@ def test_an_agent_does_nothing_that_is_no_message_of_a_controller(tmp_path: Path
             )  # fmt: skip
             return await agent.serve(invitation, until_input_ends=False)
 
-    facts.of_host()
+    agent.describe_host()
     for data in attacks:
         assert agent.INVALID_MESSAGE in asyncio.run(be_told(data))
     assert not canary.exists()
@@ -345,7 +345,7 @@ class Impostor:
 
     async def _take_part(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         stream, clock = MessageStream(reader, writer), SteadyClock()
-        await say(stream, facts.of_host())
+        await say(stream, agent.describe_host())
         attempt, is_measured = 0, False
         while True:
             packed = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))

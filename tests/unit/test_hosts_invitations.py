@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loadstone.errors import InputError
-from loadstone.hosts import facts, messages
+from loadstone.hosts import agent, messages
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Authority, Carrier
 from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
@@ -120,7 +120,7 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
 def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
     code = (
         "import sys, loadstone.cli.commands.load.agent, loadstone.hosts.agent as agent\n"
-        "agent.facts.of_host()\n"
+        "agent.describe_host()\n"
         "unneeded = ('cryptography', 'dask', 'loadstone.campaign.planning')\n"
         "print([name for name in unneeded if name in sys.modules])"
     )
@@ -133,7 +133,7 @@ def test_a_connection_that_died_makes_room_for_another_agent(
 ) -> None:
     monkeypatch.setattr(carrier, "RENEW_S", 0.05)
     monkeypatch.setattr(carrier, "LEASE_S", 0.5)
-    hello = facts.of_host()
+    hello = agent.describe_host()
 
     async def run(listening: Carrier) -> None:
         invitation = listening.invite("a", is_alone=False)
@@ -158,7 +158,7 @@ def test_a_host_that_says_too_much_fills_no_memory_and_holds_up_no_other(
     monkeypatch.setattr(carrier, "UNHEARD_BYTES_MAX", 1 << 20)
     monkeypatch.setattr(carrier, "RENEW_S", 0.05)
     monkeypatch.setattr(carrier, "LEASE_S", 1.0)
-    hello = facts.of_host()
+    hello = agent.describe_host()
     piece, pieces = b"x" * 100_000, 400
 
     async def run(listening: Carrier) -> None:

@@ -10,7 +10,7 @@ import pytest
 from loadstone.campaign.schema.hosts import Hosts
 from loadstone.documents.python_types import Live
 from loadstone.errors import HostError
-from loadstone.hosts import facts, messages
+from loadstone.hosts import agent, messages
 from loadstone.hosts.connection.carrier import HostMessage
 from loadstone.hosts.connection.stream import pack, unpack
 from loadstone.hosts.session import HostSession
@@ -123,7 +123,7 @@ def joining(*heard: HostMessage) -> HostSession:
 
 
 def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_are() -> None:
-    hello = facts.of_host()
+    hello = agent.describe_host()
     said = [("local1", hello), ("local1", messages.Alive()), ("local2", hello)]
     session = joining(
         *(HostMessage(host=host, name=messages.word(type(one)), body=messages.body(one))

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import queue
+import resource
 import select
 import socket
 import sys
@@ -21,20 +22,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from loadstone import _loadgen
+from loadstone import __version__, _loadgen
+from loadstone.campaign.drivers import calibrated_drivers
 from loadstone.documents.load_event import LoadEvent
 from loadstone.documents.summary import HostState, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import HostError, TargetError
+from loadstone.execution.host import facts
+from loadstone.execution.host.limits import read_limits
 from loadstone.execution.host.settling import Settling
 from loadstone.execution.named_files import named_in
 from loadstone.execution.refusals import Raised, as_target_error
-from loadstone.hosts import facts, messages
+from loadstone.hosts import messages
 from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.connection.joining import join
 from loadstone.hosts.connection.stream import MessageStream
 from loadstone.hosts.sent_files import SentFiles, agent_folder
 from loadstone.probes import Collector
+from loadstone.results import calibration
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock
 
@@ -74,7 +79,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
         if until_input_ends:
             threading.Thread(target=agent.watch_input, daemon=True).start()
         threading.Thread(target=agent.watch_lease, daemon=True).start()
-        agent.send(facts.of_host())
+        agent.send(describe_host())
         await agent.run()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(stream.close(), END_S)
@@ -342,6 +347,27 @@ class _Work:
                 self.noted.wait()
                 if self._stopped.is_set():
                     raise InterruptedError("the trial was stopped before anything was made")
+
+
+def describe_host() -> messages.Hello:
+    """Return the facts of this host, in the form of records, and its free resources."""
+    fingerprint, versions = facts.fingerprint(), facts.versions()
+    limits = read_limits()
+    return messages.Hello(
+        loadstone=__version__,
+        build=versions["load_generator"],
+        python=versions["python"],
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=fingerprint.get("memory_bytes"),
+        network=fingerprint.get("network") or {},
+        descriptors=limits.descriptors,
+        ports=limits.ports,
+        rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        calibration=calibration.copy_for(
+            fingerprint, versions["load_generator"], tuple(calibrated_drivers())
+        ),
+        fingerprint=fingerprint,
+    )
 
 
 def on_steady_clock(summary: Summary, step_ns: int) -> Summary:

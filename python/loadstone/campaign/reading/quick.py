@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
 from loadstone.campaign.operations import OPERATIONS, READS, readers_of
-from loadstone.campaign.reading.existing_target import bucket_apart, directory_apart
 from loadstone.campaign.reading.override import SHORT_KEYS
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
@@ -279,12 +278,60 @@ def _existing(text: str, flags: Flags) -> tuple[str, dict[str, Any], dict[str, A
             raise CampaignError([mistake])
     bucket, prefix = flags.get("prefix"), flags.get("object_prefix")
     if bucket is None:
-        text, bucket, inner = bucket_apart(text)
+        text, bucket, inner = _split_bucket(text)
         prefix = inner if prefix is None else prefix
     driver, settings = parse_target(text)
-    settings, bucket = directory_apart(driver, settings, bucket)
+    settings, bucket = _split_directory(driver, settings, bucket)
     objects = {"bucket": bucket, "prefix": prefix, "list": flags.get("list_file")}
     return driver, settings, {"existing": _given(objects)}
+
+
+def _split_bucket(text: str) -> tuple[str, str | None, str | None]:
+    """Return a word for a target without the bucket and the prefix of keys in it, and these.
+
+    `s3://BUCKET/PREFIX` is a bucket where the environment says the store's address, and so is that
+    of any driver; in `http://HOST/BUCKET/PREFIX` the path is one. Other addresses have a path of
+    their own.
+    """
+    drivers = read_drivers()
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme in drivers:
+        bucket, _, prefix = rest.partition("/")
+        return scheme, bucket or None, prefix or None
+    named = drivers.get(text.partition("+")[0])
+    if not separator or (named is not None and named.facts.place != "bucket"):
+        return text, None, None
+    parts = urlsplit(text)
+    bucket, _, prefix = parts.path.strip("/").partition("/")
+    # A slash at the end tells the keys below a folder from those that only begin alike.
+    prefix += "/" if prefix and parts.path.endswith("/") else ""
+    return parts._replace(path="").geturl(), bucket or None, prefix or None
+
+
+def _split_directory(
+    driver: str, settings: Mapping[str, Any], bucket: str | None
+) -> tuple[dict[str, Any], str]:
+    """Return a target's settings and its bucket; of a directory, that is its path's last step.
+
+    Of a pool it is the default namespace, which has no name.
+    """
+    facts = read_drivers()[driver].facts
+    if bucket is None and facts.place == "directory":
+        [key] = facts.address.settings
+        parent, bucket = os.path.split(os.path.abspath(str(settings[key])))
+        settings = {**settings, key: parent}
+    if bucket is None and facts.place == "namespace":
+        # That of a pool in which most programs write.
+        bucket = ""
+    elif not bucket:
+        mistake = Mistake(
+            key="TARGET",
+            actual=f"no {facts.place} whose objects are there",
+            allowed="one, as in http://HOST:PORT/BUCKET/PREFIX, or its name by --prefix and that "
+            "of keys by --object-prefix",
+        )
+        raise CampaignError([mistake])
+    return dict(settings), bucket
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

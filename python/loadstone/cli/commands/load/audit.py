@@ -39,7 +39,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadstone.cli import consent, exit_code, plain
-from loadstone.cli.flags import AllowCommands, Overwrite, TargetSettings, TerminalOrJson
+from loadstone.cli.flags import (
+    AllowCommands,
+    Overwrite,
+    TargetSettings,
+    TerminalOrJson,
+    parse_settings,
+)
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
@@ -165,7 +171,6 @@ def _try(
     from loadstone.card.bestiary import try_bestiary
     from loadstone.cli.commands.load.ab import split_command, url_of
     from loadstone.cli.commands.load.card import target_of
-    from loadstone.cli.settings import parse_settings
     from loadstone.execution.faults import FaultCommands
     from loadstone.execution.interrupt import Interrupt
 
@@ -209,7 +214,6 @@ def _measure(
     from loadstone.cli import session
     from loadstone.cli.commands.load.ab import split_command, url_of
     from loadstone.cli.durability import DurabilityKeeper
-    from loadstone.cli.settings import parse_settings
     from loadstone.execution.faults import START, FaultCommands
     from loadstone.execution.interrupt import Interrupt
 

@@ -51,6 +51,7 @@ from loadstone.cli.flags import (
     Quiet,
     RunFolder,
     TargetSettings,
+    parse_settings,
 )
 from loadstone.cli.session import LiveMetrics
 
@@ -282,7 +283,6 @@ def campaign_of(flags: Mapping[str, Any]) -> "Campaign":
     """Return the campaign that the flags of this command describe, by their parameters."""
     from loadstone.campaign.reading.quick import Flags, campaign_from_flags
     from loadstone.cli.reuse import DatasetFlags, flags_of
-    from loadstone.cli.settings import parse_settings
 
     reuse = flags["reuse"]
     like = flags_of(reuse) if reuse is not None else DatasetFlags()

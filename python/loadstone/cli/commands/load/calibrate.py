@@ -31,7 +31,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import completion, exit_code
-from loadstone.cli.flags import NoKeepAlive, TargetSettings, TerminalOrJson
+from loadstone.cli.flags import NoKeepAlive, TargetSettings, TerminalOrJson, parse_settings
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.documents.manifest import HostConditions, HostFacts, Manifest
@@ -87,7 +87,6 @@ def command(
 ) -> int:
     from loadstone.campaign.drivers import calibrated_drivers
     from loadstone.campaign.planning.calibration import Wish
-    from loadstone.cli.settings import parse_settings
     from loadstone.execution.host import facts as host
     from loadstone.results import calibration
 

@@ -30,7 +30,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone.cli import exit_code, plain
-from loadstone.cli.flags import AllowForeign, Overwrite, TargetSettings, TerminalOrJson
+from loadstone.cli.flags import (
+    AllowForeign,
+    Overwrite,
+    TargetSettings,
+    TerminalOrJson,
+    parse_settings,
+)
 from loadstone.cli.messages import say, tell
 from loadstone.cli.screen.output import print_table, print_words, write_files
 from loadstone.errors import InputError, LoadstoneError
@@ -63,7 +69,6 @@ def command(
     overwrite: Overwrite = False,
 ) -> int:
     from loadstone.card.questions.retention import RETENTION_S
-    from loadstone.cli.settings import parse_settings
 
     if output is not None and output.suffix not in (".html", ".json"):
         raise InputError.of_value(str(output), "a file whose name ends in .html or .json")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone import units
-from loadstone.cli.flags import Overwrite
+from loadstone.cli.flags import Overwrite, parse_settings
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ def _make(
     seed: int,
     size: str | None,
 ) -> int:
-    from loadstone.cli.settings import parse_settings
     from loadstone.script.generators import find_generator, read_settings
     from loadstone.script.table import writing
 
