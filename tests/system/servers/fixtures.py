@@ -32,7 +32,7 @@ def versitygw_server() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="session")
 def ceph_server() -> Iterator[ceph.Cluster]:
     """Run Ceph with two pools, the object gateway and a file system."""
-    _need_ceph()
+    need_ceph()
     with ceph.running() as cluster:
         yield cluster
 
@@ -40,7 +40,7 @@ def ceph_server() -> Iterator[ceph.Cluster]:
 @pytest.fixture(scope="session")
 def ceph_to_break() -> Iterator[ceph.Cluster]:
     """Run three OSDs of which tests may kill some; each test leaves the cluster whole."""
-    _need_ceph()
+    need_ceph()
     with ceph.running(Shape(has_services=False)) as cluster:
         yield cluster
 
@@ -61,7 +61,8 @@ def rbd_images(ceph_server: ceph.Cluster) -> Iterator[Path]:
         yield directory
 
 
-def _need_ceph() -> None:
+def need_ceph() -> None:
+    """Skip the test where Ceph is not installed."""
     missing = ceph.missing_programs()
     if missing:
         pytest.skip(f"Ceph is not installed here ({', '.join(missing)}): make servers")
