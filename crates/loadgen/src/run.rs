@@ -56,7 +56,7 @@ use crate::transport::page_cache::Cached;
 use crate::transport::retries::{Made, Retries};
 use crate::trial::Trial;
 
-/// How often finished seconds are looked for.
+/// How often finished seconds are looked for, unless a load thread ends.
 const TICK: Duration = Duration::from_millis(50);
 /// The same while the load is held.
 const HELD_TICK: Duration = Duration::from_millis(5);
@@ -127,6 +127,7 @@ pub(crate) fn run<D: Driver>(
                     driver,
                     shared: &shared,
                     times: &times,
+                    watcher: std::thread::current(),
                     hold: (!D::ON_VIRTUAL_CLOCK && control.hold.is_wanted())
                         .then_some(&*control.hold),
                     made_ns: start.monotonic_ns,
@@ -351,8 +352,10 @@ fn watch(
             return;
         }
         match &turns {
+            // What came last is handed on without another wait.
+            _ if collector.is_over() => {}
             Some(turns) => turns.sleep(TICK),
-            None => std::thread::sleep(TICK),
+            None => std::thread::park_timeout(TICK),
         }
     }
 }
@@ -363,6 +366,8 @@ struct LoadThread<'a, D> {
     driver: &'a Arc<D>,
     shared: &'a Arc<Shared>,
     times: &'a Mutex<Vec<IterationTimes>>,
+    /// The thread that waits for the load to end.
+    watcher: std::thread::Thread,
     /// What holds the start back, if anything does.
     hold: Option<&'a Hold>,
     /// When the trial was made, which is its start unless that is held back.
@@ -394,6 +399,7 @@ impl<D: Driver> LoadThread<'_, D> {
         if let Err(error) = &result {
             self.shared.stop_because(error.to_string());
         }
+        self.watcher.unpark();
         result
     }
 

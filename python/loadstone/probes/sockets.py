@@ -5,6 +5,7 @@ milliseconds a thousand sockets and would disturb what is measured.
 """
 
 import contextlib
+import functools
 import ipaddress
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,7 @@ def connections() -> Iterator[Connection]:
                     )
 
 
+@functools.lru_cache(maxsize=1024)
 def _address(text: str) -> str:
     """Return an address that /proc holds as words of the machine's own byte order."""
     words = bytes.fromhex(text)
