@@ -42,9 +42,10 @@ STORE = ROOT / "target" / "release" / "loadstone-store"
 FOLDER = ROOT / "build" / "gate-proof"
 KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests"}
 SHARE = 0.05
-CALIBRATING_ROUNDS = 50_000
+CALIBRATING_ROUNDS = 500_000
 CALIBRATING_BLOCKS = 12
-LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "500")
+NEVER = 1e-9
+LOAD = ("bench", "put", "{url}", "-t", "4", "-s", "256KiB", "-n", "100")
 KINDS = ("equal", "slower")
 CONFIDENCE = 0.95
 ALPHA = 0.05
@@ -72,8 +73,8 @@ def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path
     if gates:
         rounds = max(gate["burn_rounds"] for gate in gates)
     else:
-        # Nothing is as near as this margin, so that no look ends it early.
-        gate = _gate(CALIBRATING_ROUNDS, "49%", CALIBRATING_BLOCKS)
+        # So small a chance to err that no look ends it early.
+        gate = _gate(CALIBRATING_ROUNDS, options.margin, CALIBRATING_BLOCKS, NEVER)
         rounds = round(CALIBRATING_ROUNDS * SHARE / gate["change"])
         print(
             f"{CALIBRATING_ROUNDS:,} rounds take {gate['change']:.1%} ({gate['low']:.1%} to"
@@ -89,7 +90,7 @@ def _measure(options: argparse.Namespace, gates: list[dict[str, Any]], log: Path
             stream.write(json.dumps(gates[-1]) + "\n")
 
 
-def _gate(rounds: int, margin: str, blocks_max: int) -> dict[str, Any]:
+def _gate(rounds: int, margin: str, blocks_max: int, alpha: float = ALPHA) -> dict[str, Any]:
     """Run one gate of the store against itself with so many rounds of burn."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -98,7 +99,8 @@ def _gate(rounds: int, margin: str, blocks_max: int) -> dict[str, Any]:
     words = [sys.executable, "-m", "loadstone", "ab", "-q", "-f", "json", "-o", str(run)]
     for arm, burn in (("base", 0), ("new", rounds)):
         words += [f"--{arm}", shlex.join([str(STORE), "serve", str(_store(arm, port, burn))])]
-    words += ["--metrics", "cpu", "--margin", margin, "--blocks-max", str(blocks_max)]
+    words += ["--metrics", "cpu", "--margin", margin, "--alpha", f"{alpha:.9f}"]
+    words += ["--blocks-max", str(blocks_max)]
     words += [word.format(url=f"http://127.0.0.1:{port}") for word in LOAD]
     began, load_before = time.monotonic(), os.getloadavg()[0]
     ended = subprocess.run(words, env={**os.environ, **KEYS}, capture_output=True, text=True)
@@ -232,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gates", type=int, default=100, help="gates of each kind")
     parser.add_argument("--hours", type=float, default=1.0, help="begin no gate after so long")
     parser.add_argument("--margin", default="2.5%")
-    parser.add_argument("--blocks-max", type=int, default=120)
+    parser.add_argument("--blocks-max", type=int, default=240)
     parser.add_argument("--summary", action="store_true", help="only count what was measured")
     parser.add_argument("--spread", help="only draw gates, from normal noise of such a spread")
     return parser

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 BASE, NEW = "base", "new"
 LAST_GREEN = "last-green"
+BLOCKS_MAX = 240
+"""Of 30 blocks, doubled, the first that decides where ratios spread by three margins."""
 REFUSED = (
     "reuse", "keep_data", "audit", "card", "existing", "list_file", "blocks", "conditions",
     "dry_run",
@@ -84,7 +86,7 @@ def command(
     metrics: Annotated[
         str, typer.Option(help="What is judged, with commas.", metavar="NAME,...")
     ] = "rate,p99,cpu,memory",
-    blocks_max: Annotated[int, typer.Option(min=6, max=1000, help="Most blocks.")] = 30,
+    blocks_max: Annotated[int, typer.Option(min=6, max=1000, help="Most blocks.")] = BLOCKS_MAX,
     output: RunFolder = None,
     resume: Resume = False,
     form: Annotated[
