@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
 
@@ -26,23 +25,16 @@ NEWER = (12, 13, 14)
 """Python 3 of these minor versions is tried too, where the host has it."""
 
 
-def _newer_pythons() -> Iterator[tuple[str, Path | None]]:
-    """Yield each newer minor version, with an interpreter in PATH or of pyenv if there is one."""
-    for minor in NEWER:
-        name = f"3.{minor}"
-        kept = sorted(Path.home().glob(f".pyenv/versions/{name}.*/bin/python"))
-        found = [Path(path)] if (path := which(f"python{name}")) else []
-        print_it = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
-        for program in (*found, *kept):
-            said = subprocess.run([program, "-c", print_it], capture_output=True, text=True)
-            if said.stdout.strip() == name:
-                yield name, program
-                break
-        else:
-            yield name, None
-
-
-PYTHONS = dict(_newer_pythons())
+def find_python(version: str) -> Path | None:
+    """Return an interpreter of this version that can make environments, in PATH or of pyenv."""
+    in_path = [Path(path)] if (path := which(f"python{version}")) else []
+    of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    print_version = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
+    for program in (*in_path, *of_pyenv):
+        printed = subprocess.run([program, "-c", print_version], capture_output=True, text=True)
+        if printed.stdout.strip() == version:
+            return program
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("version", [f"3.{minor}" for minor in NEWER])
 def test_the_wheel_runs_on_newer_pythons(wheel: Path, tmp_path: Path, version: str) -> None:
     """What a Python or a library calls deprecated is an error: a later one will not have it."""
-    program = PYTHONS.get(version)
+    program = find_python(version)
     if program is None:
         pytest.skip(f"this host has no Python {version}")
     subprocess.run([program, "-m", "venv", tmp_path / "venv"], check=True)
