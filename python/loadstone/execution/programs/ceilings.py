@@ -98,14 +98,13 @@ def run_ceiling(
     what was made for it is cleaned up, and no record is left. A clean-up that fails takes nothing
     from a good measurement: that is kept, and its record says so.
     """
-    writer = CeilingWriter(folder, document)
+    ceiling = _Ceiling(document, folder, listen, interrupt)
     started_ns = time.time_ns()
     listen(CeilingStarted(document=document))
-    begun: list[bool] = []
     try:
-        measurements = _measure(document, writer, begun, listen, interrupt)
+        measurements = ceiling.measure()
     except BaseException as stop:
-        left = _clean_up(document) if any(begun) else []
+        left = _clean_up(document) if ceiling.has_begun else []
         if left and isinstance(stop, Interrupted):
             raise Interrupted(_left_behind(document, left)) from stop
         if left and isinstance(stop, TargetError):
@@ -113,137 +112,153 @@ def run_ceiling(
             raise TargetError(f"{stop.message}; {problem.message}", problem.hint) from stop
         raise
     left = _clean_up(document)
-    writer.finish(measurements, started_ns, time.time_ns(), left)
+    ceiling.writer.finish(measurements, started_ns, time.time_ns(), left)
     listen(CeilingEnded(document=document, measurements=measurements))
     return _left_behind(document, left) if left else None
 
 
-def _measure(
-    document: CeilingDocument,
-    writer: CeilingWriter,
-    begun: list[bool],
-    listen: Listen,
-    interrupt: Interrupt,
-) -> list[CeilingMeasurement]:
-    """Run the steps; `begun` learns when there is something that is ours to remove."""
-    measurements: list[CeilingMeasurement] = []
-    steps = _steps(document, writer, interrupt)
-    for number, step in enumerate(steps):
-        # A directory that could not be made is not ours to remove.
-        begun.append(step["format"] is not None)
-        ended = _run_step(document, step, number, steps, listen, interrupt)
-        begun.append(all(program.is_good for program in ended))
-        paths = [writer.write_output(program.output) for program in ended]
-        _check(document, step, ended, interrupt)
-        if step["format"] is not None:
-            measurements += _measurements(document, step, ended, paths)
-    if document["job_file"] is not None:
-        writer.write_output(_read_job_file(document))
-    return measurements
+class _Ceiling:
+    """One ceiling while it is measured."""
 
+    def __init__(
+        self, document: CeilingDocument, folder: Path, listen: Listen, interrupt: Interrupt
+    ) -> None:
+        self.writer = CeilingWriter(folder, document)
+        self.has_begun = False
+        """Whether there may be something of ours to remove."""
+        self._document = document
+        self._listen = listen
+        self._interrupt = interrupt
 
-def _steps(
-    document: CeilingDocument, writer: CeilingWriter, interrupt: Interrupt
-) -> Sequence[CeilingStep]:
-    """Return the steps, those for each OSD of a pool once it is known which ones these are."""
-    steps = document["steps"]
-    if document["query"] is None:
-        return steps
-    query: CeilingStep = {
-        "name": "the pool's OSDs",
-        "commands": [document["query"]],
-        "format": "pgs",
-        "timeout_ns": 30 * 10**9,
-    }
-    ended = _run(query, interrupt, lambda passed_s: None)
-    writer.write_output(ended[0].output)
-    _check(document, query, ended, interrupt)
-    try:
-        groups = read_groups(ended[0].output)
-    except ValueError as error:
-        raise _failed(document, query, f"no list of placement groups came back: {error}") from error
-    osds = sorted({osd for group in groups for osd in group["acting"]} - {NO_OSD})
-    if not osds:
-        raise _failed(document, query, "no OSD holds a placement group of the pool")
-    return steps_of_osds(steps[0], osds)
+    def measure(self) -> list[CeilingMeasurement]:
+        """Run the steps in order, and return what they measured."""
+        measurements: list[CeilingMeasurement] = []
+        steps = self._steps()
+        for number, step in enumerate(steps):
+            # A directory that could not be made is not ours to remove.
+            self.has_begun |= step["format"] is not None
+            ended = self._run_step(step, number, len(steps))
+            self.has_begun |= all(program.is_good for program in ended)
+            paths = [self.writer.write_output(program.output) for program in ended]
+            self._check(step, ended)
+            if step["format"] is not None:
+                measurements += self._measurements(step, ended, paths)
+        if self._document["job_file"] is not None:
+            self.writer.write_output(_read_job_file(self._document))
+        return measurements
 
+    def _steps(self) -> Sequence[CeilingStep]:
+        """Return the steps; those for each OSD of a pool need a query for its OSDs first."""
+        steps = self._document["steps"]
+        if self._document["query"] is None:
+            return steps
+        query: CeilingStep = {
+            "name": "the pool's OSDs",
+            "commands": [self._document["query"]],
+            "format": "pgs",
+            "timeout_ns": 30 * 10**9,
+        }
+        ended = self._run(query, lambda passed_s: None)
+        self.writer.write_output(ended[0].output)
+        self._check(query, ended)
+        try:
+            groups = read_groups(ended[0].output)
+        except ValueError as error:
+            raise self._failed(query, f"no list of placement groups came back: {error}") from error
+        osds = sorted({osd for group in groups for osd in group["acting"]} - {NO_OSD})
+        if not osds:
+            raise self._failed(query, "no OSD holds a placement group of the pool")
+        return steps_of_osds(steps[0], osds)
 
-def _run_step(
-    document: CeilingDocument,
-    step: CeilingStep,
-    number: int,
-    steps: Sequence[CeilingStep],
-    listen: Listen,
-    interrupt: Interrupt,
-) -> list[Ended]:
-    expected_s = (step["expected_ns"] or 0) / 1e9
+    def _run_step(self, step: CeilingStep, number: int, count: int) -> list[Ended]:
+        expected_s = (step["expected_ns"] or 0) / 1e9
 
-    def tick(passed_s: float) -> None:
-        share = min(1.0, passed_s / expected_s) if expected_s else 0.0
-        listen(
-            CeilingProgress(
-                document=document, step=str(step["name"]), elapsed_s=passed_s,
-                progress=(number + share) / len(steps),
-            )
-        )  # fmt: skip
+        def tick(passed_s: float) -> None:
+            share = min(1.0, passed_s / expected_s) if expected_s else 0.0
+            self._listen(
+                CeilingProgress(
+                    document=self._document, step=str(step["name"]), elapsed_s=passed_s,
+                    progress=(number + share) / count,
+                )
+            )  # fmt: skip
 
-    if document["server"] is None:
-        return _run(step, interrupt, tick)
-    # One server for each measurement: it leaves by itself when its client has, or none comes.
-    server = Program([*document["server"], "-1", "--idle-timeout", "30", "--forceflush"])
-    try:
-        _wait_for_server(document, server)
-        return _run(step, interrupt, tick)
-    finally:
-        if server.is_running:
-            server.stop("stopped")
-        server.finish()
+        if self._document["server"] is None:
+            return self._run(step, tick)
+        # One server for each measurement: it ends with its client, or if none connects.
+        server = Program([*self._document["server"], "-1", "--idle-timeout", "30", "--forceflush"])
+        try:
+            self._wait_for(server)
+            return self._run(step, tick)
+        finally:
+            if server.is_running:
+                server.stop("stopped")
+            server.finish()
 
+    def _run(self, step: CeilingStep, tick: Callable[[float], None]) -> list[Ended]:
+        # A step that makes ready takes no time, and one killed in its middle would leave it open
+        # whether there is something of ours to remove.
+        is_measurement = step["format"] is not None
+        return run_programs(
+            step["commands"],
+            timeout_s=step["timeout_ns"] / 1e9,
+            is_stopped=lambda: is_measurement and self._interrupt.is_asked,
+            tick=tick,
+        )
 
-def _run(step: CeilingStep, interrupt: Interrupt, tick: Callable[[float], None]) -> list[Ended]:
-    # A step that makes ready takes no time, and one killed in its middle would leave it open
-    # whether there is something of ours to remove.
-    is_measurement = step["format"] is not None
-    return run_programs(
-        step["commands"],
-        timeout_s=step["timeout_ns"] / 1e9,
-        is_stopped=lambda: is_measurement and interrupt.is_asked,
-        tick=tick,
-    )
+    def _wait_for(self, server: Program) -> None:
+        give_up = time.monotonic() + SERVER_READY_S
+        while "listening" not in server.tail:
+            if not server.is_running or time.monotonic() > give_up:
+                name, printed = self._document["name"], server.tail or "no output"
+                raise TargetError(f'ceiling "{name}": the server did not start: {printed}')
+            time.sleep(0.02)
 
+    def _check(self, step: CeilingStep, ended: Sequence[Ended]) -> None:
+        if self._interrupt.is_asked:
+            raise Interrupted
+        for program in ended:
+            if program.state == "timeout":
+                limit_s = step["timeout_ns"] / 1e9
+                raise self._failed(step, f"not done after {limit_s:g} s: {_last(program)}")
+            if not program.is_good:
+                code = "" if program.exit_code is None else f"exit code {program.exit_code}: "
+                raise self._failed(step, f"{code}{_last(program)}")
 
-def _wait_for_server(document: CeilingDocument, server: Program) -> None:
-    give_up = time.monotonic() + SERVER_READY_S
-    while "listening" not in server.tail:
-        if not server.is_running or time.monotonic() > give_up:
-            printed = server.tail or "no output"
-            raise TargetError(f'ceiling "{document["name"]}": the server did not start: {printed}')
-        time.sleep(0.02)
+    def _failed(self, step: CeilingStep, why: str) -> TargetError:
+        command = " ".join(step["commands"][0])
+        return TargetError(
+            f'ceiling "{self._document["name"]}", {step["name"]}: {why}',
+            f"the command was: {command}",
+        )
 
+    def _measurements(
+        self, step: CeilingStep, ended: Sequence[Ended], paths: Sequence[Path]
+    ) -> list[CeilingMeasurement]:
+        # Most runs have no ceiling whose output is to be read.
+        from loadstone.formats.measurement import read_measurements
 
-def _check(
-    document: CeilingDocument, step: CeilingStep, ended: Sequence[Ended], interrupt: Interrupt
-) -> None:
-    if interrupt.is_asked:
-        raise Interrupted
-    for program in ended:
-        if program.state == "timeout":
-            limit_s = step["timeout_ns"] / 1e9
-            raise _failed(document, step, f"not done after {limit_s:g} s: {_last(program)}")
-        if not program.is_good:
-            code = "" if program.exit_code is None else f"exit code {program.exit_code}: "
-            raise _failed(document, step, f"{code}{_last(program)}")
-
-
-def _failed(document: CeilingDocument, step: CeilingStep, why: str) -> TargetError:
-    command = " ".join(step["commands"][0])
-    return TargetError(
-        f'ceiling "{document["name"]}", {step["name"]}: {why}', f"the command was: {command}"
-    )
+        try:
+            printed = read_measurements(str(step["format"]), [_readable(path) for path in paths])
+        except InputError as error:
+            raise self._failed(step, error.message) from error
+        is_one = len(printed) == 1
+        return [
+            {
+                "name": step["name"] if is_one else f"{step['name']}, {measurement.bounds}",
+                "bounds": measurement.bounds,
+                "parameters": dict(step["parameters"]),
+                **_numbers(measurement),
+                "commands": step["commands"],
+                "outputs": [path.name for path in paths],
+                "started_unix_ns": min(program.started_unix_ns for program in ended),
+                "ended_unix_ns": max(program.ended_unix_ns for program in ended),
+            }
+            for measurement in printed
+        ]
 
 
 def _last(ended: Ended) -> str:
-    """Return what a program said about its failure: iperf3 says it inside its JSON."""
+    """Return a program's error message: iperf3 prints it inside its JSON."""
     try:
         error = json.loads(ended.output).get("error")
     except (ValueError, AttributeError):
@@ -251,35 +266,6 @@ def _last(ended: Ended) -> str:
     lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
     words = str(error or "; ".join(lines[-3:]) or "no output")
     return secrets.hide(words, ())
-
-
-def _measurements(
-    document: CeilingDocument, step: CeilingStep, ended: Sequence[Ended], paths: Sequence[Path]
-) -> list[CeilingMeasurement]:
-    # Most runs have no ceiling whose output is to be read.
-    from loadstone.formats.measurement import read_measurements
-
-    try:
-        measurements = read_measurements(str(step["format"]), [_readable(path) for path in paths])
-    except InputError as error:
-        raise _failed(document, step, error.message) from error
-    started_ns = min(program.started_unix_ns for program in ended)
-    ended_ns = max(program.ended_unix_ns for program in ended)
-    return [
-        {
-            "name": step["name"]
-            if len(measurements) == 1
-            else f"{step['name']}, {measurement.bounds}",
-            "bounds": measurement.bounds,
-            "parameters": dict(step["parameters"]),
-            **_numbers(measurement),
-            "commands": step["commands"],
-            "outputs": [path.name for path in paths],
-            "started_unix_ns": started_ns,
-            "ended_unix_ns": ended_ns,
-        }
-        for measurement in measurements
-    ]
 
 
 def _readable(path: Path) -> Path:
