@@ -12,7 +12,7 @@ import pytest
 from loadstone.card.bestiary import BESTIARY, try_bestiary
 from loadstone.cli import exit_code
 from loadstone.cli.commands.load.card import target_of
-from loadstone.documents.bestiary import Bestiary
+from loadstone.documents.card import Bestiary
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY
 from tests.system.command import Said, loadstone

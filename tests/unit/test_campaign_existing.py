@@ -13,7 +13,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.reading.quick import campaign_from_flags
 from loadstone.campaign.schema.dataset import Existing
-from loadstone.documents.object_list import ObjectListDocument
+from loadstone.documents.manifest import ObjectListDocument
 from loadstone.documents.trial import TargetDocument
 from loadstone.errors import CampaignError, InputError
 from loadstone.execution.object_lists import ListMaker

@@ -17,11 +17,11 @@ from loadstone.analysis.instrument.client_limits import LOAD_THREADS, OCCUPIED
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.judgement import judge_measured
-from loadstone.analysis.judgements.validity import Gate
 from loadstone.analysis.limits.facts import instrument_share
 from loadstone.analysis.limits.interventions import KINDS
 from loadstone.analysis.limits.observed import (
     CeilingUse,
+    FailedCheck,
     Intervention,
     LoadPoint,
     LoadStep,
@@ -38,7 +38,7 @@ from tests.unit import synthetic_run
 ROOT = Path(__file__).parents[2]
 
 HERE = LoadPoint(load=64, rate=1000, time_s=0.064)
-FAILED = Gate(name="little", outcome="fail", value=0.5, wanted="1", statement="X·R/N = 0.5")
+FAILED = FailedCheck(name="little", value=0.5, wanted="1", statement="X·R/N = 0.5")
 CPU = {"INSTRUMENT_CPU": [Evidence(metric="core 3 busy", value=0.99, threshold=0.95)]}
 FLAT = LoadPoint(load=128, rate=1010, time_s=0.127)
 
@@ -110,7 +110,7 @@ def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
 
 def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
     everything = {
-        "gates": [FAILED],
+        "failed_checks": [FAILED],
         "null_rate": 1100.0,
         "flags": CPU,
         "knee": 200.0,
@@ -121,7 +121,7 @@ def test_of_several_limits_that_stand_the_surest_is_named_first() -> None:
     }
     order = []
     for drop in (
-        "gates",
+        "failed_checks",
         "server",
         "knee",
         "higher",
@@ -479,9 +479,9 @@ def test_half_the_clients_stand_in_for_a_sweep() -> None:
 
 
 def test_a_client_that_is_held_up_explains_broken_books() -> None:
-    gate = Gate(name="LITTLE", outcome="fail", value=None, wanted="1", statement="in doubt")
-    assert limit(gates=[gate]) == "INVALID(LITTLE)"
-    assert limit(gates=[gate], flags=CPU) == "INSTRUMENT_CPU"
+    check = FailedCheck(name="LITTLE", value=None, wanted="1", statement="in doubt")
+    assert limit(failed_checks=[check]) == "INVALID(LITTLE)"
+    assert limit(failed_checks=[check], flags=CPU) == "INSTRUMENT_CPU"
 
 
 def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:

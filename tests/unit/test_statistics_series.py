@@ -185,38 +185,28 @@ def test_a_stopped_target_is_not_steady() -> None:
     assert not steadiness.ls1(np.zeros(300), round_s=60, seed=1).is_steady
 
 
-def test_little_s_law_passes_within_two_percent_and_blames_the_right_side() -> None:
-    def gate(rate: float) -> validity.Gate:
-        return validity.little_gate(clients=10, requests_per_s=rate, service_s_mean=0.01)
-
-    assert gate(1000).outcome == "pass"
-    assert gate(981).outcome == "pass"
-    assert "suspect" in gate(880).statement
-    assert gate(880).value == pytest.approx(0.88)
-    assert "suspect" not in gate(950).statement
-    assert gate(950).outcome == "fail"
-    assert gate(1030).value == pytest.approx(1.03)
-    assert gate(1030).outcome == "fail"
-    assert "suspect" not in gate(1030).statement
-    unknown = validity.little_gate(clients=10, requests_per_s=None, service_s_mean=0.01)
-    assert unknown.outcome == "unknown"
+def test_little_s_law_is_the_ratio_of_rate_and_time_to_the_clients() -> None:
+    assert validity.little_ratio(
+        clients=10, requests_per_s=880, service_s_mean=0.01
+    ) == pytest.approx(0.88)
+    assert validity.little_ratio(clients=10, requests_per_s=None, service_s_mean=0.01) is None
+    assert validity.in_flight_ratio(
+        in_flight_mean=11, requests_per_s=1000, service_s_mean=0.01
+    ) == pytest.approx(1.1)
 
 
-def test_an_open_load_is_held_to_its_rate_its_lag_and_its_backlog() -> None:
-    assert validity.rate_gate(offered_per_s=100, achieved_per_s=99.2).outcome == "pass"
-    assert validity.rate_gate(offered_per_s=100, achieved_per_s=98).outcome == "fail"
-    assert validity.lag_gate(lag_p99_ns=90_000, service_p99_ns=1_000_000).outcome == "pass"
-    assert validity.lag_gate(lag_p99_ns=110_000, service_p99_ns=1_000_000).outcome == "fail"
-    assert validity.lag_gate(lag_p99_ns=400_000, service_p99_ns=10_000_000).outcome == "pass"
-    assert validity.lag_gate(lag_p99_ns=None, service_p99_ns=1).outcome == "unknown"
-    flight = validity.in_flight_gate(in_flight_mean=11, requests_per_s=1000, service_s_mean=0.01)
-    assert flight.outcome == "fail"
+def test_an_open_load_is_held_to_its_rate_and_its_lag() -> None:
+    assert validity.is_achieved(offered_per_s=100, achieved_per_s=99.2)
+    assert not validity.is_achieved(offered_per_s=100, achieved_per_s=98)
+    assert validity.is_on_time(lag_p99_ns=90_000, service_p99_ns=1_000_000)
+    assert validity.is_on_time(lag_p99_ns=110_000, service_p99_ns=1_000_000) is False
+    assert validity.is_on_time(lag_p99_ns=400_000, service_p99_ns=10_000_000)
+    assert validity.is_on_time(lag_p99_ns=None, service_p99_ns=1) is None
 
 
-def test_errors_are_gated_at_a_thousandth() -> None:
-    assert validity.error_gate(requests=999, failed=1).outcome == "pass"
-    assert validity.error_gate(requests=99, failed=1).outcome == "fail"
-    assert validity.error_gate(requests=0, failed=0).outcome == "unknown"
+def test_failures_are_held_to_a_thousandth() -> None:
+    assert validity.failed_share(good=999, failed=1) == validity.FAILED_MAX
+    assert validity.failed_share(good=0, failed=0) is None
 
 
 def test_a_quantile_needs_ten_values_beyond_it_to_be_shown() -> None:

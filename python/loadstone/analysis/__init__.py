@@ -22,16 +22,9 @@ from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.object_counts import ObjectCounts
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.trial_findings import describe_steadiness, judge
-from loadstone.analysis.limits.exporter_series import (
-    ExporterMetric,
-    ExporterSeries,
-    ExporterWatch,
-)
+from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
-from loadstone.analysis.limits.measured_ceilings import (
-    MeasuredCeiling,
-    read_measured_ceilings,
-)
+from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling, read_measured_ceilings
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
@@ -47,6 +40,7 @@ if TYPE_CHECKING:
     from loadstone.analysis.cells.queries import QueryResults
 from collections.abc import Iterable
 
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.judgements.finding import by_severity
 from loadstone.analysis.standards.linter import MistakeResult, Outcome
 
@@ -298,10 +292,11 @@ def join_mistakes(of_clients: Mapping[str, Sequence[MistakeResult]]) -> tuple[Mi
 def join_exporters(series: Iterable[ExporterSeries]) -> ExporterSeries:
     """Join exporters as each client saw them; lines of a metric stand side by side."""
     all_series = list(series)
-    by_name: dict[tuple[str, str], list[ExporterMetric]] = {}
-    for exporters in all_series:
-        for metric in exporters.metrics:
-            by_name.setdefault((metric.probe, metric.metric), []).append(metric)
+    by_name = grouped_pairs(
+        ((metric.probe, metric.metric), metric)
+        for exporters in all_series
+        for metric in exporters.metrics
+    )
     return ExporterSeries(
         metrics=tuple(
             replace(same[0], lines=tuple(line for metric in same for line in metric.lines))

@@ -286,15 +286,11 @@ def find_audited(audits: Sequence[Audited]) -> Iterator[Finding]:
     for audit in audits:
         share = audit.wrong_share_max
         evidence = Evidence(
-            metric="objects wrong",
-            value=float(audit.wrong),
-            threshold=0.0,
-            unit="objects",
-            place=f"trial {audit.trial}",
+            "objects wrong", float(audit.wrong), 0.0, unit="objects", place=f"trial {audit.trial}"
         )
         yield Finding(
-            rule=AUDIT_FAILED if audit.wrong else "audited",
-            statement=f"{audit.target}, {audit.place}: {audit.statement()}",
+            AUDIT_FAILED if audit.wrong else "audited",
+            f"{audit.target}, {audit.place}: {audit.statement()}",
             evidence=(evidence,) if share is not None or audit.history else (),
             cases=(f"trial {audit.trial}",),
         )
@@ -304,10 +300,10 @@ def find_survivals(records: Sequence[Record]) -> Iterator[Finding]:
     """Report what acknowledged writes survived of the faults of a durability run."""
     for survival in survivals(records):
         evidence = Evidence(
-            metric="objects wrong", value=float(survival.wrong), threshold=0.0, unit="objects",
+            "objects wrong", float(survival.wrong), 0.0, unit="objects",
             place=f"{survival.times} times: {FAULT_NOUNS[survival.fault]}",
         )  # fmt: skip
-        yield Finding(rule="durability", statement=survival.statement(), evidence=(evidence,))
+        yield Finding("durability", survival.statement(), evidence=(evidence,))
 
 
 def describe(audit: Audited) -> Iterator[str]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone import units
-from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case
 from loadstone.analysis.accounts.comparison import ALPHA, TRIALS_MIN
 from loadstone.analysis.accounts.in_turns import ratio_of
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
@@ -38,12 +39,11 @@ def find_missed(view: RunView) -> Iterator[Finding]:
     if missed:
         name, level, fill = max(missed, key=lambda miss: abs(miss[1] - miss[2]))
         yield Finding(
-            rule="fill-missed",
-            statement=f"the store was not as full as it was to be before {len(missed)} trials,"
+            "fill-missed",
+            f"the store was not as full as it was to be before {len(missed)} trials,"
             f" most before trial {name}: {fill:.1%} where {level:.0%} was asked for",
             evidence=tuple(
-                Evidence(metric="fill", value=fill, threshold=level, place=f"trial {name}")
-                for name, level, fill in missed
+                Evidence("fill", fill, level, place=f"trial {name}") for name, level, fill in missed
             ),
             cases=tuple(f"trial {name}" for name, _, _ in missed),
         )
@@ -97,9 +97,7 @@ def declines(account: Account) -> Iterator[Finding]:
     ratio's interval after Holm's correction; of others the ratio is noted only.
     """
     for name in (PERCENT, BYTES):
-        by_target: dict[str, list[_Decline]] = {}
-        for decline in _of_ends(account, name):
-            by_target.setdefault(decline.emptiest[0].target, []).append(decline)
+        by_target = grouped(_of_ends(account, name), lambda decline: decline.emptiest[0].target)
         for target, cases in by_target.items():
             tested = [case for case in cases if case.is_testable]
             p_values = holm([_p(case.ratio) for case in tested])
@@ -133,13 +131,13 @@ def _finding(target: str, name: str, cases: Sequence[_Decline], *, is_claim: boo
         why = "no case is slower beyond chance"
     where = describe_case(last, (name, "round"))
     return Finding(
-        rule="slower-when-fuller" if is_claim else "fill-and-rate",
-        statement=f"{words} ({where}: {before:.4g} to {after:.4g}/s; {why})",
+        "slower-when-fuller" if is_claim else "fill-and-rate",
+        f"{words} ({where}: {before:.4g} to {after:.4g}/s; {why})",
         evidence=tuple(
             Evidence(
-                metric=f"rate, {ends[1]} / {ends[0]}",
-                value=case.ratio.ratio,
-                threshold=DECLINES,
+                f"rate, {ends[1]} / {ends[0]}",
+                case.ratio.ratio,
+                DECLINES,
                 place=f"{case.fullest[0].place}; {case.emptiest[0].place}",
             )
             for case in cases
@@ -162,17 +160,9 @@ def _of_ends(account: Account, name: str) -> Iterator[_Decline]:
         and trial.value > 0
         and trial.standing != "void"
     ]
-    cases = grouped(
-        known,
-        lambda trial: (
-            trial.target,
-            tuple(part for part in trial.case_over_rounds if part[0] != name),
-        ),
-    )
+    cases = grouped(known, lambda trial: (trial.target, trial.case_without(name, "round")))
     for trials in cases.values():
-        levels: dict[float, list[Measurement]] = {}
-        for trial in trials:
-            levels.setdefault(float(trial.parameters[name] or 0), []).append(trial)
+        levels = grouped(trials, lambda trial: float(trial.parameters[name] or 0))
         emptiest, fullest = levels[min(levels)], levels[max(levels)]
         if emptiest is not fullest:
             ratio = ratio_of(emptiest, fullest, is_one_run=bool(account.run))

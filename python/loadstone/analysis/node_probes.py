@@ -24,8 +24,8 @@ def find_of_probes(view: RunView) -> Iterator[Finding]:
         for other, path in (node.get("paths") or {}).items():
             if "failed" in path:
                 yield Finding(
-                    rule="node-probe-failed",
-                    statement=f'network from node "{name}" to "{other}": {path["failed"]}',
+                    "node-probe-failed",
+                    f'network from node "{name}" to "{other}": {path["failed"]}',
                     cases=(name, other),
                 )
     yield from _slow(nodes)
@@ -38,19 +38,17 @@ def _of_storage(name: str, probe: StorageProbe) -> Iterator[Finding]:
         # A mount is only measured if it is of the claimed kind.
         is_another = claimed is not None and mounted is not None and "total_bytes" not in probe
         yield Finding(
-            rule="mount-is-another" if is_another else "node-probe-failed",
-            statement=f"{what}: {probe['failed']}",
+            "mount-is-another" if is_another else "node-probe-failed",
+            f"{what}: {probe['failed']}",
             cases=(name,),
         )
     elif is_cached(probe):
         total, memory = probe["total_bytes"], probe["memory_bytes"]
         yield Finding(
-            rule="node-probe-cached",
-            statement=f"{what}: read through the page cache, files of {units.format_bytes(total)}"
+            "node-probe-cached",
+            f"{what}: read through the page cache, files of {units.format_bytes(total)}"
             f" in a memory of {units.format_bytes(memory)}",
-            evidence=(
-                Evidence(metric="files", value=total, threshold=memory, unit="B", place=name),
-            ),
+            evidence=(Evidence("files", total, memory, unit="B", place=name),),
             cases=(name,),
         )
 
@@ -66,10 +64,10 @@ def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
             show = units.format_bit_rate if unit == "bit/s" else units.format_byte_rate
             listed = ", ".join(f"{place} {show(rate)}" for place, rate in slow.items())
             yield Finding(
-                rule="nodes-perform-unlike",
-                statement=f"{what}: {listed}, where the median of {len(rates)} is {show(middle)}",
+                "nodes-perform-unlike",
+                f"{what}: {listed}, where the median of {len(rates)} is {show(middle)}",
                 evidence=tuple(
-                    Evidence(metric=what, value=rate, threshold=middle, unit=unit, place=place)
+                    Evidence(what, rate, middle, unit=unit, place=place)
                     for place, rate in slow.items()
                 ),
                 cases=tuple(slow),
@@ -112,8 +110,8 @@ def find_unlike(view: RunView) -> Iterator[Finding]:
     described = {name: node for name, node in nodes.items() if "failed" not in node}
     for name in nodes.keys() - described.keys():
         yield Finding(
-            rule="node-not-described",
-            statement=f'node "{name}" could not be described: {nodes[name]["failed"]}',
+            "node-not-described",
+            f'node "{name}" could not be described: {nodes[name]["failed"]}',
             cases=(name,),
         )
     roles: dict[str, dict[str, NodeDocument]] = {}
@@ -128,10 +126,10 @@ def find_unlike(view: RunView) -> Iterator[Finding]:
                 for what, values in differing
             )
             yield Finding(
-                rule="nodes-differ",
-                statement=f'the nodes of role "{role}" are unlike ({listed})',
+                "nodes-differ",
+                f'the nodes of role "{role}" are unlike ({listed})',
                 evidence=tuple(
-                    Evidence(metric=what, value=value, place=name)
+                    Evidence(what, value, place=name)
                     for what, values in differing
                     for name, value in values.items()
                 ),

@@ -13,8 +13,7 @@ from loadstone.card.making import ask_target, shown
 from loadstone.card.sequences import Faults
 from loadstone.card.store import Store
 from loadstone.card.table import ALONE, Question, Where
-from loadstone.documents.bestiary import Bestiary, BestiaryAnswer, BestiaryRow
-from loadstone.documents.card import CardAnswer
+from loadstone.documents.card import Bestiary, BestiaryAnswer, BestiaryRow, CardAnswer
 from loadstone.documents.trial import TargetDocument
 
 SEQUENCE_S: Final = 20.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from loadstone.campaign.planning.scripted import PlannedScript, WantedScript
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli.messages import say
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.results.files.durable import make_folder_in, replacing
 
 if TYPE_CHECKING:

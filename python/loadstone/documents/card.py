@@ -1,4 +1,4 @@
-"""A semantics card: what a store honours, each question tried, typed."""
+"""Semantics cards and bestiaries: what a store does when asked and tried, typed."""
 
 from typing import Literal
 
@@ -43,3 +43,28 @@ class Card(AskedOf):
     """What a target honours."""
 
     rows: list[CardRow]
+
+
+BestiaryAnswer = Literal["passed", "failed", "undecided", "not applicable"]
+
+
+class BestiaryRow(TypedDict):
+    """One sequence. `finding` is what went wrong, as audits name it; `store` is where it was found.
+
+    `reference` is the address of the thread that published it.
+    """
+
+    number: str
+    name: str
+    store: str
+    sequence: str
+    answer: BestiaryAnswer
+    finding: str | None
+    detail: str
+    reference: str
+
+
+class Bestiary(AskedOf):
+    """What a target does with each published sequence."""
+
+    rows: list[BestiaryRow]

@@ -12,9 +12,7 @@ from typing_extensions import TypedDict
 from loadstone.documents.card import Card
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.node import NodeDocument
-from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.python_types import Object, TargetSettings, Whole
-from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.summary import FileDigest
 from loadstone.documents.trial import TrialDocument
 
@@ -51,9 +49,7 @@ class HostDisk(TypedDict, total=False):
 
 
 HostGroup = TypedDict(
-    "HostGroup",
-    {"cpu.max": str, "cpuset.cpus.effective": str, "memory.max": str},
-    total=False,
+    "HostGroup", {"cpu.max": str, "cpuset.cpus.effective": str, "memory.max": str}, total=False
 )
 """What the control group of a process may use, as the kernel says it."""
 
@@ -205,6 +201,61 @@ class CampaignChange(TypedDict):
 
 Imported = TypedDict("Imported", {"from": str, "by": str}, total=False)
 """Which tool's file a run was imported from."""
+
+
+class ListFacts(TypedDict):
+    """What is in a list, as the load generator reads it (`_loadgen.list_facts`)."""
+
+    objects: int
+    bytes: int
+    size_bytes_min: int
+    size_bytes_max: int
+    without_size: int
+    with_etag: int
+
+
+class ObjectListDocument(ListFacts):
+    """Where a list came from, and what is in it.
+
+    `path` is its file in the run folder. `source` is the file that was given; without one, the
+    store listed the objects, at `listed`. `is_cut` says that there are more than were asked for.
+    """
+
+    target: str
+    bucket: str
+    prefix: str
+    source: str | None
+    listed: str
+    is_cut: bool
+    path: str
+    sha256: str
+
+
+class ScriptOrigin(TypedDict):
+    """What a trace was, what of it is in the script, and what is not.
+
+    `rows_read` are its requests: `actions` of them became actions, the others are in `left_out` by
+    reason, or `malformed`, of which `malformed_examples` say where the first of them stand.
+    """
+
+    format: str
+    files: list[str]
+    rows_read: int
+    actions: int
+    span_ns: int
+    left_out: dict[str, int]
+    malformed: int
+    malformed_examples: list[str]
+    sessions_by: str
+    sessions: int
+    size_bytes: int | None
+    is_anonymous: bool
+    has_times: bool
+
+
+def rows_kept(origin: ScriptOrigin) -> int:
+    """Return how many rows are in the script; one row may be in several copies of a sequence."""
+    return origin["rows_read"] - sum(origin["left_out"].values()) - origin["malformed"]
 
 
 class RunOutcome(TypedDict, total=False):

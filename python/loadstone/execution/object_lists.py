@@ -16,7 +16,7 @@ from pathlib import Path
 from loadstone import _loadgen, regular_file
 from loadstone.campaign.planning.existing import UNKNOWN_BYTES_MAX
 from loadstone.campaign.schema.dataset import Existing
-from loadstone.documents.object_list import ListFacts, ObjectListDocument
+from loadstone.documents.manifest import ListFacts, ObjectListDocument
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import InputError
 from loadstone.execution.refusals import Raised, target_error

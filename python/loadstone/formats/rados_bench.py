@@ -178,11 +178,7 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
 
 
 def _trial(
-    path: Path,
-    seconds: Sequence[Second],
-    totals: Totals,
-    source: Mapping[str, Any],
-    hints: Hints,
+    path: Path, seconds: Sequence[Second], totals: Totals, source: Mapping[str, Any], hints: Hints
 ) -> ImportedTrial:
     # Between two lines there are as many in flight as there may be, but at the end.
     in_flight = max((second.in_flight for second in seconds), default=None)

@@ -6,7 +6,7 @@ named with the reason, never guessed.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Required
+from typing import Required, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -36,6 +36,9 @@ FILE_SYSTEMS = re.compile(
     r"(ext[234]|xfs|btrfs|zfs|f2fs|ceph|nfs4?|cifs|smb3|lustre|beegfs|gpfs|glusterfs|overlay|fuse\..+|fuseblk)"
 )
 _SECRET = re.compile(r"\b(secret|secretfile|password|pass|credentials)=[^,]*")
+
+
+Facts = TypeVar("Facts")
 
 
 class Survey(NodeDocument, total=False):
@@ -104,52 +107,44 @@ def _kernel(text: str) -> Survey:
     return {"kernel": clean(f"{system} {release}"), "machine": clean(machine)}
 
 
-def _name(text: str) -> Survey:
-    return {"name": clean(text)}
-
-
 def _system(text: str) -> Survey:
-    system = _pairs(text, "=").get("PRETTY_NAME", "").strip('"')
-    return {"system": system} if system else {}
+    return _known({"system": _pairs(text, "=").get("PRETTY_NAME", "").strip('"')}, Survey)
+
+
+def _known(facts: Mapping[str, object], kind: Callable[..., Facts]) -> Facts:
+    """Return the facts that a machine states: neither None nor empty."""
+    return kind(**{name: fact for name, fact in facts.items() if fact not in (None, "")})
 
 
 def _chassis(text: str) -> Survey:
     pairs = _pairs(text, "=")
-    facts: Survey = {}
-    if model := " ".join(pairs[key] for key in ("sys_vendor", "product_name") if key in pairs):
-        facts["chassis"] = model
-    if bios := pairs.get("bios_version"):
-        facts["bios"] = bios
-    return facts
+    model = " ".join(pairs[key] for key in ("sys_vendor", "product_name") if key in pairs)
+    return _known({"chassis": model, "bios": pairs.get("bios_version")}, Survey)
 
 
 def _cpu(text: str) -> Survey:
     pairs = _pairs(text, ":")
-    cpu: ProcessorFacts = {}
-    if model := pairs.get("Model name"):
-        cpu["model"] = model
-    if (threads := _number(pairs.get("CPU(s)"))) is not None:
-        cpu["threads"] = int(threads)
-    if (sockets := _number(pairs.get("Socket(s)"))) is not None:
-        cpu["sockets"] = int(sockets)
-    if (mhz_max := _number(pairs.get("CPU max MHz"))) is not None:
-        cpu["mhz_max"] = mhz_max
-    if (mhz := _number(pairs.get("CPU MHz"))) is not None:
-        cpu["mhz"] = mhz
-    cores = _number(pairs.get("Core(s) per socket") or pairs.get("Core(s) per cluster"))
-    if sockets is not None and cores is not None:
-        cpu["cores"] = int(sockets) * int(cores)
-    elif cores is not None:
-        cpu["cores_per_socket"] = int(cores)
-    return {"cpu": cpu}
+    sockets = _whole(pairs.get("Socket(s)"))
+    cores = _whole(pairs.get("Core(s) per socket") or pairs.get("Core(s) per cluster"))
+    facts = {
+        "model": pairs.get("Model name"),
+        "threads": _whole(pairs.get("CPU(s)")),
+        "sockets": sockets,
+        "mhz_max": _number(pairs.get("CPU max MHz")),
+        "mhz": _number(pairs.get("CPU MHz")),
+        "cores": sockets * cores if sockets is not None and cores is not None else None,
+        "cores_per_socket": cores if sockets is None else None,
+    }
+    return {"cpu": _known(facts, ProcessorFacts)}
+
+
+def _whole(text: str | None) -> int | None:
+    number = _number(text)
+    return None if number is None else int(number)
 
 
 def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text) else None
-
-
-def _memory(text: str) -> Survey:
-    return {"memory_bytes": int(_pairs(text, ":")["MemTotal"].split()[0]) * 1024}
 
 
 def _modules(text: str) -> Survey:
@@ -158,14 +153,9 @@ def _modules(text: str) -> Survey:
         pairs = _pairs(block, ":")
         if pairs.get("Size", "No").startswith("No"):
             continue
-        module: MemoryModule = {"size": pairs["Size"]}
-        if "Type" in pairs:
-            module["type"] = pairs["Type"]
-        if "Speed" in pairs:
-            module["speed"] = pairs["Speed"]
-        if "Part Number" in pairs:
-            module["part"] = pairs["Part Number"]
-        modules.append(module)
+        names = {"size": "Size", "type": "Type", "speed": "Speed", "part": "Part Number"}
+        facts = {fact: pairs.get(name) for fact, name in names.items()}
+        modules.append(_known(facts, MemoryModule))
     return {"memory_modules": modules}
 
 
@@ -175,20 +165,13 @@ def _cards(text: str) -> Survey:
         pairs = _pairs(block, "=")
         if "name" not in pairs:
             continue
-        card: CardFacts = {}
-        if "model" in pairs:
-            card["model"] = pairs["model"]
-        if "driver" in pairs:
-            card["driver"] = pairs["driver"]
-        if "firmware" in pairs:
-            card["firmware"] = pairs["firmware"]
-        if "state" in pairs:
-            card["state"] = pairs["state"]
-        if (speed := pairs.get("speed", "")).isdigit() and int(speed) > 0:
-            card["speed_mbit_per_s"] = int(speed)
-        if (mtu := pairs.get("mtu", "")).isdigit():
-            card["mtu"] = int(mtu)
-        cards[pairs["name"]] = card
+        facts: dict[str, object] = {
+            name: pairs.get(name) for name in ("model", "driver", "firmware", "state")
+        }
+        speed, mtu = pairs.get("speed", ""), pairs.get("mtu", "")
+        facts["speed_mbit_per_s"] = (int(speed) or None) if speed.isdigit() else None
+        facts["mtu"] = int(mtu) if mtu.isdigit() else None
+        cards[pairs["name"]] = _known(facts, CardFacts)
     return {"network": cards}
 
 
@@ -207,23 +190,14 @@ def _disks(text: str) -> Survey:
 
 
 def _disk(fields: Mapping[str, str]) -> DiskFacts:
-    disk: DiskFacts = {}
-    if model := fields.get("MODEL"):
-        disk["model"] = model
-    if (size := fields.get("SIZE", "")).isdigit():
-        disk["bytes"] = int(size)
-    disk["rotates"] = fields.get("ROTA") == "1"
-    if transport := fields.get("TRAN"):
-        disk["transport"] = transport
-    return disk
-
-
-def _firmware(text: str) -> Survey:
-    return {"firmware": _pairs(text, "=")}
-
-
-def _raid(text: str) -> Survey:
-    return {"raid": [clean(line) for line in text.splitlines()[:ENTRIES_MAX] if line.strip()]}
+    size = fields.get("SIZE", "")
+    facts = {
+        "model": fields.get("MODEL"),
+        "bytes": int(size) if size.isdigit() else None,
+        "rotates": fields.get("ROTA") == "1",
+        "transport": fields.get("TRAN"),
+    }
+    return _known(facts, DiskFacts)
 
 
 def _mounts(text: str) -> Survey:
@@ -261,16 +235,18 @@ def _pools(text: str) -> Survey:
 
 READERS: Mapping[str, Callable[[str], Survey]] = {
     "kernel": _kernel,
-    "name": _name,
+    "name": lambda text: {"name": clean(text)},
     "system": _system,
     "chassis": _chassis,
     "cpu": _cpu,
-    "memory": _memory,
+    "memory": lambda text: {"memory_bytes": int(_pairs(text, ":")["MemTotal"].split()[0]) * 1024},
     "modules": _modules,
     "cards": _cards,
     "disks": _disks,
-    "firmware": _firmware,
-    "raid": _raid,
+    "firmware": lambda text: {"firmware": _pairs(text, "=")},
+    "raid": lambda text: {
+        "raid": [clean(line) for line in text.splitlines()[:ENTRIES_MAX] if line.strip()]
+    },
     "mounts": _mounts,
     "packages": _packages,
     "pools": _pools,

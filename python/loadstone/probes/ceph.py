@@ -38,14 +38,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
 MOVING = ("recover", "backfill", "degraded", "remapped", "misplaced", "peering", "undersized")
 """Words in the states of placement groups whose data is on its way."""
 
-POOL_SETTINGS = (
-    "size",
-    "min_size",
-    "pg_num",
-    "crush_rule",
-    "erasure_code_profile",
-    "flags_names",
-)
+POOL_SETTINGS = ("size", "min_size", "pg_num", "crush_rule", "erasure_code_profile", "flags_names")
 
 
 @cache

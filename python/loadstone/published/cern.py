@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import partial
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
@@ -63,15 +63,8 @@ class CernFacts(read.ReportFacts):
     damaged_copies: tuple[DamagedCopy, ...]
 
 
-@cache
-def facts() -> CernFacts:
-    """Return what the slides say."""
-    return read.read_facts(FILE, CernFacts)
-
-
-@cache
-def _columns() -> tuple[CernColumn, ...]:
-    return read.read_rows(FILE, CernColumn)
+facts = partial(read.read_facts, FILE, CernFacts)
+_columns = partial(read.read_rows, FILE, CernColumn)
 
 
 def account() -> Account:

@@ -168,17 +168,9 @@ def _by_clients(point: _Point) -> tuple[tuple[int, ...], str]:
     return (point.threads, point.cores), f"{cores}, {point.threads} thr"
 
 
-def _by_buckets(point: _Point) -> tuple[tuple[int, ...], str]:
-    return (point.threads, point.buckets), f"{point.threads} threads, {point.buckets} buckets"
-
-
 def _by_number_of_buckets(point: _Point) -> tuple[tuple[int, ...], str]:
     words = describe_parameter(BUCKETS, point.buckets)
     return (point.threads, point.buckets), f"{words}, {point.threads} thr"
-
-
-def _by_threads(point: _Point) -> tuple[tuple[int, ...], str]:
-    return (point.threads,), str(point.threads)
 
 
 OF_CLIENTS = _Look(
@@ -194,13 +186,16 @@ OF_ALL = _Look(
     axis="cores, threads",
 )
 OF_BUCKETS = _Look(
-    place=_by_buckets,
+    place=lambda point: (
+        (point.threads, point.buckets),
+        f"{point.threads} threads, {point.buckets} buckets",
+    ),
     series=lambda point: point.action.action,
     dash=lambda point: point.size_words,
     axis="threads, buckets",
 )
 OF_BOTH_MODES = _Look(
-    place=_by_threads,
+    place=lambda point: ((point.threads,), str(point.threads)),
     series=lambda point: f"{point.size_words}, {point.action.action}",
     dash=lambda point: point.mode,
     axis="threads",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
@@ -71,20 +71,9 @@ class DatasafeFacts(read.ReportFacts):
     ceph: Mapping[str, object]
 
 
-@cache
-def facts() -> DatasafeFacts:
-    """Return what the document says."""
-    return read.read_facts(FILE, DatasafeFacts)
-
-
-@cache
-def _lines() -> tuple[DatasafeLine, ...]:
-    return read.read_rows(FILE, DatasafeLine)
-
-
-@cache
-def _rates() -> tuple[DatasafeRate, ...]:
-    return read.read_rows(RATES_FILE, DatasafeRate)
+facts = partial(read.read_facts, FILE, DatasafeFacts)
+_lines = partial(read.read_rows, FILE, DatasafeLine)
+_rates = partial(read.read_rows, RATES_FILE, DatasafeRate)
 
 
 def account() -> Account:

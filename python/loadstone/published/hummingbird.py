@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
@@ -64,15 +64,8 @@ class HummingbirdFacts(read.ReportFacts):
     laboratories: Mapping[str, Laboratory]
 
 
-@cache
-def facts() -> HummingbirdFacts:
-    """Return what the document says."""
-    return read.read_facts(FILE, HummingbirdFacts)
-
-
-@cache
-def _rates() -> tuple[HummingbirdRate, ...]:
-    return read.read_rows(FILE, HummingbirdRate)
+facts = partial(read.read_facts, FILE, HummingbirdFacts)
+_rates = partial(read.read_rows, FILE, HummingbirdRate)
 
 
 def account() -> Account:
@@ -122,11 +115,7 @@ def _measurements() -> Iterator[Measurement]:
             target=rate.system,
             workload=facts().laboratories[rate.lab].name,
             operation=rate.operation,
-            parameters={
-                "size": rate.size_bytes,
-                "nodes": rate.nodes,
-                "threads": campaign.threads,
-            },
+            parameters={"size": rate.size_bytes, "nodes": rate.nodes, "threads": campaign.threads},
             metric=RATE,
             value=float(rate.rate_per_s),
             text=rate.rate_per_s,

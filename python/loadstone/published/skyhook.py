@@ -1,7 +1,7 @@
 """Skyhook's observations: rados bench, and the ceilings of network, device and OSDs."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
@@ -51,10 +51,7 @@ class SkyhookFacts(read.ReportFacts):
     hinted: tuple[SkyhookRate, ...]
 
 
-@cache
-def facts() -> SkyhookFacts:
-    """Return what the document says."""
-    return read.read_facts(FILE, SkyhookFacts)
+facts = partial(read.read_facts, FILE, SkyhookFacts)
 
 
 def account() -> Account:

@@ -3,8 +3,7 @@
 from collections import Counter
 from urllib.parse import urlsplit
 
-from loadstone.documents.bestiary import Bestiary, BestiaryRow
-from loadstone.documents.card import AskedOf, Card
+from loadstone.documents.card import AskedOf, Bestiary, BestiaryRow, Card
 from loadstone.units import counted
 
 WORST_FIRST = ("failed", "undecided", "passed", "not applicable")

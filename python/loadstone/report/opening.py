@@ -9,8 +9,8 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, answer_of, answer_of_scripts
 from loadstone.analysis.answers.headline import Headline, headline_of
 from loadstone.analysis.naming import describe_load, describe_size, describe_value, varied_values
+from loadstone.documents.manifest import ObjectListDocument
 from loadstone.documents.mix import operations_of
-from loadstone.documents.object_list import ObjectListDocument
 from loadstone.documents.trial import Size
 from loadstone.results.record import Run
 

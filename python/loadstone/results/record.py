@@ -180,9 +180,7 @@ class Run:
         return [entry for entry in self.manifest["plan"] if "goal" in (entry.get("search") or {})]
 
 
-INSTEAD: Mapping[str, str] = {
-    "io_uring": "blocking calls are used, one thread for each client",
-}
+INSTEAD: Mapping[str, str] = {"io_uring": "blocking calls are used, one thread for each client"}
 """What a driver does without a feature of the kernel, by the feature's name in the summary."""
 
 

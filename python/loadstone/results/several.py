@@ -134,12 +134,7 @@ def _record(record: Record, client: str) -> Record:
 def _ceiling(record: CeilingRecord, client: str) -> CeilingRecord:
     name = f"{record.ceiling.get('name', '')} ({client})"
     return replace(
-        record,
-        ceiling={
-            **record.ceiling,
-            "id": f"{client}:{record.ceiling['id']}",
-            "name": name,
-        },
+        record, ceiling={**record.ceiling, "id": f"{client}:{record.ceiling['id']}", "name": name}
     )
 
 

@@ -47,14 +47,7 @@ from loadstone.results.layout import (
 from loadstone.results.record import ALTERED, INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
 from loadstone.results.writer import RunWriter, TrialWriter
 
-__all__ = [
-    "RunWriter",
-    "TrialWriter",
-    "read_begun",
-    "read_manifest",
-    "read_record",
-    "read_run",
-]
+__all__ = ["RunWriter", "TrialWriter", "read_begun", "read_manifest", "read_record", "read_run"]
 
 
 def read_run(path: str | Path) -> Run:

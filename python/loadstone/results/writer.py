@@ -373,10 +373,7 @@ class TrialWriter:
                 stream.close()
 
     def _record(
-        self,
-        summary: Summary,
-        labels: Sequence[str],
-        absent_probes: Mapping[str, str] | None,
+        self, summary: Summary, labels: Sequence[str], absent_probes: Mapping[str, str] | None
     ) -> RecordDocument:
         return {
             "record_format": RECORD_FORMAT,

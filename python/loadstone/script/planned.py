@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.scripted import PlannedScript, ScriptFile, SealedKeys, WantedScript
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.script.compiled import Checked, Compiled, CompiledScript, check, compile_script
 from loadstone.script.generators import find_generator, read_settings
 from loadstone.script.mistakes import Mistakes

@@ -19,7 +19,7 @@ import pyarrow.parquet
 from pydantic import TypeAdapter, ValidationError
 
 from loadstone import regular_file
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.errors import InputError
 from loadstone.results.files.output import writing_output
 from loadstone.script.mistakes import Mistakes

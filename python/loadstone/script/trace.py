@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.errors import InputError
 from loadstone.script.expansion import KEY_BYTES_MAX, Words, sort_by
 from loadstone.script.table import Action

@@ -4,17 +4,21 @@ All three become an Account, which one set of rules judges and one comparison co
 holds numbers and statements, never conclusions.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.campaign.parameters import whole_parameter
 from loadstone.documents.card import Card
 
 Parameter = str | int | float | None
+
+Case = tuple[tuple[str, Parameter], ...]
+"""What distinguishes the measurements of one target: workload, operation, round, parameters."""
 
 RATE = "requests_per_s"
 BYTE_RATE = "bytes_per_s"
@@ -82,13 +86,17 @@ class Measurement:
         return whole_parameter(self.parameters, "threads")
 
     @property
-    def case(self) -> tuple[tuple[str, Parameter], ...]:
+    def case(self) -> Case:
         """The case with its round, without the target."""
         workload, operation, *parameters = self.case_over_rounds
         return (workload, operation, ("round", self.round), *parameters)
 
+    def case_without(self, *names: str) -> Case:
+        """Return the case without some parameters."""
+        return tuple(item for item in self.case if item[0] not in names)
+
     @property
-    def case_over_rounds(self) -> tuple[tuple[str, Parameter], ...]:
+    def case_over_rounds(self) -> Case:
         """The case without its round."""
         return (
             ("workload", self.workload),
@@ -241,10 +249,7 @@ class Account:
 
     @cached_property
     def _by_metric(self) -> Mapping[str, list[Measurement]]:
-        by_metric: dict[str, list[Measurement]] = {}
-        for measurement in self.measurements:
-            by_metric.setdefault(measurement.metric, []).append(measurement)
-        return by_metric
+        return grouped(self.measurements, lambda measurement: measurement.metric)
 
     def of(self, metric: str, target: str | None = None) -> list[Measurement]:
         """Return the measurements of one metric, and of one target if it is named."""
@@ -253,7 +258,7 @@ class Account:
 
     def only(self, *targets: str) -> "Account":
         """Return the account of some targets only, under their names."""
-        chosen = self.where(lambda measurement: measurement.target in targets)
+        chosen = self.where(lambda m: m.target in targets)
         return replace(chosen, name=", ".join(targets))
 
     def where(self, is_kept: Callable[[Measurement], bool]) -> "Account":
@@ -273,16 +278,6 @@ class Account:
             if metric in self.metrics:
                 return metric
         return self.metrics[0] if self.metrics else RATE
-
-
-def grouped(
-    measurements: Iterable[Measurement], key: Callable[[Measurement], object]
-) -> dict[object, list[Measurement]]:
-    """Group measurements by a key, in the order in which keys first appear."""
-    groups: dict[object, list[Measurement]] = {}
-    for measurement in measurements:
-        groups.setdefault(key(measurement), []).append(measurement)
-    return groups
 
 
 def describe_case(measurement: Measurement, leave_out: Sequence[str] = ()) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from loadstone.analysis.accounts.account import SECONDS, Account, Measurement, grouped
+from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.analysis.accounts.comparison import Comparison, compare
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.statistics.mean import Mean, mean_of
 
 SEED = 1
@@ -48,7 +49,7 @@ class CaseMean:
 
 def case_means(measurements: Iterable[Measurement]) -> list[CaseMean]:
     """Return the cases of measurements of one metric, in order."""
-    groups = grouped(measurements, lambda measurement: (measurement.target, measurement.case))
+    groups = grouped(measurements, lambda m: (m.target, m.case))
     return [CaseMean(tuple(group)) for group in groups.values()]
 
 
@@ -59,7 +60,5 @@ def compare_times(account: Account) -> Iterable[tuple[str, str, Comparison]]:
     first, *others = account.targets
     for other in others:
         a, b = account.only(first), account.only(other)
-        if {measurement.case for measurement in a.of(SECONDS)} & {
-            measurement.case for measurement in b.of(SECONDS)
-        }:
+        if {measurement.case for measurement in a.of(SECONDS)} & {m.case for m in b.of(SECONDS)}:
             yield first, other, compare(a, b, metric=SECONDS, seed=SEED, controls=(account,))

@@ -11,14 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from loadstone.analysis.accounts.account import (
-    Account,
-    Measurement,
-    Parameter,
-    grouped,
-    is_lower_better,
-)
+from loadstone.analysis.accounts.account import Account, Measurement, Parameter, is_lower_better
 from loadstone.analysis.accounts.in_turns import arms_of, ratio_of
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, may_be_compared
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
@@ -352,11 +347,7 @@ def _together(
 
 
 def _by_user_type(
-    a: Account,
-    b: Account,
-    metric: str,
-    factors: Sequence[str],
-    again: Callable[..., Comparison],
+    a: Account, b: Account, metric: str, factors: Sequence[str], again: Callable[..., Comparison]
 ) -> Comparison | None:
     """Compare the actions of each type of users; None without a common type."""
     arm_a, other = (
@@ -436,7 +427,7 @@ def _compare_case(
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
     return CaseComparison(
-        case={name: value for name, value in a[0].case_over_rounds if name not in factors},
+        case=dict(a[0].case_without("round", *factors)),
         target=target,
         a=statistics.geometric_mean(values_a),
         b=statistics.geometric_mean(values_b),
@@ -458,13 +449,8 @@ def _compare_case(
 
 def _standing_of(measurements: Sequence[Measurement]) -> tuple[Standing, tuple[str, ...]]:
     """Return the worst standing of a case's trials, and its reasons."""
-    worst = max(measurements, key=lambda measurement: WORST_LAST.index(measurement.standing))
-    reasons = (
-        name
-        for measurement in measurements
-        if measurement.standing == worst.standing
-        for name in measurement.reasons
-    )
+    worst = max(measurements, key=lambda m: WORST_LAST.index(m.standing))
+    reasons = (name for m in measurements if m.standing == worst.standing for name in m.reasons)
     return worst.standing, tuple(dict.fromkeys(reasons))
 
 
@@ -525,7 +511,7 @@ def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple
     are_arms = _are_arms(a, b)
 
     def key(measurement: Measurement) -> object:
-        case = tuple(fact for fact in measurement.case_over_rounds if fact[0] not in factors)
+        case = measurement.case_without("round", *factors)
         return case if are_arms else (measurement.target, case)
 
     cells = grouped(a.of(metric), key), grouped(b.of(metric), key)

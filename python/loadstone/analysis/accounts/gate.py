@@ -20,12 +20,7 @@ from loadstone.analysis.accounts.claims import describe
 from loadstone.analysis.accounts.comparison import CaseComparison, compare
 from loadstone.analysis.statistics import sequential
 
-METRICS = {
-    "rate": RATE,
-    "p99": "response_ns_p99",
-    "cpu": SERVER_CPU,
-    "memory": SERVER_MEMORY,
-}
+METRICS = {"rate": RATE, "p99": "response_ns_p99", "cpu": SERVER_CPU, "memory": SERVER_MEMORY}
 """What a gate may judge, by the names that people type."""
 
 BLOCKS_MIN = 6

@@ -7,7 +7,8 @@ a prediction interval: that answers the same night.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ from loadstone.analysis.accounts.account import (
     RATE,
     SECONDS,
     Account,
+    Case,
     Measurement,
     Parameter,
     describe_case,
@@ -25,6 +27,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.accounts.comparison import Difference, differences
 from loadstone.analysis.accounts.level import level_of
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.naming import metric_words
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
@@ -84,7 +87,7 @@ class HistoryChange:
 class Trend:
     """One case over all runs, oldest first; `expected` is where the newest value was expected."""
 
-    case: tuple[tuple[str, Parameter], ...]
+    case: Case
     name: str
     metric: str
     points: tuple[HistoryPoint, ...]
@@ -111,35 +114,25 @@ class History:
 def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: int = 1) -> History:
     """Put the runs in order of time and follow each case through them."""
     ordered = tuple(sorted(entries, key=lambda entry: entry.started))
-    left_out: dict[str, int] = {}
-    series: dict[tuple[str, object], dict[int, list[Measurement]]] = {}
+    left_out = Counter[str]()
+    series: dict[tuple[str, Case], dict[int, list[Measurement]]] = {}
     for place, entry in enumerate(ordered):
         wanted = [m for m in entry.account.measurements if m.metric in metrics and m.value > 0]
-        results: dict[tuple[str, object], list[Measurement]] = {}
-        for measurement in wanted:
-            results.setdefault((measurement.metric, _case(measurement)), []).append(measurement)
-        for key, trials in results.items():
+        for key, trials in grouped(wanted, lambda m: (m.metric, _case(m))).items():
             if all(trial.standing == "valid" for trial in trials):
                 series.setdefault(key, {})[place] = trials
                 continue
             # A trend needs valid values: bounds show the instrument's limit.
-            for name in dict.fromkeys(name for trial in trials for name in trial.reasons):
-                left_out[name] = left_out.get(name, 0) + 1
+            left_out.update(dict.fromkeys(n for trial in trials for n in trial.reasons).keys())
     order = {metric: place for place, metric in enumerate(metrics)}
     trends = [_trend(ordered, by_place, seed) for by_place in series.values()]
-    first = {pair: place for place, pair in enumerate(dict.fromkeys(_pairs(trends)))}
+    pairs = dict.fromkeys(pair for trend in trends for pair in trend.case)
+    first = {pair: place for place, pair in enumerate(pairs)}
     trends.sort(key=lambda trend: (order[trend.metric], _place(trend.case, first)))
     return History(entries=ordered, trends=tuple(trends), left_out=left_out)
 
 
-def _pairs(trends: Iterable[Trend]) -> Iterator[tuple[str, Parameter]]:
-    for trend in trends:
-        yield from trend.case
-
-
-def _place(
-    case: Iterable[tuple[str, Parameter]], first: Mapping[tuple[str, Parameter], int]
-) -> list[tuple[str, float]]:
+def _place(case: Case, first: Mapping[tuple[str, Parameter], int]) -> list[tuple[str, float]]:
     """Return where a case stands: runs draw the order of their cases, readers want them sorted.
 
     Numbers stand by their size, names in the order in which runs first had them.
@@ -149,7 +142,7 @@ def _place(
     ]
 
 
-def _case(measurement: Measurement) -> tuple[tuple[str, Parameter], ...]:
+def _case(measurement: Measurement) -> Case:
     """Return what stays the same from run to run; rounds of a run repeat a case."""
     return (("target", measurement.target), *measurement.case_over_rounds)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from loadstone.analysis.accounts.account import Account, Measurement
 from loadstone.analysis.accounts.run_account import account_of, measurements_of_action
 from loadstone.analysis.cells.actions import ActionCell, Group
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.measured.part import Part
@@ -30,9 +31,9 @@ def read_account(run: Run) -> Account:
         parts_of_trial = _by_trial(parts)
         return sorted(
             (
-                measurement
+                m
                 for action in actions
-                for measurement in measurements_of_action(
+                for m in measurements_of_action(
                     action,
                     lambda _, trial, kind, action=action: _histogram(  # type: ignore[misc]
                         parts_of_trial[trial, _operation(action)], kind
@@ -40,7 +41,7 @@ def read_account(run: Run) -> Account:
                 )
             ),
             # A target may have actions, and no request that succeeded.
-            key=lambda measurement: order.get(measurement.target, len(order)),
+            key=lambda m: order.get(m.target, len(order)),
         )
 
     groups = [group for group in judgement.actions.groups if group.user_type]
@@ -64,7 +65,4 @@ def _histogram(parts: Sequence[Part], kind: str) -> bytes | None:
 
 
 def _by_trial(parts: Iterable[Part]) -> dict[tuple[str, str], list[Part]]:
-    by_trial: dict[tuple[str, str], list[Part]] = {}
-    for part in parts:
-        by_trial.setdefault((part.record.id, part.operation.rstrip("\t")), []).append(part)
-    return by_trial
+    return grouped(parts, lambda part: (part.record.id, part.operation.rstrip("\t")))

@@ -24,6 +24,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.accounts.level import BUSY_RATE, read_level
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import TrialRate, system_of
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.instrument.client_limits import cached_share
 from loadstone.analysis.judgements.labels import LEFT_OUT, label_trial
 from loadstone.analysis.judgements.result import Result
@@ -89,23 +90,17 @@ def account_of(
     for name, entry in named.items():
         order.setdefault(system_of(name, entry.get("facts") or {}), len(order))
     servers = dict(_servers(run))
-    measurements = [
-        measurement for result in results for measurement in _measurements(result, times, servers)
-    ]
+    measurements = [m for result in results for m in _measurements(result, times, servers)]
     measurements += _of_stalled(run, results, servers)
-    measurements += [
-        measurement for action in actions for measurement in measurements_of_action(action)
-    ]
+    measurements += [m for action in actions for m in measurements_of_action(action)]
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
-    systems: dict[str, list[str]] = {}
-    for name, document in targets.items():
-        systems.setdefault(system_of(name, document.get("facts") or {}), []).append(name)
+    systems = grouped_pairs(
+        (system_of(name, document.get("facts") or {}), name) for name, document in targets.items()
+    )
     return Account(
         name=run.name,
         title=run.name,
-        measurements=tuple(
-            sorted(measurements, key=lambda measurement: order.get(measurement.target, len(order)))
-        ),
+        measurements=tuple(sorted(measurements, key=lambda m: order.get(m.target, len(order)))),
         disclosure=_disclosure(run, results),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
@@ -354,9 +349,7 @@ def _disclosure(run: Run, results: Sequence[Result]) -> Disclosure:
     )
 
 
-def _connections(
-    kinds: Collection[str | None],
-) -> Literal["keep_alive", "per_request"] | None:
+def _connections(kinds: Collection[str | None]) -> Literal["keep_alive", "per_request"] | None:
     """Tell whether connections were kept, if all trials agree."""
     if set(kinds) == {"keep_alive"}:
         return "keep_alive"

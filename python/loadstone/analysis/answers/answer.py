@@ -7,6 +7,7 @@ from typing import Literal
 
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ALL, OUT_OF_LINE, ActionCell
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import LABELS
 from loadstone.analysis.judgements.result import Result
@@ -87,11 +88,9 @@ def store_statements(findings: Findings) -> tuple[str, ...]:
 
 def arranged(results: tuple[Result, ...], cautions: tuple[Caution, ...]) -> Answer:
     """Arrange results by the parameters that differ between them."""
-    groups: dict[tuple[str, ...], list[Result]] = {}
-    for result in results:
-        groups.setdefault(
-            (result.target, result.workload, result.phase, result.operation), []
-        ).append(result)
+    groups = grouped(
+        results, lambda result: (result.target, result.workload, result.phase, result.operation)
+    )
     varied = _varied(results)
     curves: list[Curve] = []
     matrices: list[Matrix] = []

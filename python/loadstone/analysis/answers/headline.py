@@ -23,13 +23,10 @@ from loadstone.analysis.answers.answer import (
     no_result,
     store_statements,
 )
+from loadstone.analysis.grouping import added_up
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import (
-    describe_parameter,
-    describe_parameters,
-    varied_parameters,
-)
+from loadstone.analysis.naming import describe_parameter, describe_parameters, varied_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.mean import INTERVAL_TRIALS_MIN
 from loadstone.campaign.schema.target import SYSTEM
@@ -220,10 +217,9 @@ def _ratio(findings: Findings, results: Sequence[Result]) -> TargetRatio | None:
     trials = {f"trial {name}" for name in over.trials}
     # In a mix, trials have several operations; measurements append the phase to their names.
     cases = {
-        measurement.case_over_rounds
-        for measurement in arms[1].of(metric)
-        if measurement.place in trials
-        and over.operation in (ACTION, measurement.operation.partition(" ")[0])
+        m.case_over_rounds
+        for m in arms[1].of(metric)
+        if m.place in trials and over.operation in (ACTION, m.operation.partition(" ")[0])
     }
     of = next(
         (
@@ -279,10 +275,7 @@ def _at(result: Result) -> str:
 
 
 def _main_sentence(
-    findings: Findings,
-    best: Result | None,
-    ratio: TargetRatio | None,
-    answer: Answer,
+    findings: Findings, best: Result | None, ratio: TargetRatio | None, answer: Answer
 ) -> Iterable[str]:
     if best is None and findings.searches and not answer.results:
         return
@@ -459,10 +452,7 @@ def _failures(answer: Answer) -> Tile:
         count = units.format_count(requests)
         note = f"of {count}" if requests else ""
         return Tile(key="failed", name=name, value="0", note=note)
-    kinds: dict[str, int] = {}
-    for result in answer.results:
-        for kind, count_of_kind in result.errors.items():
-            kinds[kind] = kinds.get(kind, 0) + count_of_kind
+    kinds = added_up(error for result in answer.results for error in result.errors.items())
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
     return Tile(

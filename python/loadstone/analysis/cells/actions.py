@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from loadstone.analysis.cells.cell import Cell, in_order
-from loadstone.analysis.cells.summary import (
-    summarise_over_rounds,
-    summarise_totals,
-)
+from loadstone.analysis.cells.summary import summarise_over_rounds, summarise_totals
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
 from loadstone.analysis.measured.rows import Column, Rows, values_of
 from loadstone.analysis.statistics.latency import Latency, latency, merge
@@ -210,9 +208,7 @@ def summarise_actions(
 
     Actions before and after all others come last.
     """
-    of_trial: dict[tuple[str, str], list[ActionPart]] = {}
-    for part in parts:
-        of_trial.setdefault((part.record.id, part.operation), []).append(part)
+    of_trial = grouped(parts, lambda part: (part.record.id, part.operation))
     summarise = summarise_totals if by_round else summarise_over_rounds
     summarised = in_order(summarise(parts, {}), targets)
     places = {
@@ -220,10 +216,7 @@ def summarise_actions(
     }
     cells = sorted(
         summarised,
-        key=lambda cell: (
-            places[cell.target],
-            Group.read(cell.operation).action in OUT_OF_LINE,
-        ),
+        key=lambda cell: (places[cell.target], Group.read(cell.operation).action in OUT_OF_LINE),
     )
     return tuple(
         _action(

@@ -6,6 +6,7 @@ In the windows of the whole trial, so that counts, bytes and histograms add up t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.analysis.grouping import added_up, grouped
 from loadstone.analysis.measured.part import Part, read_parts
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import Latency, latency, merge
@@ -37,23 +38,18 @@ class AgentCell:
 
 def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
     """Return the results of each agent in a trial, with operations in the trial's order."""
-    whole: dict[str, list[Part]] = {}
-    for part in read_parts(record, intervals):
-        whole.setdefault(part.operation, []).append(part)
+    whole = grouped(read_parts(record, intervals), lambda part: part.operation)
     cells = []
     for agent in sorted(set(intervals["agent"].tolist())):
-        parts: dict[str, list[Part]] = {}
-        for part in read_parts(record, intervals.where("agent", agent)):
-            parts.setdefault(part.operation, []).append(part)
+        parts = grouped(
+            read_parts(record, intervals.where("agent", agent)), lambda part: part.operation
+        )
         cells += [_cell(agent, of_operation, whole[name]) for name, of_operation in parts.items()]
     return tuple(cells)
 
 
 def _cell(agent: str, parts: Sequence[Part], whole: Sequence[Part]) -> AgentCell:
-    errors: dict[str, int] = {}
-    for part in parts:
-        for kind, count in part.errors.items():
-            errors[kind] = errors.get(kind, 0) + count
+    errors = added_up(error for part in parts for error in part.errors.items())
     good, whole_good = (sum(part.good for part in some_parts) for some_parts in (parts, whole))
     duration_s = sum(part.duration_s for part in whole)
     trial_rate = sum(part.work.requests for part in whole) / duration_s

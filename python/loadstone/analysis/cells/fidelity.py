@@ -7,9 +7,10 @@ keeps the order of each session and nothing more.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.results.record import Run
 
 NO_TIMEOUTS = Timeouts(count=0, requests=0, timeout_ns=0)
@@ -44,9 +45,7 @@ class Fidelity:
 def read_fidelity(run: Run, parts: Sequence[Part]) -> tuple[Fidelity, ...]:
     """Return the fidelity of each trial that replayed a trace, or followed a script's times."""
     origins = run.manifest.get("scripts") or {}
-    by_trial: dict[str, list[Part]] = {}
-    for part in parts:
-        by_trial.setdefault(part.record.id, []).append(part)
+    by_trial = grouped(parts, lambda part: part.record.id)
     fidelities = []
     for of_trial in by_trial.values():
         script = of_trial[0].record.trial.get("script") or {}

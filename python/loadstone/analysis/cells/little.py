@@ -6,8 +6,8 @@ from loadstone.analysis.instrument.headroom import is_lost_meanwhile
 from loadstone.analysis.judgements.validity import (
     ACHIEVED_MIN,
     LITTLE_TOLERANCE,
-    in_flight_gate,
-    little_gate,
+    in_flight_ratio,
+    little_ratio,
 )
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.statistics.latency import merge
@@ -38,20 +38,20 @@ def little_of(parts: Sequence[Part]) -> float | None:
     if not load:
         return None
     if load["kind"] == "closed":
-        return little_gate(
+        return little_ratio(
             # Of all agents: each has as many as its document says. Another tool may not say it.
             clients=summary.get("clients") or load.get("clients") or 0,
             requests_per_s=rate,
             service_s_mean=service_s,
-        ).value
+        )
     # The operations of a mix were in flight together.
     in_flight = {(part.record.id, part.iteration): part.in_flight_ns or 0 for part in parts}
     in_flight_ns = sum(in_flight.values())
-    return in_flight_gate(
+    return in_flight_ratio(
         in_flight_mean=in_flight_ns / SECOND_NS / window_s if in_flight_ns else None,
         requests_per_s=rate,
         service_s_mean=service_s,
-    ).value
+    )
 
 
 def little_beyond_chance(ratio: float | None, requests: int, load: LoadDocument) -> float:

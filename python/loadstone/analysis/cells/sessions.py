@@ -115,9 +115,7 @@ def _middle(script: "RecordBatchFileReader") -> tuple[int, int]:
     return int(known[b"first_sessions"]), int(known[b"sessions"]) - int(known[b"last_sessions"])
 
 
-def _wanted_of(
-    script: "RecordBatchFileReader",
-) -> tuple[dict[int, list[_Wanted]], int]:
+def _wanted_of(script: "RecordBatchFileReader") -> tuple[dict[int, list[_Wanted]], int]:
     known = script.schema.metadata or {}
     names, operations = json.loads(known[b"actions"]), json.loads(known[b"operations"])
     first, end = _middle(script)

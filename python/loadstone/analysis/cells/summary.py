@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from loadstone.analysis.cells.cell import Cell, Client, Deviation, TrialRate
 from loadstone.analysis.cells.little import little_of
+from loadstone.analysis.grouping import added_up, grouped
 from loadstone.analysis.instrument.client_limits import cached_share
 from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
@@ -73,20 +74,16 @@ def summarise_totals(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple
 
 def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
     """Return the cells of phases with several operations, which are added up."""
-    mixes: dict[tuple[str, int], list[Part]] = {}
-    for part in parts:
-        if len(operations_of(part.record.trial)) > 1:
-            mixes.setdefault((part.record.id, part.iteration), []).append(part)
+    mixes = grouped(
+        (part for part in parts if len(operations_of(part.record.trial)) > 1),
+        lambda part: (part.record.id, part.iteration),
+    )
     added = [_added_up(mix) for mix in mixes.values()]
     return tuple(_cell(group, peaks, None) for group in _groups(added, each=False))
 
 
 def _added_up(parts: Sequence[Part]) -> Part:
     """Add up the operations of one iteration, which share their wall time."""
-    errors: dict[str, int] = {}
-    for part in parts:
-        for kind, count in part.errors.items():
-            errors[kind] = errors.get(kind, 0) + count
     return replace(
         parts[0],
         operation=ALL_OPERATIONS,
@@ -98,7 +95,7 @@ def _added_up(parts: Sequence[Part]) -> Part:
             objects=sum(part.work.objects for part in parts),
             bytes=sum(part.work.bytes for part in parts),
         ),
-        errors=errors,
+        errors=added_up(error for part in parts for error in part.errors.items()),
         histograms={name: _sum_of(parts, name) for name in parts[0].histograms},
         rates=np.sum([part.rates for part in parts], axis=0),
         byte_rates=np.sum([part.byte_rates for part in parts], axis=0),
@@ -112,15 +109,12 @@ def _sum_of(parts: Sequence[Part], name: str) -> bytes | None:
 
 def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list[list[Part]]:
     """Return the parts of each cell, of single iterations or of all."""
-    groups: dict[tuple[object, ...], list[Part]] = {}
-    for part in parts:
-        key = (
-            *part.case,
-            part.record.trial["round"] if by_round else None,
-            part.iteration if each else None,
-        )
-        groups.setdefault(key, []).append(part)
-    return list(groups.values())
+
+    def key(part: Part) -> tuple[object, ...]:
+        trial_round = part.record.trial["round"] if by_round else None
+        return *part.case, trial_round, part.iteration if each else None
+
+    return list(grouped(parts, key).values())
 
 
 def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) -> Cell:
@@ -128,9 +122,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
     records = {part.record.id: part.record for part in parts}
     good = sum(part.good for part in parts)
     errors = _errors(parts)
-    by_trial: dict[str, list[Part]] = {}
-    for part in parts:
-        by_trial.setdefault(part.record.id, []).append(part)
+    by_trial = grouped(parts, lambda part: part.record.id)
     rates = tuple(_trial_rate(name, trial_parts) for name, trial_parts in by_trial.items())
     times = times_of(parts)
     cell = Cell(
@@ -176,10 +168,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
 
 def _errors(parts: Sequence[Part]) -> dict[str, int]:
     """Return failed requests by kind, the most frequent first."""
-    counts: dict[str, int] = {}
-    for part in parts:
-        for kind, count in part.errors.items():
-            counts[kind] = counts.get(kind, 0) + count
+    counts = added_up(error for part in parts for error in part.errors.items())
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.analysis.grouping import added_up
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import operations_in
 from loadstone.analysis.measured.rows import Rows, values_of
@@ -150,11 +151,7 @@ def _rates(rows: Rows, good: Rows, step: int, end_s: float) -> Iterable[RatePoin
 
 
 def _by_step(rows: Rows, name: str, step: int) -> dict[int, int]:
-    sums: dict[int, int] = {}
-    for second, count in rows.sums("second", name).items():
-        index = second // step
-        sums[index] = sums.get(index, 0) + count
-    return sums
+    return added_up((second // step, count) for second, count in rows.sums("second", name).items())
 
 
 def _stages(rows: Rows, step: int) -> dict[int, str]:
@@ -194,12 +191,10 @@ def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
 
 def _errors(rows: Rows, step: int, end_s: float) -> Iterable[ErrorPoint]:
     failed = rows.unless("outcome", "ok")
-    counts: dict[tuple[str, int], int] = {}
-    for kind, second, count in zip(
-        *(failed[name].tolist() for name in ("outcome", "second", "requests")), strict=True
-    ):
-        key = (kind, second // step)
-        counts[key] = counts.get(key, 0) + count
+    columns = (failed[name].tolist() for name in ("outcome", "second", "requests"))
+    counts = added_up(
+        ((kind, second // step), count) for kind, second, count in zip(*columns, strict=True)
+    )
     for (kind, index), count in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0])):
         length = min(step, max(end_s - index * step, 1.0))
         yield ErrorPoint(elapsed_s=index * step + length / 2, kind=kind, per_s=count / length)

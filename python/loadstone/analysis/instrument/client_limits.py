@@ -34,12 +34,7 @@ from loadstone.analysis.instrument.watched_lines import (
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.documents.outcomes import CLIENT_FAILURES
 from loadstone.documents.summary import Summary
-from loadstone.probes.sockets import (
-    PORTS_QUICK_SHARE,
-    TCP_TW_REUSE_USUAL,
-    is_loopback,
-    port_rest_s,
-)
+from loadstone.probes.sockets import PORTS_QUICK_SHARE, TCP_TW_REUSE_USUAL, is_loopback, port_rest_s
 from loadstone.results.record import Record
 
 CORE_BUSY = 0.95
@@ -320,7 +315,7 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
     examples = record.summary.get("error_examples") or {}
     for kind in CLIENT_FAILURES:
         if kind in examples:
-            yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
+            yield Evidence(kind, str(examples[kind]), "none")
 
 
 def residue_of(record: Record, quantity: str) -> float:

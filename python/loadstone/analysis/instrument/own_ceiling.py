@@ -23,12 +23,7 @@ import numpy as np
 
 from loadstone.campaign.drivers import facts_of
 from loadstone.documents.manifest import HostConditions
-from loadstone.results.calibration import (
-    Calibration,
-    CalibrationPoint,
-    Session,
-    costs_of,
-)
+from loadstone.results.calibration import Calibration, CalibrationPoint, Session, costs_of
 
 Basis = Literal["measured", "processor time"]
 

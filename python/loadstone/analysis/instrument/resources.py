@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.analysis.grouping import added_up, grouped_pairs
 from loadstone.analysis.measured.rows import Quantities
 from loadstone.results.record import Record
 
@@ -178,10 +179,9 @@ def _condensed(
         if len(of_host) <= SUBJECTS_MAX:
             condensed |= of_host
             continue
-        moments: dict[int, list[float]] = {}
-        for values in of_host.values():
-            for time, value in values:
-                moments.setdefault(time, []).append(value)
+        moments = grouped_pairs(
+            (time, value) for values in of_host.values() for time, value in values
+        )
         condensed[host, f"highest of {len(of_host)}"] = [(t, max(v)) for t, v in moments.items()]
         condensed[host, f"mean of {len(of_host)}"] = [
             (t, sum(v) / len(v)) for t, v in moments.items()
@@ -224,9 +224,9 @@ def thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, fl
 
 
 def _peak(quantities: Quantities, resource: Resource) -> float | None:
-    by_host: dict[str, dict[int, float]] = {}
-    for (host, _), samples in _samples(quantities, resource).items():
-        totals = by_host.setdefault(host, {})
-        for time, value in samples:
-            totals[time] = totals.get(time, 0) + value
-    return sum(max(totals.values()) for totals in by_host.values()) if by_host else None
+    all_samples = _samples(quantities, resource)
+    by_host = grouped_pairs((host, samples) for (host, _), samples in all_samples.items())
+    peaks_of_hosts = [
+        max(added_up(itertools.chain(*of_host)).values()) for of_host in by_host.values()
+    ]
+    return sum(peaks_of_hosts) if peaks_of_hosts else None

@@ -71,15 +71,15 @@ def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
     noisy = {trial: stall for trial, stall in stalls.items() if not stall.is_invalid}
     if invalid:
         yield Finding(
-            rule="STALLED",
-            statement=f"invalid, for the client stood still: {_listed(invalid)}",
+            "STALLED",
+            f"invalid, for the client stood still: {_listed(invalid)}",
             evidence=_evidence(invalid),
             cases=tuple(f"trial {trial}" for trial in invalid),
         )
     if noisy:
         yield Finding(
-            rule="NOISY",
-            statement=f"the client stood still for a moment: {_listed(noisy)}",
+            "NOISY",
+            f"the client stood still for a moment: {_listed(noisy)}",
             evidence=_evidence(noisy),
             cases=tuple(f"trial {trial}" for trial in noisy),
         )
@@ -111,9 +111,9 @@ def _throttled_ns(record: Record) -> float:
 def _evidence(stalls: Mapping[str, Stall]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            metric="share of the measured time that the client stood still",
-            value=stall.share,
-            threshold=STALLED_SHARE,
+            "share of the measured time that the client stood still",
+            stall.share,
+            STALLED_SHARE,
             place=f"trial {trial}",
         )
         for trial, stall in stalls.items()

@@ -105,4 +105,4 @@ def is_on_own_host(record: Record) -> bool:
 def evidence_of(
     metric: str, value: float, threshold: float, host: str, source: str = ""
 ) -> Evidence:
-    return Evidence(metric=metric, value=value, threshold=threshold, place=host, source=source)
+    return Evidence(metric, value, threshold, place=host, source=source)

@@ -26,8 +26,8 @@ def find_contradictions(sentences: Sequence[tuple[str, str]]) -> Iterator[Findin
     if sentences:
         listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in sentences[:3])
         yield Finding(
-            rule="CONTRADICTORY",
-            statement=f"records contradict themselves, so a file was edited or damaged ({listed})",
+            "CONTRADICTORY",
+            f"records contradict themselves, so a file was edited or damaged ({listed})",
             cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in sentences)),
         )
 

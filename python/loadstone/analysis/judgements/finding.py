@@ -1,18 +1,14 @@
 """A finding: the statement of a rule about an account, with the numbers behind it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_rule
-from loadstone.documents.report import (
-    ReportFinding,
-)
-from loadstone.documents.report.result import (
-    ReportEvidence,
-)
+from loadstone.documents.report import ReportFinding
+from loadstone.documents.report.result import ReportEvidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One number behind a finding, with its threshold and its place.
 
@@ -22,6 +18,7 @@ class Evidence:
     metric: str
     value: float | str
     threshold: float | str | None = None
+    _: KW_ONLY
     unit: str = ""
     place: str = ""
     source: str = ""
@@ -32,7 +29,7 @@ class Evidence:
         return self.source or self.metric, self.place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One statement of one rule.
 
@@ -43,6 +40,7 @@ class Finding:
 
     rule: str
     statement: str
+    _: KW_ONLY
     evidence: tuple[Evidence, ...] = ()
     cases: tuple[str, ...] = ()
     is_inferred: bool = False

@@ -27,8 +27,8 @@ def find_lost_hosts(view: RunView) -> Iterator[Finding]:
         ]
         more = f" and {len(words) - 3} more" if len(words) > 3 else ""
         yield Finding(
-            rule="HOST_LOST",
-            statement=f"client hosts were lost: {'; '.join(words[:3])}{more}",
+            "HOST_LOST",
+            f"client hosts were lost: {'; '.join(words[:3])}{more}",
             cases=tuple(f"trial {name}" for name in trials),
         )
 
@@ -44,13 +44,13 @@ def find_started_apart(view: RunView) -> Iterator[Finding]:
     if late:
         error_ns, host, name = max(late)
         yield Finding(
-            rule="START_APART",
-            statement=f"host {host} began trial {name} {error_ns / 1e6:.1f} ms from the common"
+            "START_APART",
+            f"host {host} began trial {name} {error_ns / 1e6:.1f} ms from the common"
             f" start; {len(late)} starts of a host were more than 5 ms off",
             evidence=(
                 Evidence(
-                    metric="start error", value=error_ns / 1e6,
-                    threshold=START_ERROR_NS_MAX / 1e6, unit="ms",
+                    "start error", error_ns / 1e6,
+                    START_ERROR_NS_MAX / 1e6, unit="ms",
                 ),
             ),
             cases=tuple(dict.fromkeys(f"trial {trial}" for _, _, trial in late)),
@@ -67,13 +67,13 @@ def find_uncertain_clocks(view: RunView) -> Iterator[Finding]:
     bound_ns, host, trial = max(bounds, default=(0, "", ""))
     if bound_ns > CLOCK_BOUND_NS_MAX:
         yield Finding(
-            rule="clocks",
-            statement=f"the clock of host {host} was known to {bound_ns / 1e6:.1f} ms only in"
+            "clocks",
+            f"the clock of host {host} was known to {bound_ns / 1e6:.1f} ms only in"
             f" trial {trial}",
             evidence=(
                 Evidence(
-                    metric="bound of the clock's offset", value=bound_ns / 1e6,
-                    threshold=CLOCK_BOUND_NS_MAX / 1e6, unit="ms",
+                    "bound of the clock's offset", bound_ns / 1e6,
+                    CLOCK_BOUND_NS_MAX / 1e6, unit="ms",
                 ),
             ),
             cases=(f"trial {trial}",),
@@ -91,10 +91,10 @@ def find_set_clocks(view: RunView) -> Iterator[Finding]:
     if steps:
         step_ns, host, trial = max(steps, key=lambda step: abs(step[0]))
         yield Finding(
-            rule="CLOCK_SET",
-            statement=f"the clock of host {host} was set by {step_ns / 1e9:+.3f} s during trial"
+            "CLOCK_SET",
+            f"the clock of host {host} was set by {step_ns / 1e9:+.3f} s during trial"
             f" {trial}; {len(steps)} times in all a host's clock was set during a trial",
-            evidence=(Evidence(metric="step", value=step_ns / 1e6, threshold=0.0, unit="ms"),),
+            evidence=(Evidence("step", step_ns / 1e6, 0.0, unit="ms"),),
             cases=tuple(dict.fromkeys(f"trial {name}" for _, _, name in steps)),
         )
 
@@ -110,9 +110,9 @@ def find_unequal(view: RunView) -> Iterator[Finding]:
         share, host, name = min(shares)
         trials = dict.fromkeys(f"trial {trial}" for _, _, trial in shares)
         yield Finding(
-            rule="HOSTS_UNEQUAL",
-            statement=f"host {host} made {share:.0%} of an equal share of trial {name};"
+            "HOSTS_UNEQUAL",
+            f"host {host} made {share:.0%} of an equal share of trial {name};"
             f" hosts were unequal in {len(trials)} of {len(view.measured)} trials",
-            evidence=(Evidence(metric="share", value=share, threshold=SHARE_MIN, unit=""),),
+            evidence=(Evidence("share", share, SHARE_MIN, unit=""),),
             cases=tuple(trials),
         )

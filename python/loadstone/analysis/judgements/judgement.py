@@ -17,6 +17,7 @@ from loadstone.analysis.cells.summary import (
     summarise_cases,
     summarise_mixes,
 )
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import LEFT_OUT, VOIDING
 from loadstone.analysis.judgements.left_out import Reasons, spoiled_trials, without_spoiled
@@ -135,11 +136,7 @@ ByTrial = Mapping[str, Sequence[Result]]
 
 
 def _by_trial(rounds: Sequence[Result]) -> ByTrial:
-    by_trial: dict[str, list[Result]] = {}
-    for result in rounds:
-        for trial in result.trials:
-            by_trial.setdefault(trial, []).append(result)
-    return by_trial
+    return grouped_pairs((trial, result) for result in rounds for trial in result.trials)
 
 
 def _verdict_of(

@@ -17,6 +17,7 @@ from loadstone.analysis.cells.little import (
     is_held_back,
     little_beyond_chance,
 )
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.instrument.client_limits import (
     CACHED_SOME,
     OCCUPIED_SOME,
@@ -32,13 +33,9 @@ from loadstone.analysis.instrument.headroom import (
 )
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
-from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
+from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, is_achieved, is_on_time
 from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
-from loadstone.analysis.limits.target_state import (
-    has_failed_hook,
-    is_rebalancing,
-    is_unhealthy,
-)
+from loadstone.analysis.limits.target_state import has_failed_hook, is_rebalancing, is_unhealthy
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_rule, view
@@ -125,7 +122,7 @@ def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
     for label in dict.fromkeys(label for cell in cells for label in cell.labels):
         cases = tuple(cell.name for cell in cells if label in cell.labels)
         text = f"{find_rule(label).says} ({len(cases)} of {len(cells)} results)"
-        yield Finding(rule=label, statement=text, cases=cases)
+        yield Finding(label, text, cases=cases)
 
 
 def is_interrupted(record: Record) -> bool:
@@ -238,9 +235,7 @@ def is_short(cell: "Cell", _: Sequence[Part]) -> bool:
 
 def breaks_little(_: "Cell", parts: Sequence[Part]) -> bool:
     """LITTLE: more requests in flight than there were clients, in a trial or in all together."""
-    trials: dict[str, list[Part]] = {}
-    for part in parts:
-        trials.setdefault(part.record.id, []).append(part)
+    trials = grouped(parts, lambda part: part.record.id)
     return any(has_too_many_in_flight(of_trial) for of_trial in (parts, *trials.values()))
 
 
@@ -260,7 +255,7 @@ def is_overloaded(cell: "Cell", parts: Sequence[Part]) -> bool:
     achieved = sum(part.mix.answered for part in parts) / cell.duration_s
     is_poisson = cell.load.get("arrivals", "poisson") == "poisson"
     offered = _offered_per_s(wanted, is_poisson, parts)
-    return rate_gate(offered_per_s=offered, achieved_per_s=achieved).outcome == "fail"
+    return not is_achieved(offered_per_s=offered, achieved_per_s=achieved)
 
 
 def has_lag(cell: "Cell", parts: Sequence[Part]) -> bool:
@@ -269,11 +264,11 @@ def has_lag(cell: "Cell", parts: Sequence[Part]) -> bool:
     is_idle = all(share is not None and share < OCCUPIED_SOME for share in shares)
     if is_idle and is_overloaded(cell, parts):
         return False
-    gate = lag_gate(
+    on_time = is_on_time(
         lag_p99_ns=cell.lag.quantiles["p99"] if cell.lag else None,
         service_p99_ns=cell.service.quantiles["p99"] if cell.service else None,
     )
-    return cell.load.get("kind") == "open" and gate.outcome == "fail"
+    return cell.load.get("kind") == "open" and on_time is False
 
 
 def is_at_ceiling(cell: "Cell", _: Sequence[Part]) -> bool:

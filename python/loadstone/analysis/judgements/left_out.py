@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from loadstone.analysis.cells.little import has_too_many_in_flight
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import (
     LEFT_OUT,
@@ -14,7 +15,7 @@ from loadstone.analysis.judgements.labels import (
     outage_share,
 )
 from loadstone.analysis.judgements.run_view import RunView
-from loadstone.analysis.judgements.validity import error_gate
+from loadstone.analysis.judgements.validity import FAILED_MAX, failed_share
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.rules import label_words
 
@@ -31,9 +32,7 @@ NAMED = 6
 # than it is.
 def spoiled_trials(parts: Sequence[Part]) -> Reasons:
     """Return the trials that only the client or the record spoiled, with their labels."""
-    trials: dict[str, list[Part]] = {}
-    for part in parts:
-        trials.setdefault(part.record.id, []).append(part)
+    trials = grouped(parts, lambda part: part.record.id)
     reasons = {name: _reasons(of_trial) for name, of_trial in trials.items()}
     return {name: labels for name, labels in reasons.items() if labels}
 
@@ -64,8 +63,8 @@ def find_left_out(view: RunView) -> Iterator[Finding]:
     words = [f"trial {trial} ({', '.join(map(label_words, reasons[trial]))})" for trial in trials]
     more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
     yield Finding(
-        rule="LEFT_OUT",
-        statement=f"{len(left_out)} results go without trials in which the client or the record"
+        "LEFT_OUT",
+        f"{len(left_out)} results go without trials in which the client or the record"
         f" was at fault: {'; '.join(words[:NAMED])}{more}",
         cases=tuple(f"trial {trial}" for trial in trials),
     )
@@ -92,9 +91,7 @@ def _reasons(parts: Sequence[Part]) -> tuple[str, ...]:
     labels = label_trial(parts[0].record)
     if set(labels) & (VOIDING - LEFT_OUT) or _may_be_the_target(parts):
         return ()
-    operations: dict[str, list[Part]] = {}
-    for part in parts:
-        operations.setdefault(part.operation, []).append(part)
+    operations = grouped(parts, lambda part: part.operation)
     # LITTLE is a label of results, which do not exist yet: this checks a single trial.
     is_little = any(has_too_many_in_flight(of_one) for of_one in operations.values())
     candidates = (*labels, *(["LITTLE"] if is_little else []))
@@ -105,7 +102,7 @@ def _may_be_the_target(parts: Sequence[Part]) -> bool:
     """Tell whether a trial's target failed or was away."""
     summary = parts[0].record.summary
     failed, requests = summary.get("failed") or 0, summary.get("requests") or 0
-    is_failing = error_gate(requests=requests - failed, failed=failed).outcome == "fail"
+    is_failing = (failed_share(good=requests - failed, failed=failed) or 0.0) > FAILED_MAX
     return (
         is_failing
         or not any(part.good for part in parts)

@@ -224,15 +224,13 @@ def find_miscounted(wrong: Sequence[CleanUpCount]) -> Iterator[Finding]:
         )
         more = f" ({counted(len(chosen), 'clean-up')} so)" if len(chosen) > 1 else ""
         yield Finding(
-            rule="clean-up-miscounted",
-            statement=f"{first}: {why}{more}",
+            "clean-up-miscounted",
+            f"{first}: {why}{more}",
             evidence=tuple(
                 Evidence(
-                    metric="objects met by clean-up",
-                    value=float(clean_up.met.most),
-                    threshold=float(
-                        clean_up.expected.least if is_fewer else clean_up.expected.most
-                    ),
+                    "objects met by clean-up",
+                    float(clean_up.met.most),
+                    float(clean_up.expected.least if is_fewer else clean_up.expected.most),
                     unit="objects",
                     place=f"trial {clean_up.trial}",
                 )

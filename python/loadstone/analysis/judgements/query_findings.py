@@ -25,10 +25,10 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
             if not warm:
                 continue
             yield Finding(
-                rule="cold-not-proven",
-                statement=f"{_words(arm.arm)}: {len(warm)} of {len(arm.queries)} queries are called"
+                "cold-not-proven",
+                f"{_words(arm.arm)}: {len(warm)} of {len(arm.queries)} queries are called"
                 f" cold, and {what} the storage ({_some(warm)})",
-                evidence=(Evidence(metric="queries", value=len(warm), place=_words(arm.arm)),),
+                evidence=(Evidence("queries", len(warm), place=_words(arm.arm)),),
                 cases=tuple(warm),
             )
 
@@ -36,10 +36,10 @@ def find_not_cold(view: RunView) -> Iterator[Finding]:
         if dict(runs.arm).get("cache") == "cold" and runs.right and not runs.read_bytes:
             what = "nothing tells what they read from" if runs.read_bytes is None else ""
             yield Finding(
-                rule="cold-not-proven",
-                statement=f"{_beside(runs)}: queries are called cold, and "
+                "cold-not-proven",
+                f"{_beside(runs)}: queries are called cold, and "
                 f"{what or 'read nothing from'} the storage",
-                evidence=(Evidence(metric="queries", value=runs.queries, place=_beside(runs)),),
+                evidence=(Evidence("queries", runs.queries, place=_beside(runs)),),
             )
 
 
@@ -51,11 +51,11 @@ def find_wrong_answers(view: RunView) -> Iterator[Finding]:
                 rule = "wrong-answer" if outcome == "wrong_answer" else "query-failed"
                 message = next(iter(times.messages), "")
                 yield Finding(
-                    rule=rule,
-                    statement=f"{times.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
+                    rule,
+                    f"{times.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
                     f"{count} of {count + len(times.by_block)} runs"
                     f"{f': {message}' if message else ''}",
-                    evidence=(Evidence(metric="runs", value=count, place=times.query),),
+                    evidence=(Evidence("runs", count, place=times.query),),
                     cases=(times.query,),
                 )
         unchecked = [
@@ -63,9 +63,8 @@ def find_wrong_answers(view: RunView) -> Iterator[Finding]:
         ]
         if unchecked:
             yield Finding(
-                rule="answer-not-checked",
-                statement=f"{_words(arm.arm)}: the answers of {_some(unchecked)} were compared with"
-                " nothing",
+                "answer-not-checked",
+                f"{_words(arm.arm)}: the answers of {_some(unchecked)} were compared with nothing",
                 cases=tuple(unchecked),
             )
 
@@ -73,16 +72,15 @@ def find_wrong_answers(view: RunView) -> Iterator[Finding]:
         for (query, outcome), count in runs.failures.items():
             message = runs.messages[query, outcome]
             yield Finding(
-                rule="wrong-answer" if outcome == "wrong_answer" else "query-failed",
-                statement=f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
+                "wrong-answer" if outcome == "wrong_answer" else "query-failed",
+                f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
                 f"{runs.asked} queries{f': {message}' if message else ''}",
-                evidence=(Evidence(metric="queries", value=count, place=query),),
+                evidence=(Evidence("queries", count, place=query),),
                 cases=(query,),
             )
         if runs.right and not runs.is_compared:
             yield Finding(
-                rule="answer-not-checked",
-                statement=f"{_beside(runs)}: answers were compared with nothing",
+                "answer-not-checked", f"{_beside(runs)}: answers were compared with nothing"
             )
 
 

@@ -8,6 +8,7 @@ from loadstone import units
 from loadstone.analysis import numbers
 from loadstone.analysis.audits import find_audited, find_survivals
 from loadstone.analysis.fills import find_missed
+from loadstone.analysis.grouping import added_up, grouped_pairs
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.instrument.stalls import find_stalls
@@ -24,12 +25,10 @@ from loadstone.analysis.judgements.labels import find_labels
 from loadstone.analysis.judgements.left_out import find_left_out
 from loadstone.analysis.judgements.object_counts import find_miscounted
 from loadstone.analysis.judgements.query_findings import find_not_cold, find_wrong_answers
-from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.run_view import RunView
 from loadstone.analysis.limits.measured_ceilings import find_left_behind
 from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
-from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.node_probes import find_of_probes, find_unlike
 from loadstone.analysis.rules import find_rule, limit_in_words
@@ -91,7 +90,7 @@ def find_missing(view: RunView) -> Iterator[Finding]:
     missing = tuple(trial.trial for trial in view.trials if trial.state == "not run")
     if missing:
         text = f"{len(missing)} of {len(view.trials)} planned trials did not run"
-        yield Finding(rule="NOT RUN", statement=text, cases=missing)
+        yield Finding("NOT RUN", text, cases=missing)
 
 
 def find_empty(view: RunView) -> Iterator[Finding]:
@@ -103,18 +102,11 @@ def find_empty(view: RunView) -> Iterator[Finding]:
         )
         more = f" (nor in {len(view.empty) - 1} more trials)" if len(view.empty) > 1 else ""
         yield Finding(
-            rule="NOTHING ENDED",
-            statement=f"trial {empty.trial}: no request ended within {window}{more}; the shortest"
+            "NOTHING ENDED",
+            f"trial {empty.trial}: no request ended within {window}{more}; the shortest"
             f" took {shortest}: measure for {enough} or more",
             todo=f"Measure longer: -d {10 * math.ceil(empty.shortest_s)}s.",
-            evidence=(
-                Evidence(
-                    metric="shortest request",
-                    value=empty.shortest_s,
-                    threshold=empty.window_s,
-                    unit="s",
-                ),
-            ),
+            evidence=(Evidence("shortest request", empty.shortest_s, empty.window_s, unit="s"),),
             cases=tuple(empty.trial for empty in view.empty),
         )
 
@@ -138,23 +130,21 @@ def find_unsteady(view: RunView) -> Iterator[Finding]:
     if unsteady:
         listed = "; ".join(f"{name}: {why}" for name, why in unsteady[:3])
         yield Finding(
-            rule="not-steady",
-            statement=f"{len(unsteady)} of {len(parts)} stretches did not settle ({listed})",
-            evidence=tuple(Evidence(metric="steadiness", value=why) for _, why in unsteady),
+            "not-steady",
+            f"{len(unsteady)} of {len(parts)} stretches did not settle ({listed})",
+            evidence=tuple(Evidence("steadiness", why) for _, why in unsteady),
             cases=tuple(name for name, _ in unsteady),
         )
     if short:
         yield Finding(
-            rule="too-short-for-steadiness",
-            statement=(
-                f"{len(short)} of {len(parts)} measured stretches are shorter than the"
-                f" {steadiness.ROUNDS} rounds of {ROUND_S} s that a claim of steadiness needs"
-            ),
+            "too-short-for-steadiness",
+            f"{len(short)} of {len(parts)} measured stretches are shorter than the"
+            f" {steadiness.ROUNDS} rounds of {ROUND_S} s that a claim of steadiness needs",
             evidence=(
                 Evidence(
-                    metric="seconds measured",
-                    value=float(min(part.rates.size for part in parts)),
-                    threshold=float(steadiness.ROUNDS * ROUND_S),
+                    "seconds measured",
+                    float(min(part.rates.size for part in parts)),
+                    float(steadiness.ROUNDS * ROUND_S),
                     unit="s",
                 ),
             ),
@@ -190,11 +180,9 @@ def find_limited(view: RunView) -> Iterator[Finding]:
         evidence = tuple(item for name in trials for item in flags[name][flag])
         worst = evidence[0]
         yield Finding(
-            rule=flag,
-            statement=(
-                f"{find_rule(flag).says}: in {len(trials)} of {len(view.measured)} trials"
-                f" ({worst.metric}: {_shown(worst.value)}, limit {_shown(worst.threshold)})"
-            ),
+            flag,
+            f"{find_rule(flag).says}: in {len(trials)} of {len(view.measured)} trials"
+            f" ({worst.metric}: {_shown(worst.value)}, limit {_shown(worst.threshold)})",
             evidence=evidence,
             cases=tuple(f"trial {name}" for name in trials),
         )
@@ -203,19 +191,17 @@ def find_limited(view: RunView) -> Iterator[Finding]:
 def find_verdicts(view: RunView) -> Iterator[Finding]:
     """State the limit of each result; one finding per limit."""
     decided = [(result, result.verdict) for result in view.rounds if result.verdict is not None]
-    groups: dict[tuple[str, str | None], list[tuple[Result, Verdict]]] = {}
-    for result, verdict in decided:
-        groups.setdefault((verdict.limit, verdict.grade), []).append((result, verdict))
+    groups = grouped_pairs(
+        ((verdict.limit, verdict.grade), (result, verdict)) for result, verdict in decided
+    )
     for (limit, grade), members in groups.items():
         example, first = members[0]
         graded = f" (grade {grade})" if grade else ""
         yield Finding(
-            rule="verdict",
+            "verdict",
+            f"{limit_in_words(limit)}{graded} in {len(members)} of {len(decided)} results,"
+            f" such as {example.name}: {first.reason}",
             weight="note" if first.effect == "none" else "caution",
-            statement=(
-                f"{limit_in_words(limit)}{graded} in {len(members)} of {len(decided)} results,"
-                f" such as {example.name}: {first.reason}"
-            ),
             evidence=tuple(item for _, verdict in members for item in verdict.evidence),
             cases=tuple(result.name for result, _ in members),
         )
@@ -237,8 +223,8 @@ def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
         todo = f": run {command} before the next run" if command else ""
         share = f" of {len(unknown)} of {len(parts)} results" if len(unknown) < len(parts) else ""
         yield Finding(
-            rule="not-calibrated",
-            statement=f"the load generator's own ceiling is not known{share} ({reasons}){todo}",
+            "not-calibrated",
+            f"the load generator's own ceiling is not known{share} ({reasons}){todo}",
             todo=command,
             cases=tuple(dict.fromkeys(_name(part) for part in unknown)),
         )
@@ -251,29 +237,24 @@ def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
         days = max(age_s for _, age_s in aged) / DAY_S
         command = calibration_command([part for part, _ in aged])
         yield Finding(
-            rule="calibration-old",
-            statement=(
-                f"the load generator's own ceiling was measured {days:.0f} days before the run,"
-                f" and counts for {AGE_MAX_DAYS}: run {command}"
-            ),
-            evidence=(
-                Evidence(metric="age", value=days, threshold=float(AGE_MAX_DAYS), unit="days"),
-            ),
+            "calibration-old",
+            f"the load generator's own ceiling was measured {days:.0f} days before the run,"
+            f" and counts for {AGE_MAX_DAYS}: run {command}",
+            evidence=(Evidence("age", days, float(AGE_MAX_DAYS), unit="days"),),
             cases=tuple(dict.fromkeys(_name(part) for part, _ in aged)),
         )
 
 
 def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
     """Report kernel features that the host refused, and their replacements."""
-    cases_of: dict[tuple[str, str], list[str]] = {}
-    for part in parts:
-        for refusal in refused(part.record.summary).items():
-            cases_of.setdefault(refusal, []).append(_name(part))
+    cases_of = grouped_pairs(
+        (refusal, _name(part)) for part in parts for refusal in refused(part.record.summary).items()
+    )
     for (name, reason), cases in cases_of.items():
         yield Finding(
-            rule="kernel-feature",
-            statement=describe_refusal(name, reason),
-            evidence=(Evidence(metric=name, value=reason),),
+            "kernel-feature",
+            describe_refusal(name, reason),
+            evidence=(Evidence(name, reason),),
             cases=tuple(dict.fromkeys(cases)),
         )
 
@@ -349,16 +330,14 @@ def find_closed_connections(records: Iterable[Record]) -> Iterator[Finding]:
     opened = sum(count for _, count, _ in closing)
     requests = sum(count for _, _, count in closing)
     yield Finding(
-        rule="connections-closed",
-        statement=(
-            f"the store closes each connection: {opened:,} opened for {requests:,} requests"
-            f" in {units.counted(len(closing), 'trial')}"
-        ),
+        "connections-closed",
+        f"the store closes each connection: {opened:,} opened for {requests:,} requests"
+        f" in {units.counted(len(closing), 'trial')}",
         evidence=tuple(
             Evidence(
-                metric="connections opened for each request",
-                value=count / max(1, of),
-                threshold=CLOSED_SHARE,
+                "connections opened for each request",
+                count / max(1, of),
+                CLOSED_SHARE,
                 place=f"trial {record.id}",
             )
             for record, count, of in closing
@@ -372,20 +351,17 @@ def find_retries(records: Iterable[Record]) -> Iterator[Finding]:
     retried = [record for record in records if record.summary.get("retries")]
     if not retried:
         return
-    counts: dict[str, int] = {}
-    for record in retried:
-        for kind, count in record.summary["retries"].items():
-            counts[kind] = counts.get(kind, 0) + count
+    counts = added_up(
+        retries for record in retried for retries in record.summary["retries"].items()
+    )
     paused_ns = sum(record.summary.get("retries_paused_ns") or 0 for record in retried)
     kinds = ", ".join(f"{count:,} × {kind}" for kind, count in sorted(counts.items()))
     yield Finding(
-        rule="requests-retried",
-        statement=(
-            f"outside the measurement, requests were retried after temporary answers: {kinds}"
-            f" (pauses of {units.format_duration(paused_ns)} in all)"
-        ),
+        "requests-retried",
+        f"outside the measurement, requests were retried after temporary answers: {kinds}"
+        f" (pauses of {units.format_duration(paused_ns)} in all)",
         evidence=tuple(
-            Evidence(metric=f"retries after {kind}", value=float(count))
+            Evidence(f"retries after {kind}", float(count))
             for kind, count in sorted(counts.items())
         ),
         cases=tuple(f"trial {record.id}" for record in retried),

@@ -9,13 +9,14 @@ from statistics import fmean, stdev
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.little import is_held_back
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.instrument.client_limits import Uses, occupied_share
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
+from loadstone.analysis.judgements.validity import FAILED_MAX, LITTLE_INSTRUMENT, failed_share
 from loadstone.analysis.limits.interventions import CellKey, ratio_of, tried
 from loadstone.analysis.limits.measured_ceilings import bounds_of
-from loadstone.analysis.limits.observed import CeilingUse, LoadPoint, Observed, Tried
+from loadstone.analysis.limits.observed import CeilingUse, FailedCheck, LoadPoint, Observed, Tried
 from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
@@ -66,9 +67,7 @@ def decide_cells(
     """
     records = {part.record.id: part.record for part in parts}
     wire = {cell.trials: _wire_factors(cell, records) for cell in cells}
-    by_trial: dict[str, list[Part]] = {}
-    for part in parts:
-        by_trial.setdefault(part.record.id, []).append(part)
+    by_trial = grouped(parts, lambda part: part.record.id)
     decided = []
     first_trials = _first_trials(cells)
     for cell in cells:
@@ -132,7 +131,7 @@ def observe(
     shares = [occupied_share(record) for record in records]
     return Observed(
         point=_point(cell, is_first=cell.trials == first_trial),
-        gates=tuple(_gates(cell)),
+        failed_checks=tuple(_failed_checks(cell)),
         flags={flag: evidence for flag, evidence in of_cell.items() if flag not in LOSSES},
         losses={limit: of_cell[limit] for limit in LOSSES if limit in of_cell},
         lag=_lag(cell),
@@ -212,21 +211,21 @@ def _wire_factors(cell: Cell, records: Mapping[str, Record]) -> Mapping[str, flo
     return {way: max(1.0, number / payload) for way, number in moved.items()}
 
 
-def _gates(cell: Cell) -> Iterator[Gate]:
+def _failed_checks(cell: Cell) -> Iterator[FailedCheck]:
     # Unsent requests show a limit of the client, throttled ones of the target: neither makes the
     # other requests doubtful.
     explained = sum(cell.errors.get(kind, 0) for kind in (*THROTTLES, *CLIENT_FAILURES, NOT_SENT))
-    yield error_gate(requests=cell.good, failed=cell.failed - explained)
+    failed = cell.failed - explained
+    share = failed_share(good=cell.good, failed=failed)
+    if share is not None and share > FAILED_MAX:
+        statement = f"{failed} of {cell.good + failed} requests failed"
+        wanted = f"failed ≤ {FAILED_MAX:.1%}"
+        yield FailedCheck(name="errors", value=share, wanted=wanted, statement=statement)
     for label in cell.labels:
         is_explained = label == "LAG" or (label == "NOTHING" and cell.failed == explained > 0)
         if label in VOIDING and not is_explained:
-            yield Gate(
-                name=label,
-                outcome="fail",
-                value=None,
-                wanted=NO_SUCH_LABEL,
-                statement=find_rule(label).says,
-            )
+            statement = find_rule(label).says
+            yield FailedCheck(name=label, value=None, wanted=NO_SUCH_LABEL, statement=statement)
 
 
 def _ceiling_of_client(cell: Cell) -> float | None:
@@ -240,9 +239,7 @@ def _lag(cell: Cell) -> Evidence | None:
     if "LAG" not in cell.labels or cell.lag is None:
         return None
     lag_ns = cell.lag.quantiles["p99"]
-    return Evidence(
-        metric="lag p99", value=float(lag_ns or cell.lag.max_ns), threshold="100 µs", unit="ns"
-    )
+    return Evidence("lag p99", float(lag_ns or cell.lag.max_ns), "100 µs", unit="ns")
 
 
 def _offer(
@@ -360,11 +357,8 @@ def _error(cell: Cell) -> float:
 def tried_by_sweep(totals: Sequence[Cell]) -> dict[CellKey, list[Tried]]:
     """Return the effect of more hosts on each cell."""
     tried_of: dict[CellKey, list[Tried]] = {}
-    groups: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in totals:
-        if cell.hosts is not None and cell.good:
-            groups.setdefault(_case(cell), []).append(cell)
-    for group in groups.values():
+    made = [cell for cell in totals if cell.hosts is not None and cell.good]
+    for group in grouped(made, _case).values():
         for cell in group:
             tried_of[cell.trials, cell.operation] = list(_brought(cell, group))
     return tried_of

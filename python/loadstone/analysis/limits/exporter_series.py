@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.instrument.resources import ResourcePoint, growth, thinned
 from loadstone.analysis.measured.rows import Quantities, read_samples
 from loadstone.results.record import Record
@@ -124,9 +125,7 @@ class ExporterWatch:
 
     def chosen(self, points: int) -> ExporterSeries:
         """Return the metrics that moved most, with at most so many points a trial and series."""
-        metrics: dict[tuple[str, str], list[Key]] = {}
-        for key in self._spreads:
-            metrics.setdefault(key[:2], []).append(key)
+        metrics = grouped(self._spreads, lambda key: key[:2])
         moving = {
             name: largest
             for name, keys in metrics.items()

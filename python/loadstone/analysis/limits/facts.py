@@ -83,6 +83,23 @@ class Fact:
     is_intervention: bool = False
 
 
+def _supports(
+    limit: str,
+    reason: str,
+    *evidence: Evidence,
+    rank: Rank = Rank.REST,
+    is_intervention: bool = False,
+) -> Fact:
+    return Fact(
+        limit=limit, bearing="supports", reason=reason, evidence=evidence, rank=rank,
+        is_intervention=is_intervention,
+    )  # fmt: skip
+
+
+def _refutes(limit: str, reason: str, *evidence: Evidence) -> Fact:
+    return Fact(limit=limit, bearing="refutes", reason=reason, evidence=evidence)
+
+
 def facts_of(observed: Observed) -> tuple[Fact, ...]:
     """Return all facts, in the order of the table."""
     return tuple(fact for look in LOOKS for fact in look(observed))
@@ -97,13 +114,10 @@ def _throttling(observed: Observed) -> Iterator[Fact]:
     if observed.throttled <= THROTTLED:
         return
     is_much = observed.throttled > THROTTLED_MUCH
-    yield Fact(
-        limit="TARGET_THROTTLED",
-        bearing="supports",
-        reason=f"the target told {observed.throttled:.2%} of the requests to slow down",
-        evidence=(
-            Evidence(metric="throttled requests", value=observed.throttled, threshold=THROTTLED),
-        ),
+    yield _supports(
+        "TARGET_THROTTLED",
+        f"the target told {observed.throttled:.2%} of the requests to slow down",
+        Evidence("throttled requests", observed.throttled, THROTTLED),
         rank=Rank.REFUSED if is_much else Rank.REST,
     )
 
@@ -114,12 +128,8 @@ def _client_resources(observed: Observed) -> Iterator[Fact]:
         if rank is None:
             continue
         for item in evidence:
-            yield Fact(
-                limit=limit,
-                bearing="supports",
-                reason=f"{limit_in_words(limit)}: {_evidence_in_words(item)}",
-                evidence=(item,),
-                rank=rank,
+            yield _supports(
+                limit, f"{limit_in_words(limit)}: {_evidence_in_words(item)}", item, rank=rank
             )
         kinds = CONFIRMS.get(limit, ("second client", "more hosts"))
         yield from (_confirmation(limit, tried) for tried in _rises(observed, *kinds))
@@ -129,12 +139,8 @@ def _client_resources(observed: Observed) -> Iterator[Fact]:
 def _losses(observed: Observed) -> Iterator[Fact]:
     for limit, evidence in observed.losses.items():
         for item in evidence:
-            yield Fact(
-                limit=limit,
-                bearing="supports",
-                reason=f"{limit_in_words(limit)}: {_evidence_in_words(item)}",
-                evidence=(item,),
-                rank=Rank.BUSY,
+            yield _supports(
+                limit, f"{limit_in_words(limit)}: {_evidence_in_words(item)}", item, rank=Rank.BUSY
             )
 
 
@@ -175,13 +181,10 @@ def _null_target(observed: Observed) -> Iterator[Fact]:
     share = instrument_share(observed)
     if share is None or share < INSTRUMENT_MAX:
         return
-    yield Fact(
-        limit="INSTRUMENT_LIMITED",
-        bearing="supports",
-        reason=f"the client reaches {share:.0%} of its rate against a null target",
-        evidence=(
-            Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX),
-        ),
+    yield _supports(
+        "INSTRUMENT_LIMITED",
+        f"the client reaches {share:.0%} of its rate against a null target",
+        Evidence("X / X of the null target", share, INSTRUMENT_MAX),
         rank=Rank.CLIENT,
     )
 
@@ -191,22 +194,18 @@ def _schedule(observed: Observed) -> Iterator[Fact]:
         return
     occupied = observed.occupied
     if "INSTRUMENT_CPU" in observed.flags or (occupied or 0.0) >= OCCUPIED:
-        yield Fact(
-            limit="INSTRUMENT_LAG",
-            bearing="supports",
-            reason="requests left late, and the load threads were busy",
-            evidence=(observed.lag,),
+        yield _supports(
+            "INSTRUMENT_LAG",
+            "requests left late, and the load threads were busy",
+            observed.lag,
             rank=Rank.CLIENT,
         )
     elif occupied is not None and is_late_by_answers(observed):
-        yield Fact(
-            limit="INSTRUMENT_LAG",
-            bearing="refutes",
-            reason=f"requests left late, but the busiest load thread was idle"
+        yield _refutes(
+            "INSTRUMENT_LAG",
+            f"requests left late, but the busiest load thread was idle"
             f" {1 - occupied:.0%} of the time: they waited for answers to others",
-            evidence=(
-                Evidence(metric="load thread busy", value=occupied, threshold=OCCUPIED_SOME),
-            ),
+            Evidence("load thread busy", occupied, OCCUPIED_SOME),
         )
 
 
@@ -229,21 +228,19 @@ def _changes(observed: Observed) -> Iterator[Fact]:
         return
     for tried in (*_rises(observed, "more hosts"), *_slower_with_fewer_hosts(observed)):
         assert tried.hosts is not None, "a change of hosts names them"
-        yield Fact(
-            limit="INSTRUMENT_HOSTS",
-            bearing="supports",
-            reason=f"the same load from {tried.hosts[1]} instead of {tried.hosts[0]} hosts brings"
+        yield _supports(
+            "INSTRUMENT_HOSTS",
+            f"the same load from {tried.hosts[1]} instead of {tried.hosts[0]} hosts brings"
             f" {tried.ratio - 1:+.0%}",
-            evidence=(tried.evidence(),),
+            tried.evidence(),
             rank=Rank.CLIENT,
             is_intervention=True,
         )
     for tried in _rises(observed, "half the verification"):
-        yield Fact(
-            limit="INSTRUMENT_CPU",
-            bearing="supports",
-            reason=f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
-            evidence=(tried.evidence(),),
+        yield _supports(
+            "INSTRUMENT_CPU",
+            f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
+            tried.evidence(),
             rank=Rank.CLIENT,
             is_intervention=True,
         )
@@ -251,15 +248,10 @@ def _changes(observed: Observed) -> Iterator[Fact]:
 
 def _offer(observed: Observed) -> Iterator[Fact]:
     if observed.is_offer_met and observed.offered:
-        yield Fact(
-            limit="NOT_SATURATED",
-            bearing="supports",
-            reason=f"all of the {observed.offered:g}/s that were asked for were achieved",
-            evidence=(
-                Evidence(
-                    metric="rate achieved / offered", value=observed.point.rate / observed.offered
-                ),
-            ),
+        yield _supports(
+            "NOT_SATURATED",
+            f"all of the {observed.offered:g}/s that were asked for were achieved",
+            Evidence("rate achieved / offered", observed.point.rate / observed.offered),
             rank=Rank.MET,
         )
 
@@ -267,43 +259,37 @@ def _offer(observed: Observed) -> Iterator[Fact]:
 def _loads(observed: Observed) -> Iterator[Fact]:
     here, up, below = observed.point, observed.step_up, observed.step_here
     if observed.knee is not None and here.load < observed.knee / 2:
-        yield Fact(
-            limit="LATENCY_BOUND",
-            bearing="supports",
-            reason=f"{here.load:g} in flight are too few: the rate is load over time up to half of"
+        yield _supports(
+            "LATENCY_BOUND",
+            f"{here.load:g} in flight are too few: the rate is load over time up to half of"
             f" the knee at {observed.knee:.3g}",
-            evidence=(Evidence(metric="load", value=here.load, threshold=observed.knee / 2),),
+            Evidence("load", here.load, observed.knee / 2),
             rank=Rank.LOAD,
         )
     if observed.is_out_of_clients and observed.is_backed_up is False:
         met = observed.met_below
         assert met is not None, "it is what shows that nothing waits"
-        yield Fact(
-            limit="NOT_SATURATED",
-            bearing="supports",
-            reason="all clients of the open load were in a request, and none took longer than at"
+        yield _supports(
+            "NOT_SATURATED",
+            "all clients of the open load were in a request, and none took longer than at"
             f" {met.load:g}/s: they are too few",
-            evidence=(
-                Evidence(metric="share of clients in a request", value=observed.in_flight or 0.0),
-            ),
+            Evidence("share of clients in a request", observed.in_flight or 0.0),
             rank=Rank.LOAD,
         )
     elif up is not None and up.is_rise and not is_out_of_line(observed):
-        yield Fact(
-            limit="NOT_SATURATED",
-            bearing="supports",
-            reason=f"{up.high.load:g} in flight bring {up.ratio - 1:+.0%}",
-            evidence=up.evidence(),
+        yield _supports(
+            "NOT_SATURATED",
+            f"{up.high.load:g} in flight bring {up.ratio - 1:+.0%}",
+            *up.evidence(),
             rank=Rank.LOAD,
         )
     elif up is None and below is not None and below.is_proportional and not observed.is_overloaded:
         halved = next((tried for tried in observed.tried if tried.point is not None), None)
-        yield Fact(
-            limit="NOT_SATURATED",
-            bearing="supports",
-            reason=f"{below.high.load / below.low.load:.3g} times the load brought"
+        yield _supports(
+            "NOT_SATURATED",
+            f"{below.high.load / below.low.load:.3g} times the load brought"
             f" {below.ratio:.3g} times the rate",
-            evidence=below.evidence(),
+            *below.evidence(),
             rank=Rank.LOAD,
             is_intervention=halved is not None and halved.low is not None,
         )
@@ -328,18 +314,17 @@ def _ceilings(observed: Observed) -> Iterator[Fact]:
         share = f"{ceiling.share:.0%} of the measured ceiling of the {ceiling.name}"
         if ceiling.is_touched and not rises:
             changed = _rises(observed, *CONFIRMS.get(limit, ()))
-            yield Fact(
-                limit=limit,
-                bearing="supports",
-                reason=share if ceiling.is_steady else f"{share}, which fell while it was measured",
-                evidence=(ceiling.evidence(),),
+            yield _supports(
+                limit,
+                share if ceiling.is_steady else f"{share}, which fell while it was measured",
+                ceiling.evidence(),
                 # The resource that limits a store limits its benchmark too, and is more exact.
                 rank=Rank.REST if limit == "TARGET_SOFTWARE" else Rank.CEILING,
             )
             yield from (_confirmation(limit, tried) for tried in changed)
         elif ceiling.has_room and limit != "TARGET_SOFTWARE":
             # A store below its own benchmark may still be limited by its software.
-            yield Fact(limit=limit, bearing="refutes", reason=share, evidence=(ceiling.evidence(),))
+            yield _refutes(limit, share, ceiling.evidence())
 
 
 BEHIND_THE_CACHE = ("NETWORK_PATH", "TARGET_DISK", "TARGET_NETWORK")
@@ -350,13 +335,10 @@ def _page_cache(observed: Observed) -> Iterator[Fact]:
     if cached is None or not observed.is_from_memory:
         return
     for limit in BEHIND_THE_CACHE:
-        yield Fact(
-            limit=limit,
-            bearing="refutes",
-            reason=f"{cached:.0%} of the data was in the page cache before the trial",
-            evidence=(
-                Evidence(metric="data in the page cache", value=cached, threshold=CACHED_ALL),
-            ),
+        yield _refutes(
+            limit,
+            f"{cached:.0%} of the data was in the page cache before the trial",
+            Evidence("data in the page cache", cached, CACHED_ALL),
         )
 
 
@@ -369,11 +351,7 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
         if not watched:
             continue
         evidence = {
-            name: Evidence(
-                metric=f"utilisation of {_resource_in_words(name)}",
-                value=value,
-                threshold=busy_from(name),
-            )
+            name: Evidence(f"utilisation of {_resource_in_words(name)}", value, busy_from(name))
             for name, value in watched.items()
         }
         # Each has its own threshold: the busiest core is always busier than the mean.
@@ -384,20 +362,9 @@ def _target_resources(observed: Observed) -> Iterator[Fact]:
             # A card that drops packets is full in bursts, in spite of its mean.
             if limit in observed.losses:
                 continue
-            yield Fact(
-                limit=limit,
-                bearing="refutes",
-                reason=reason,
-                evidence=tuple(evidence.values()),
-            )
+            yield _refutes(limit, reason, *evidence.values())
             continue
-        yield Fact(
-            limit=limit,
-            bearing="supports",
-            reason=reason,
-            evidence=(evidence[busiest],),
-            rank=_rank_of(busiest, share),
-        )
+        yield _supports(limit, reason, evidence[busiest], rank=_rank_of(busiest, share))
 
 
 def busy_from(name: str) -> float:
@@ -448,12 +415,8 @@ def _slower_with_fewer_hosts(observed: Observed) -> list[Tried]:
 
 
 def _confirmation(limit: str, tried: Tried) -> Fact:
-    return Fact(
-        limit=limit,
-        bearing="supports",
-        reason=f"{tried.kind}: {tried.ratio - 1:+.0%}",
-        evidence=(tried.evidence(),),
-        is_intervention=True,
+    return _supports(
+        limit, f"{tried.kind}: {tried.ratio - 1:+.0%}", tried.evidence(), is_intervention=True
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.summary import summarise_totals
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.observed import Intervention, LoadPoint, Tried
 from loadstone.analysis.measured.part import Part
@@ -47,10 +48,7 @@ class InterventionEffect:
         if self.kind == "half the clients" and load is not None:
             time_s = changed.service.mean_ns / 1e9 if changed.service else None
             point = LoadPoint(
-                load=load,
-                rate=changed.requests_per_s,
-                time_s=time_s,
-                cached=changed.client.cached,
+                load=load, rate=changed.requests_per_s, time_s=time_s, cached=changed.client.cached
             )
         hosts = None
         if self.kind == "half the hosts":
@@ -91,10 +89,9 @@ def compare_changes(
 
 def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]]:
     """Return the interventions on each cell."""
-    by_cell: dict[CellKey, list[Tried]] = {}
-    for change in changes:
-        by_cell.setdefault((change.base.trials, change.base.operation), []).append(change.tried)
-    return by_cell
+    return grouped_pairs(
+        ((change.base.trials, change.base.operation), change.tried) for change in changes
+    )
 
 
 def tried(

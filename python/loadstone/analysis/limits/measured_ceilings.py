@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Literal
 
 from loadstone.analysis.accounts.account import KnownCeiling
+from loadstone.analysis.grouping import grouped, grouped_pairs
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.campaign.operations import READS, WRITES
@@ -77,11 +78,9 @@ def find_left_behind(ceilings: Iterable[CeilingRecord]) -> Iterable[Finding]:
         commands = "; ".join(shlex.join(step["command"]) for step in record.left_behind)
         reasons = "; ".join(dict.fromkeys(str(step["why"]) for step in record.left_behind))
         yield Finding(
-            rule="LEFT BEHIND",
-            statement=(
-                f'ceiling "{record.ceiling["name"]}" was measured, and what it had made may still'
-                f" be there: its clean-up failed ({reasons}); remove it with: {commands}"
-            ),
+            "LEFT BEHIND",
+            f'ceiling "{record.ceiling["name"]}" was measured, and what it had made may still'
+            f" be there: its clean-up failed ({reasons}); remove it with: {commands}",
             cases=(record.id,),
         )
 
@@ -97,10 +96,8 @@ def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
     """Return every measurement of every ceiling of a run, in the order they were made."""
     ceilings = []
     for record in run.ceilings:
-        values = [
-            _value(record.ceiling["kind"], group)
-            for group in _by_bounds(record.measurements).values()
-        ]
+        by_bounds = grouped(record.measurements, lambda measured: measured["bounds"])
+        values = [_value(record.ceiling["kind"], group) for group in by_bounds.values()]
         for measurement in record.measurements:
             measured = _measured(
                 record.ceiling, measurement, is_value=any(measurement is value for value in values)
@@ -114,15 +111,15 @@ def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]
 
     Targets with different numbers of copies are kept apart: see `_copies`.
     """
-    groups: dict[tuple[str, tuple[str, ...], str], list[MeasuredCeiling]] = {}
-    for ceiling in measured:
-        if ceiling.is_value:
-            groups.setdefault((ceiling.name, ceiling.targets, ceiling.bounds), []).append(ceiling)
+    groups = grouped(
+        (ceiling for ceiling in measured if ceiling.is_value),
+        lambda ceiling: (ceiling.name, ceiling.targets, ceiling.bounds),
+    )
     ceilings = []
     for members in groups.values():
-        by_copies: dict[float, list[str]] = {}
-        for target in members[0].targets:
-            by_copies.setdefault(_copies(members[0], target), []).append(target)
+        by_copies = grouped_pairs(
+            (_copies(members[0], target), target) for target in members[0].targets
+        )
         ceilings += [_ceiling(members, tuple(names), n) for n, names in by_copies.items()]
     return tuple(ceilings)
 
@@ -162,15 +159,6 @@ def _ceiling(
         targets=targets,
         bounds="read" if first.bounds == "read" else "write",
     )
-
-
-def _by_bounds(
-    measurements: Iterable[CeilingMeasurement],
-) -> Mapping[str, list[CeilingMeasurement]]:
-    groups: dict[str, list[CeilingMeasurement]] = {}
-    for measurement in measurements:
-        groups.setdefault(measurement["bounds"], []).append(measurement)
-    return groups
 
 
 def _value(kind: str, measurements: Sequence[CeilingMeasurement]) -> CeilingMeasurement:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from loadstone.analysis.instrument.client_limits import CACHED_ALL, CACHED_SOME
 from loadstone.analysis.judgements.finding import Evidence
-from loadstone.analysis.judgements.validity import Gate
 
 Intervention = Literal[
     "second client",
@@ -30,6 +29,16 @@ ALL_IN_FLIGHT = 0.95
 LOAD_STEP = "step of the load"
 CEILING_TOUCHED = 0.90
 CEILING_PASSED = 1.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCheck:
+    """A check of the accounting that failed: its name, its value, and the range that was wanted."""
+
+    name: str
+    value: float | None
+    wanted: str
+    statement: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +143,11 @@ class LoadStep:
     def evidence(self) -> tuple[Evidence, ...]:
         """The change of the rate and of the time."""
         loads = f"at {self.high.load:g} / at {self.low.load:g}"
-        rate = Evidence(metric=f"rate {loads}", value=self.ratio, threshold=RISES, source=LOAD_STEP)
+        rate = Evidence(f"rate {loads}", self.ratio, RISES, source=LOAD_STEP)
         if not self.low.time_s or not self.high.time_s:
             return (rate,)
         times = self.high.time_s / self.low.time_s
-        return rate, Evidence(metric=f"time {loads}", value=times, source=LOAD_STEP)
+        return rate, Evidence(f"time {loads}", times, source=LOAD_STEP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +173,7 @@ class Tried:
 
     def evidence(self) -> Evidence:
         """The change as evidence."""
-        return Evidence(
-            metric=f"rate with {self.kind} / without", value=self.ratio, threshold=RISES
-        )
+        return Evidence(f"rate with {self.kind} / without", self.ratio, RISES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +206,7 @@ class CeilingUse:
 
     def evidence(self) -> Evidence:
         """The share that was used."""
-        return Evidence(
-            metric=f"share of the {self.name}", value=self.share, threshold=CEILING_TOUCHED
-        )
+        return Evidence(f"share of the {self.name}", self.share, CEILING_TOUCHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +233,7 @@ class Observed:
     """
 
     point: LoadPoint
-    gates: Sequence[Gate] = ()
+    failed_checks: Sequence[FailedCheck] = ()
     null_rate: float | None = None
     flags: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
     losses: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)

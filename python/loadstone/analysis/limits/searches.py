@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
+from loadstone.analysis.grouping import added_up, grouped
 from loadstone.analysis.instrument.headroom import stalled_share
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Evidence, Finding
@@ -123,10 +124,7 @@ def observe(record: Record, goal: Goal) -> Observation:
     quantile = goal.quantile
     parts = list(read_parts(record, Rows(record.intervals)))
     good = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
-    errors: dict[str, int] = {}
-    for part in parts:
-        for kind, count in part.errors.items():
-            errors[kind] = errors.get(kind, 0) + count
+    errors = added_up(error for part in parts for error in part.errors.items())
     not_sent = errors.pop(NOT_SENT, 0)
     for kind in NO_FAILURES:
         errors.pop(kind, None)
@@ -155,11 +153,10 @@ def observe(record: Record, goal: Goal) -> Observation:
 
 def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
     """Return the searches of a run with their answers so far."""
-    records: dict[str, list[Record]] = {}
-    for record in run.records:
-        of = (record.trial.get("search") or {}).get("of")
-        if of is not None and record.is_whole:
-            records.setdefault(of, []).append(record)
+    records = grouped(
+        (record for record in run.records if record.is_whole),
+        lambda record: (record.trial.get("search") or {}).get("of"),
+    )
     ended = run.manifest.get("searches") or {}
     return tuple(
         _read_search(document, records.get(document["id"], []), document["id"] in ended)
@@ -182,16 +179,16 @@ def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
         is_answer = search.is_over and search.is_confirmed and search.lower is not None
         is_answer = is_answer and not search.is_doubted
         yield Finding(
-            rule="capacity",
+            "capacity",
             weight="note" if is_answer else "caution",
             statement=f"{search.name}: {describe_answer(search)}",
             evidence=tuple(
                 Evidence(
-                    metric=f"{search.quantile} at {search.describe_load(step.load)}",
-                    value=step.observation.latency_ns
+                    f"{search.quantile} at {search.describe_load(step.load)}",
+                    step.observation.latency_ns
                     if step.observation.latency_ns is not None
                     else "unread",
-                    threshold=search.goal.latency_ns_max,
+                    search.goal.latency_ns_max,
                     unit="ns",
                     place=f"trial {step.trial}",
                 )

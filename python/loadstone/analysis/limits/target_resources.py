@@ -117,9 +117,9 @@ def find_losses(lines: Lines) -> Mapping[str, list[Evidence]]:
             if share >= LOST[limit]:
                 losses.setdefault(limit, []).append(
                     Evidence(
-                        metric=f"{metric} of {whole}",
-                        value=share,
-                        threshold=LOST[limit],
+                        f"{metric} of {whole}",
+                        share,
+                        LOST[limit],
                         place=line.host,
                         source="losses at the target",
                     )

@@ -55,8 +55,8 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
         conditions = dict.fromkeys(_condition(state) for _, _, state in unwell)
         trials = tuple(dict.fromkeys(f"trial {name}" for name, _, _ in unwell))
         yield Finding(
-            rule="cluster-state",
-            statement=f"the cluster was not healthy in {len(trials)} of {len(records)} trials:"
+            "cluster-state",
+            f"the cluster was not healthy in {len(trials)} of {len(records)} trials:"
             f" {'; '.join(list(conditions)[:3])}",
             cases=trials,
         )
@@ -66,8 +66,8 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
             f"{entry['hook']} at {entry['at']}: {ending(entry)}" for entry in failed
         )
         yield Finding(
-            rule="HOOK",
-            statement=f"hooks failed: {'; '.join(list(words)[:3])}",
+            "HOOK",
+            f"hooks failed: {'; '.join(list(words)[:3])}",
             cases=tuple(dict.fromkeys(f"trial {entry['trial']}" for entry in failed)),
         )
 

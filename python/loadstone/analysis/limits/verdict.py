@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.facts import (
     INSTRUMENT_MAX,
@@ -31,14 +32,8 @@ GENERAL = ("INSTRUMENT_LIMITED", "INSTRUMENT_LAG")
 """Limits of the client as a whole: they strengthen a limit of one of its resources."""
 
 NEXT: Mapping[str, tuple[str, str]] = {
-    "loads": (
-        "measure at other loads",
-        "loadstone run CAMPAIGN --set 'sweep.threads=[{loads}]'",
-    ),
-    "rates": (
-        "measure at other rates",
-        "loadstone run CAMPAIGN --set 'sweep.rate=[{loads}]'",
-    ),
+    "loads": ("measure at other loads", "loadstone run CAMPAIGN --set 'sweep.threads=[{loads}]'"),
+    "rates": ("measure at other rates", "loadstone run CAMPAIGN --set 'sweep.rate=[{loads}]'"),
     "repeat": ("repeat it in blocks", "loadstone run CAMPAIGN --set blocks=6"),
     "rest": ("rest between trials", "loadstone run CAMPAIGN --set phases.0.pause_after=60s"),
     "cold": (
@@ -104,17 +99,15 @@ class Verdict:
 
 def decide(observed: Observed) -> Verdict:
     """Return the verdict on one load of one case."""
-    failed = [gate for gate in observed.gates if gate.outcome == "fail"]
     # A client at its own limit breaks Little's law: that limit is the verdict.
-    failed = [gate for gate in failed if gate.name != "LITTLE" or not observed.flags]
+    failed = [c for c in observed.failed_checks if c.name != "LITTLE" or not observed.flags]
     if failed:
         return Verdict(
             limit=f"INVALID({failed[0].name})",
             grade=None,
-            reason="; ".join(gate.statement for gate in failed),
+            reason="; ".join(check.statement for check in failed),
             evidence=tuple(
-                Evidence(metric=gate.name, value=gate.value or 0.0, threshold=gate.wanted)
-                for gate in failed
+                Evidence(check.name, check.value or 0.0, check.wanted) for check in failed
             ),
         )
     facts = facts_of(observed)
@@ -128,10 +121,9 @@ def decide(observed: Observed) -> Verdict:
 
 def _standing(facts: Sequence[Fact]) -> list[str]:
     """Return the limits that are supported and not refuted, the main one first."""
-    supports: dict[str, list[Fact]] = {}
-    for fact in facts:
-        if fact.bearing == "supports":
-            supports.setdefault(fact.limit, []).append(fact)
+    supports = grouped(
+        (fact for fact in facts if fact.bearing == "supports"), lambda fact: fact.limit
+    )
     refuted = {fact.limit for fact in facts if fact.bearing == "refutes"}
     stand = [
         limit

@@ -45,11 +45,7 @@ rate. A backlog is worked off at full pace; slow answers trickle in.
 # The rate is another question: where the target keeps up, what was due over the window is the
 # rate, and where it does not, what was answered in the window is.
 def is_by_answers(
-    rows: Rows,
-    of_all_stages: Rows,
-    window_ns: tuple[int, int],
-    entry: Iteration,
-    median_ns: float,
+    rows: Rows, of_all_stages: Rows, window_ns: tuple[int, int], entry: Iteration, median_ns: float
 ) -> bool:
     """Tell whether the rate of an open load is that of the answers in its window.
 
@@ -131,11 +127,7 @@ def _by_second(rows: Rows) -> dict[int, int]:
 
 
 def _falls_behind(
-    rows: Rows,
-    of_all_stages: Rows,
-    window_ns: int,
-    seconds: tuple[int, int],
-    deviations: float,
+    rows: Rows, of_all_stages: Rows, window_ns: int, seconds: tuple[int, int], deviations: float
 ) -> bool:
     """Tell whether less was answered than was due, in whole seconds."""
     length_s = window_ns / SECOND_NS

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone._loadgen import Table
+from loadstone.analysis.grouping import added_up
 
 Column = NDArray[np.generic]
 NO_OTHER_NAMES: Mapping[str, str] = {}
@@ -71,10 +72,7 @@ class Rows:
 
     def sums(self, by: str, name: str) -> dict[Any, int]:
         """Return the sums of an integer column by the values of another."""
-        sums: dict[Any, int] = {}
-        for key, number in zip(self[by].tolist(), self[name].tolist(), strict=True):
-            sums[key] = sums.get(key, 0) + number
-        return sums
+        return added_up(zip(self[by].tolist(), self[name].tolist(), strict=True))
 
 
 def _array(table: Table, name: str) -> Column:
@@ -117,7 +115,8 @@ def read_samples(probes: Table) -> Quantities:
     codes = np.zeros(probes.num_rows, dtype=np.int64)
     for places, values in columns:
         codes = codes * len(values) + places
-    times, numbers = _times(probes), _values(probes)
+    times = np.frombuffer(probes.packed("time_unix_ns"), dtype=np.int64)
+    numbers = _values(probes)
     order = np.lexsort((numbers, times, codes))
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1))
     ends = [*starts[1:].tolist(), order.size]
@@ -152,10 +151,6 @@ def values_of_metric(probes: Table, probe: str, metric: str) -> NDArray[np.float
 def _coded(probes: Table, name: str) -> tuple[NDArray[np.int64], list[str | None]]:
     places, values = probes.coded(name)
     return np.frombuffer(places, dtype=np.int64), values
-
-
-def _times(probes: Table) -> NDArray[np.int64]:
-    return np.frombuffer(probes.packed("time_unix_ns"), dtype=np.int64)
 
 
 def _values(probes: Table) -> NDArray[np.float64]:

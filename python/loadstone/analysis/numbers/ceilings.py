@@ -7,11 +7,12 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
     Account,
+    Case,
     KnownCeiling,
     Measurement,
     describe_case,
-    grouped,
 )
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED
@@ -56,10 +57,7 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
     It takes four numbers or more that do not follow what was varied: two targets, or three values
     of a parameter. Without a statement of the client's link, the finding is inferred.
     """
-    groups = grouped(
-        _with_bytes(account),
-        lambda measurement: (measurement.workload, measurement.operation, measurement.size_bytes),
-    )
+    groups = grouped(_with_bytes(account), lambda m: (m.workload, m.operation, m.size_bytes))
     for cells in groups.values():
         top = max(_bits(cell) for cell in cells)
         varied = _varied(cells)
@@ -85,7 +83,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
     if account.disclosure.connections == "keep_alive":
         return
     for sweep in _sweeps(account):
-        top = max(sweep, key=lambda measurement: measurement.value)
+        top = max(sweep, key=lambda m: m.value)
         share = top.value / CONNECTIONS_PER_S
         most_threads = max(measurement.threads or 0 for measurement in sweep)
         missing = [threads for threads in account.planned_threads if threads > most_threads]
@@ -99,22 +97,20 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
             else ""
         )
         yield Finding(
-            rule="socket-limit",
-            statement=(
-                f"{describe_case(top, ('threads',))} ends at {top.value:g}/s, {share:.0%} of the"
-                f" {CONNECTIONS_PER_S:.0f} new connections per second that one client has ports"
-                f" for (28 232 ports, 60 s each){stops}: with a connection per request this is the"
-                " client's sockets, not the target"
-            ),
+            "socket-limit",
+            f"{describe_case(top, ('threads',))} ends at {top.value:g}/s, {share:.0%} of the"
+            f" {CONNECTIONS_PER_S:.0f} new connections per second that one client has ports"
+            f" for (28 232 ports, 60 s each){stops}: with a connection per request this is the"
+            " client's sockets, not the target",
             evidence=(
                 Evidence(
-                    metric="requests per second",
-                    value=top.value,
-                    threshold=SOCKETS_SHARE * CONNECTIONS_PER_S,
+                    "requests per second",
+                    top.value,
+                    SOCKETS_SHARE * CONNECTIONS_PER_S,
                     unit="1/s",
                     place=top.place,
                 ),
-                Evidence(metric="planned loads not measured", value=len(missing), threshold=0),
+                Evidence("planned loads not measured", len(missing), 0),
             ),
             cases=(describe_case(top),),
             is_inferred=account.disclosure.connections is None,
@@ -129,10 +125,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
 )
 def bottlenecks(account: Account) -> Iterator[Finding]:
     """Hold the best result of each target in each direction against the ceilings it has."""
-    groups = grouped(
-        _with_bytes(account),
-        lambda measurement: (measurement.target, bounds_of(measurement.operation)),
-    )
+    groups = grouped(_with_bytes(account), lambda m: (m.target, bounds_of(m.operation)))
     for members in groups.values():
         target, bounds = members[0].target, bounds_of(members[0].operation)
         ceilings = [
@@ -154,31 +147,21 @@ def bottlenecks(account: Account) -> Iterator[Finding]:
 )
 def working_set(account: Account) -> Iterator[Finding]:
     """Find reads of so few bytes that a processor's cache holds all of them."""
-    groups = grouped(
-        [measurement for measurement in account.measurements if _reads(measurement)],
-        lambda measurement: (
-            measurement.target,
-            measurement.workload,
-            measurement.operation,
-            measurement.size_bytes,
-        ),
-    )
-    for cells in groups.values():
+    reads = [m for m in account.measurements if _reads(m)]
+    for cells in grouped(reads, _by_size).values():
         size = _working_set_bytes(account, cells[0])
         if size is None or size > CACHE_BYTES:
             continue
         yield Finding(
-            rule="working-set",
-            statement=(
-                f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
-                f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
-                " caches, and no limit of a disk or of memory explains it"
-            ),
+            "working-set",
+            f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
+            f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
+            " caches, and no limit of a disk or of memory explains it",
             evidence=(
                 Evidence(
-                    metric="bytes of all objects",
-                    value=float(size),
-                    threshold=float(CACHE_BYTES),
+                    "bytes of all objects",
+                    float(size),
+                    float(CACHE_BYTES),
                     unit="B",
                     place=cells[0].place,
                 ),
@@ -204,21 +187,14 @@ def _link_finding(
     is_tie = len({measurement.target for measurement in crowd}) > 1
     kind = "tie" if is_tie else "plateau"
     return Finding(
-        rule="link-ceiling",
-        statement=(
-            f"{kind} at {units.format_bit_rate(top)} = {top / limit:.1%} of the goodput of one"
-            f" {link:g} GbE link ({frame}-byte frames): {len(crowd)} of {len(cells)} numbers of"
-            f" {operations} ({targets}) lie within {1 - min(rates) / top:.1%} of each other"
-            f" whatever the {_varied_names(crowd)}; they measure the client's link"
-        ),
+        "link-ceiling",
+        f"{kind} at {units.format_bit_rate(top)} = {top / limit:.1%} of the goodput of one"
+        f" {link:g} GbE link ({frame}-byte frames): {len(crowd)} of {len(cells)} numbers of"
+        f" {operations} ({targets}) lie within {1 - min(rates) / top:.1%} of each other"
+        f" whatever the {_varied_names(crowd)}; they measure the client's link",
         evidence=tuple(
-            Evidence(
-                metric="share of the link's goodput",
-                value=_bits(measurement) / limit,
-                threshold=TOUCHES,
-                place=measurement.place,
-            )
-            for measurement in crowd
+            Evidence("share of the link's goodput", _bits(m) / limit, TOUCHES, place=m.place)
+            for m in crowd
         ),
         cases=tuple(describe_case(measurement) for measurement in crowd),
         is_inferred=not is_known,
@@ -230,11 +206,7 @@ def _with_bytes(account: Account) -> list[Measurement]:
     printed = account.of(BYTE_RATE)
     if printed:
         return printed
-    return [
-        measurement
-        for measurement in account.of(RATE)
-        if measurement.size_bytes and measurement.operation != "delete"
-    ]
+    return [m for m in account.of(RATE) if m.size_bytes and m.operation != "delete"]
 
 
 def _bits(measurement: Measurement) -> float:
@@ -247,11 +219,7 @@ def _varied(cells: Sequence[Measurement]) -> str:
 
 
 def _varied_names(crowd: Sequence[Measurement]) -> str:
-    names = {
-        name: {measurement.parameters.get(name) for measurement in crowd}
-        for measurement in crowd
-        for name in measurement.parameters
-    }
+    names = {name: {m.parameters.get(name) for m in crowd} for m in crowd for name in m.parameters}
     varied = [name for name, values in names.items() if len(values) > 1]
     varied += ["target"] if len({measurement.target for measurement in crowd}) > 1 else []
     return " and ".join(varied)
@@ -276,17 +244,15 @@ def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float
     return max(fitting, key=lambda choice: top / goodput_bits(*choice), default=None)
 
 
+def _by_size(measurement: Measurement) -> object:
+    return (
+        measurement.target, measurement.workload, measurement.operation, measurement.size_bytes,
+    )  # fmt: skip
+
+
 def _sweeps(account: Account) -> Iterator[list[Measurement]]:
-    groups = grouped(
-        (measurement for measurement in account.of(RATE) if measurement.threads is not None),
-        lambda measurement: (
-            measurement.target,
-            measurement.workload,
-            measurement.operation,
-            measurement.size_bytes,
-        ),
-    )
-    for cells in groups.values():
+    known = [m for m in account.of(RATE) if m.threads is not None]
+    for cells in grouped(known, _by_size).values():
         if len({cell.threads for cell in cells}) >= 3:
             yield sorted(cells, key=lambda cell: cell.threads or 0)
 
@@ -336,21 +302,16 @@ def _finding(
     is_of_client = reached and lowest is not None and lowest.resource in ("network", "client")
     best_words = f"{case}: {in_mebibytes(best)}"
     words = [_sentence(best_words, best, lowest, bounds, top.target, reached=reached)]
-    words += _others(left[1:])
+    words += [f"above that: {_listed(left[1:])}"] if left[1:] else []
     words += [f"passed, and so no limit here: {_listed(passed)}"] if passed else []
     words += _plateau(members, means, top)
     return Finding(
-        rule="bottleneck",
+        "bottleneck",
         weight="note" if not is_of_client else "problem" if is_published else "caution",
         statement="; ".join(words),
         evidence=tuple(
-            Evidence(
-                metric=f"share of {measurement.name}",
-                value=best / measurement.limit,
-                threshold=CEILING_TOUCHED,
-                place=measurement.place,
-            )
-            for measurement in sorted(ceilings, key=lambda ceiling: ceiling.limit)
+            Evidence(f"share of {c.name}", best / c.limit, CEILING_TOUCHED, place=c.place)
+            for c in sorted(ceilings, key=lambda ceiling: ceiling.limit)
         ),
         cases=(describe_case(top),),
         is_inferred=any(ceiling.is_count_inferred for ceiling in left[:1]),
@@ -395,35 +356,22 @@ def _shown(ceiling: KnownCeiling) -> str:
     return f"{text} (seen between {low} and {high})"
 
 
-def _others(ceilings: Sequence[KnownCeiling]) -> list[str]:
-    return [f"above that: {_listed(ceilings)}"] if ceilings else []
-
-
 def _listed(ceilings: Sequence[KnownCeiling]) -> str:
     return ", ".join(f"{ceiling.name} {in_mebibytes(ceiling.limit)}" for ceiling in ceilings)
 
 
 def _plateau(
-    members: Sequence[Measurement], means: dict[object, float], top: Measurement
+    members: Sequence[Measurement], means: dict[Case, float], top: Measurement
 ) -> list[str]:
     """Say what the last step over threads has brought, in the sweep of the best result."""
     sweep = {
         member.threads: means[member.case]
         for member in members
-        if member.threads is not None and _rest(member) == _rest(top)
+        if member.threads is not None
+        and member.case_without("threads") == top.case_without("threads")
     }
     if len(sweep) < 2:
         return []
     before, last = sorted(sweep)[-2:]
     change = sweep[last] / sweep[before] - 1
     return [f"from {before} to {last} threads it changes by {change:+.0%}"]
-
-
-def _rest(measurement: Measurement) -> object:
-    rest = {name: value for name, value in measurement.parameters.items() if name != "threads"}
-    return (
-        measurement.workload,
-        measurement.operation,
-        measurement.round,
-        tuple(sorted(rest.items(), key=str)),
-    )

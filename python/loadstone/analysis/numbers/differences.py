@@ -6,12 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
-from loadstone.analysis.accounts.comparison import (
-    ALPHA,
-    Comparison,
-    compare,
-    ratio_together,
-)
+from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare, ratio_together
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics.ratios import TOGETHER
@@ -63,14 +58,12 @@ def _control(comparison: Comparison) -> Finding:
     ]
     wrong = f"; {len(falsely)} cases differ though nothing does" if falsely else ""
     return Finding(
-        rule="noise-floor",
+        "noise-floor",
         weight="problem" if falsely else "note",
-        statement=(
-            f"A against A ({comparison.a} and {comparison.b}, one target): differences up to"
-            f" {floor:.1%}"
-            f" cannot be distinguished from noise{wrong}"
-        ),
-        evidence=(Evidence(metric="noise floor of a ratio", value=floor),),
+        statement=f"A against A ({comparison.a} and {comparison.b}, one target): differences up to"
+        f" {floor:.1%}"
+        f" cannot be distinguished from noise{wrong}",
+        evidence=(Evidence("noise floor of a ratio", floor),),
         cases=tuple(_short(case.case) for case in falsely),
     )
 
@@ -88,9 +81,9 @@ def _finding(comparison: Comparison, without_first: float | None) -> Finding:
     )
     evidence = [
         Evidence(
-            metric=f"p after Holm, {_short(case.case)}",
-            value=case.p_holm if case.p_holm is not None else 1.0,
-            threshold=ALPHA,
+            f"p after Holm, {_short(case.case)}",
+            case.p_holm if case.p_holm is not None else 1.0,
+            ALPHA,
         )
         for case in tested
     ]
@@ -100,15 +93,13 @@ def _finding(comparison: Comparison, without_first: float | None) -> Finding:
             f"; the {TOGETHER} {comparison.b} / {comparison.a} is {together.ratio:.3f}"
             f" (95 % CI {together.low:.3f}-{together.high:.3f})"
         )
-        evidence.append(Evidence(metric=TOGETHER, value=together.ratio))
+        evidence.append(Evidence(TOGETHER, together.ratio))
     if without_first is not None:
         statement += f", and {without_first:.3f} without each first repetition"
-        evidence.append(
-            Evidence(metric="geometric mean without first repetitions", value=without_first)
-        )
+        evidence.append(Evidence("geometric mean without first repetitions", without_first))
     return Finding(
-        rule="arms-differ",
-        statement=statement,
+        "arms-differ",
+        statement,
         evidence=tuple(evidence),
         cases=tuple(_short(case.case) for case in significant),
     )

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
-from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 
@@ -26,15 +27,7 @@ SCALED_BY = ("nodes", "osds", "OSDs", "hosts", "clients")
 )
 def rounds_differ(account: Account) -> Iterator[Finding]:
     """Find cases whose rounds lie far apart: the system was not in the same state."""
-    groups = grouped(
-        account.of(RATE),
-        lambda measurement: (
-            measurement.target,
-            measurement.workload,
-            measurement.operation,
-            tuple(sorted(measurement.parameters.items())),
-        ),
-    )
+    groups = grouped(account.of(RATE), lambda m: (m.target, m.case_over_rounds))
     pairs = [_extremes(cells) for cells in groups.values() if len({c.round for c in cells}) > 1]
     far = [pair for pair in pairs if abs(_log_change(*pair)) > math.log(ROUNDS_DIFFER)]
     if not far:
@@ -43,18 +36,16 @@ def rounds_differ(account: Account) -> Iterator[Finding]:
     first, last = far[0]
     falls = sum(_log_change(*pair) < 0 for pair in far)
     yield Finding(
-        rule="rounds-differ",
-        statement=(
-            f"{len(far)} of {len(pairs)} cases change by a factor of more than {ROUNDS_DIFFER} from"
-            f" the first round to the last ({falls} fall, {len(far) - falls} rise), most"
-            f" {describe_case(first)}: {first.value:g} to {last.value:g}"
-            f" ({last.value / first.value - 1:+.0%}); the rounds are no repetitions of one state"
-        ),
+        "rounds-differ",
+        f"{len(far)} of {len(pairs)} cases change by a factor of more than {ROUNDS_DIFFER} from"
+        f" the first round to the last ({falls} fall, {len(far) - falls} rise), most"
+        f" {describe_case(first)}: {first.value:g} to {last.value:g}"
+        f" ({last.value / first.value - 1:+.0%}); the rounds are no repetitions of one state",
         evidence=tuple(
             Evidence(
-                metric="last round / first round",
-                value=last.value / first.value,
-                threshold=ROUNDS_DIFFER,
+                "last round / first round",
+                last.value / first.value,
+                ROUNDS_DIFFER,
                 place=f"{first.place}; {last.place}",
             )
             for first, last in far
@@ -78,17 +69,15 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
             continue
         fewer, more = min(falling, key=lambda pair: pair[1].value / pair[0].value)
         yield Finding(
-            rule="not-monotonic",
-            statement=(
-                f"{len(falling)} steps to more {name} make it slower, most"
-                f" {describe_case(fewer, ('round',))}: {fewer.value:g} with"
-                f" {fewer.parameters[name]}, {more.value:g} with {more.parameters[name]} {name}"
-            ),
+            "not-monotonic",
+            f"{len(falling)} steps to more {name} make it slower, most"
+            f" {describe_case(fewer, ('round',))}: {fewer.value:g} with"
+            f" {fewer.parameters[name]}, {more.value:g} with {more.parameters[name]} {name}",
             evidence=tuple(
                 Evidence(
-                    metric=f"rate with {more.parameters[name]} / {fewer.parameters[name]} {name}",
-                    value=more.value / fewer.value,
-                    threshold=SCALES_DOWN,
+                    f"rate with {more.parameters[name]} / {fewer.parameters[name]} {name}",
+                    more.value / fewer.value,
+                    SCALES_DOWN,
                     place=more.place,
                 )
                 for fewer, more in falling
@@ -122,15 +111,13 @@ def rate_per_machine(account: Account) -> Iterator[Finding]:
             several = f" ({min(shares):.2f} to {max(shares):.2f})" if len(shares) > 1 else ""
             words.append(f"{target} {median(shares):.2f}{several} in {len(shares)} cases")
         yield Finding(
-            rule="rate-per-machine",
-            statement=(
-                f"rate for each of the {name} with the most of them, over that with the fewest:"
-                f" {'; '.join(words)}; 1 is a rate that grows as they do"
-            ),
+            "rate-per-machine",
+            f"rate for each of the {name} with the most of them, over that with the fewest:"
+            f" {'; '.join(words)}; 1 is a rate that grows as they do",
             evidence=tuple(
                 Evidence(
-                    metric=f"rate per {name}, {most.parameters[name]} / {fewest.parameters[name]}",
-                    value=share,
+                    f"rate per {name}, {most.parameters[name]} / {fewest.parameters[name]}",
+                    share,
                     place=f"{fewest.place}; {most.place}",
                 )
                 for changes in by_target.values()
@@ -155,22 +142,8 @@ def _machines(measurement: Measurement, name: str) -> float:
 
 def _by_machines(account: Account, name: str) -> Iterator[list[Measurement]]:
     """Return the rates that differ in the number of machines alone, the fewest first."""
-    known = [
-        measurement
-        for measurement in account.of(RATE)
-        if isinstance(measurement.parameters.get(name), int)
-    ]
-    groups = grouped(
-        known,
-        lambda measurement: (
-            measurement.target,
-            measurement.workload,
-            measurement.operation,
-            measurement.round,
-            tuple(sorted((k, v) for k, v in measurement.parameters.items() if k != name)),
-        ),
-    )
-    for cells in groups.values():
+    known = [m for m in account.of(RATE) if isinstance(m.parameters.get(name), int)]
+    for cells in grouped(known, lambda m: (m.target, m.case_without(name))).values():
         yield sorted(cells, key=lambda cell: _machines(cell, name))
 
 

@@ -3,13 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from loadstone import units
-from loadstone.analysis.accounts.account import (
-    RATE,
-    Account,
-    Measurement,
-    describe_case,
-    grouped,
-)
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics import scaling
@@ -65,14 +60,9 @@ def scaling_model(account: Account) -> Iterator[Finding]:
                 f" the universal scalability law does not hold: {model.why_not_usl}"
             )
         knee = scaling.kneedle(points)
-        evidence = [Evidence(metric="largest residual", value=model.residual_max)]
-        evidence += [Evidence(metric="knee by Kneedle on log2", value=knee)] if knee else []
-        yield Finding(
-            rule="scaling-model",
-            statement=statement,
-            evidence=tuple(evidence),
-            cases=(name,),
-        )
+        evidence = [Evidence("largest residual", model.residual_max)]
+        evidence += [Evidence("knee by Kneedle on log2", knee)] if knee else []
+        yield Finding("scaling-model", statement, evidence=tuple(evidence), cases=(name,))
 
 
 def _saturation(
@@ -99,12 +89,12 @@ def _saturation(
             f" brought {last.rate / points[-2].rate - 1:+.0%}"
         )
     return Finding(
-        rule="saturation",
-        statement=statement,
+        "saturation",
+        statement,
         evidence=(
-            Evidence(metric="saturation load", value=saturation.load, unit="threads"),
-            Evidence(metric="best rate", value=saturation.rate_max, unit="1/s"),
-            Evidence(metric="mean time at the largest load", value=waits, unit="s"),
+            Evidence("saturation load", saturation.load, unit="threads"),
+            Evidence("best rate", saturation.rate_max, unit="1/s"),
+            Evidence("mean time at the largest load", waits, unit="s"),
         ),
         cases=(describe_case(sweep[0][0]), describe_case(sweep[-1][0])),
     )
@@ -119,17 +109,8 @@ def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
 
 def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
     """Return the trials of each sweep, by their number of threads from the fewest up."""
-    groups = grouped(
-        (measurement for measurement in account.of(RATE) if measurement.threads is not None),
-        lambda measurement: (
-            measurement.target,
-            measurement.workload,
-            measurement.operation,
-            measurement.round,
-            tuple(item for item in measurement.case if item[0] not in ("threads", "round")),
-        ),
-    )
-    for cells in groups.values():
+    known = [m for m in account.of(RATE) if m.threads is not None]
+    for cells in grouped(known, lambda m: (m.target, m.case_without("threads"))).values():
         loads = sorted({cell.threads or 1 for cell in cells})
         if len(loads) >= LOADS_MIN:
             yield [[cell for cell in cells if cell.threads == load] for load in loads]

@@ -5,13 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from loadstone.analysis.accounts.account import (
-    LOWER_IS_BETTER,
-    Account,
-    Measurement,
-    describe_case,
-    grouped,
-)
+from loadstone.analysis.accounts.account import LOWER_IS_BETTER, Account, Measurement, describe_case
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 from loadstone.analysis.statistics import student
@@ -42,17 +37,17 @@ def single_trials(account: Account) -> Iterator[Finding]:
         return
     rounds = {cell[0].round for cell in single}
     text = f"{len(single)} of {len(cells)} numbers are from one trial each (n = 1): no interval"
-    evidence = [Evidence(metric="trials of a number", value=1, threshold=5)]
+    evidence = [Evidence("trials of a number", 1, 5)]
     if len(rounds) > 1:
         least = smallest_p(len(rounds), len(rounds))
         text += (
             f"; taking the {len(rounds)} rounds as repetitions, no difference can reach a p below"
             f" {least:.2f}"
         )
-        evidence.append(Evidence(metric="smallest p of the rounds", value=least, threshold=0.05))
+        evidence.append(Evidence("smallest p of the rounds", least, 0.05))
     yield Finding(
-        rule="single-trials",
-        statement=text,
+        "single-trials",
+        text,
         evidence=tuple(evidence),
         cases=tuple(describe_case(cell[0]) for cell in single[:10]),
     )
@@ -67,9 +62,7 @@ def single_trials(account: Account) -> Iterator[Finding]:
 )
 def unequal_repetitions(account: Account) -> Iterator[Finding]:
     """Say where cases were repeated a different number of times: some trials may be left out."""
-    for target, cells in grouped(
-        (cell[0] for cell in _cells(account)), lambda measurement: measurement.target
-    ).items():
+    for target, cells in grouped((cell[0] for cell in _cells(account)), lambda m: m.target).items():
         counts = {
             describe_case(cell[0]): len(cell)
             for cell in _cells(account)
@@ -79,12 +72,10 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
         fewer = [name for name, count in counts.items() if count < most]
         if most > 1 and fewer and cells:
             yield Finding(
-                rule="unequal-repetitions",
-                statement=(
-                    f"{target}: {len(fewer)} of {len(counts)} cases have fewer trials than the"
-                    f" {most} of the others; it is not said what became of the rest"
-                ),
-                evidence=(Evidence(metric="trials", value=min(counts.values()), threshold=most),),
+                "unequal-repetitions",
+                f"{target}: {len(fewer)} of {len(counts)} cases have fewer trials than the"
+                f" {most} of the others; it is not said what became of the rest",
+                evidence=(Evidence("trials", min(counts.values()), most),),
                 cases=tuple(fewer),
             )
 
@@ -109,17 +100,15 @@ def cold_first(account: Account) -> Iterator[Finding]:
         cold.sort(key=_slowdown, reverse=True)
         listed = ", ".join(f"{_short(cell)} {_slowdown(cell):.1f}×" for cell in cold[:6])
         yield Finding(
-            rule="cold-first-run",
-            statement=(
-                f"{target}: the first repetition is the slowest in {len(by_answer)} of"
-                f" {len(cells)} cases, and in {len(cold)} far outside the others ({listed} the"
-                " median of the rest): a cold first run is mixed into the mean"
-            ),
+            "cold-first-run",
+            f"{target}: the first repetition is the slowest in {len(by_answer)} of"
+            f" {len(cells)} cases, and in {len(cold)} far outside the others ({listed} the"
+            " median of the rest): a cold first run is mixed into the mean",
             evidence=tuple(
                 Evidence(
-                    metric="first repetition / median of the rest",
-                    value=_slowdown(cell),
-                    threshold=COLD_RATIO,
+                    "first repetition / median of the rest",
+                    _slowdown(cell),
+                    COLD_RATIO,
                     place=cell[0].place,
                 )
                 for cell in cold
@@ -131,12 +120,8 @@ def cold_first(account: Account) -> Iterator[Finding]:
 
 def _cells(account: Account) -> list[list[Measurement]]:
     """Return the trials of each number of the headline metric, in the order they ran."""
-    groups = grouped(
-        account.of(account.headline()), lambda measurement: (measurement.target, measurement.case)
-    )
-    return [
-        sorted(group, key=lambda measurement: measurement.repetition) for group in groups.values()
-    ]
+    groups = grouped(account.of(account.headline()), lambda m: (m.target, m.case))
+    return [sorted(group, key=lambda m: m.repetition) for group in groups.values()]
 
 
 def _is_worst_first(cell: Sequence[Measurement]) -> bool:

@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from loadstone.analysis.rules import of_results, of_runs, of_trials
-from loadstone.analysis.rules.rule import (
-    SEVERITIES,
-    Effect,
-    Rule,
-    Scope,
-    Severity,
-    View,
-)
+from loadstone.analysis.rules.rule import SEVERITIES, Effect, Rule, Scope, Severity, View
 
 __all__ = [
     "RULES",
@@ -32,11 +25,7 @@ __all__ = [
     "view",
 ]
 
-RULES: tuple[Rule, ...] = (
-    *of_trials.RULES,
-    *of_results.RULES,
-    *of_runs.RULES,
-)
+RULES: tuple[Rule, ...] = (*of_trials.RULES, *of_results.RULES, *of_runs.RULES)
 
 _BY_ID = {rule.id: rule for rule in RULES}
 

@@ -9,12 +9,7 @@ _label = partial(_result, views=("label",))
 _void = partial(_label, severity="problem", effect="invalid")
 _caution = partial(_label, severity="caution", effect="precision")
 _limit = partial(_result, views=("limit",), severity="note", effect="none")
-_bound = partial(
-    _result,
-    views=("limit", "finding"),
-    severity="problem",
-    effect="bound",
-)
+_bound = partial(_result, views=("limit", "finding"), severity="problem", effect="bound")
 
 RULES: tuple[Rule, ...] = (
     _caution(

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from loadstone.analysis.accounts.account import Account, Measurement, grouped
+from loadstone.analysis.accounts.account import Account, Measurement
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.instrument.client_limits import CACHED_SOME
 from loadstone.analysis.judgements import validity
 from loadstone.analysis.numbers import ceilings, repetition
-from loadstone.analysis.rules.rule import Check, Rule, listed
+from loadstone.analysis.rules.rule import Rule, listed
+from loadstone.analysis.statistics.latency import QUANTILES
 
 RULES: list[Rule] = []
 _mistake = partial(
@@ -26,7 +28,6 @@ Checked = tuple[Outcome, str]
 
 TRIALS_MIN = 5
 MEMORY_MULTIPLE = 5
-RESULT_QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +44,11 @@ def lint(account: Account) -> tuple[MistakeResult, ...]:
     """Return the outcome of every check; none where nothing was measured."""
     if not account.measurements:
         return ()
-    return tuple(_judged(rule, check, account) for rule in RULES for check in rule.checks)
+    return tuple(_judged(rule, account) for rule in RULES)
 
 
-def _judged(rule: Rule, check: Check | str, account: Account) -> MistakeResult:
-    assert callable(check), "the rules of this module hold their functions"
+def _judged(rule: Rule, account: Account) -> MistakeResult:
+    (check,) = rule.checks
     outcome, evidence = check(account)
     return MistakeResult(id=rule.id, mistake=rule.says, outcome=outcome, evidence=evidence)
 
@@ -61,9 +62,7 @@ def _judged(rule: Rule, check: Check | str, account: Account) -> MistakeResult:
 )
 def _interval(account: Account) -> Checked:
     cells = _cells(account)
-    spreads = [
-        measurement for measurement in account.measurements if measurement.spread is not None
-    ]
+    spreads = [m for m in account.measurements if m.spread is not None]
     if spreads and account.disclosure.spread is None:
         return "fail", f"{len(spreads)} bare ±, whose meaning is not given"
     single = sum(len(cell) == 1 for cell in cells)
@@ -96,8 +95,7 @@ def _enough_trials(account: Account) -> Checked:
 def _interleaved(account: Account) -> Checked:
     if len(account.targets) < 2:
         return "not applicable", "one target"
-    order = account.disclosure.order
-    if order is None:
+    if (order := account.disclosure.order) is None:
         return "not stated", "the order of the targets in time is not given"
     return _pass_if(order == "interleaved", f"the targets ran {order}")
 
@@ -109,8 +107,7 @@ def _interleaved(account: Account) -> Checked:
     do="Count trials.",
 )
 def _right_unit(account: Account) -> Checked:
-    unit = account.disclosure.replication_unit
-    if unit is None:
+    if (unit := account.disclosure.replication_unit) is None:
         return "not stated", "what was repeated is not said"
     is_right = not any(word in unit for word in ("request", "operation", "second"))
     return _pass_if(is_right, f"the unit of replication is the {unit}")
@@ -125,8 +122,7 @@ def _right_unit(account: Account) -> Checked:
 def _merged_percentiles(account: Account) -> Checked:
     if not _quantiles(account):
         return "not applicable", "no percentiles"
-    source = account.disclosure.percentiles
-    if source is None:
+    if (source := account.disclosure.percentiles) is None:
         return "not stated", "where the percentiles come from is not said"
     return _pass_if(source != "averaged", f"percentiles of {source}")
 
@@ -140,8 +136,7 @@ def _merged_percentiles(account: Account) -> Checked:
 def _open_loop(account: Account) -> Checked:
     if not _quantiles(account):
         return "not applicable", "no latency is claimed"
-    loop = account.disclosure.loop
-    if loop is None:
+    if (loop := account.disclosure.loop) is None:
         return "not stated", "open or closed load is not said"
     return _pass_if(loop == "open", f"latency under a {loop} load")
 
@@ -161,9 +156,9 @@ def _resolved_tails(account: Account) -> Checked:
     if not counted:
         return "not stated", "how many requests are behind the percentiles is not said"
     thin = [
-        f"{q} of {measurement.operation} has {measurement.work}"
-        for measurement, q in counted
-        if not validity.may_print_quantile(RESULT_QUANTILES[q], measurement.work or 0)
+        f"{q} of {m.operation} has {m.work}"
+        for m, q in counted
+        if not validity.may_print_quantile(QUANTILES[q], m.work or 0)
     ]
     return _pass_if(not thin, "; ".join(thin[:3]) or "ten requests or more beyond each percentile")
 
@@ -175,17 +170,10 @@ def _resolved_tails(account: Account) -> Checked:
     do="Show all of them.",
 )
 def _whole_suite(account: Account) -> Checked:
-    members = account.disclosure.suite_members
-    if members is None:
+    if (members := account.disclosure.suite_members) is None:
         return "not applicable", "no suite is named"
     shown = {
-        target: len(
-            {
-                measurement.case
-                for measurement in account.measurements
-                if measurement.target == target
-            }
-        )
+        target: len({m.case for m in account.measurements if m.target == target})
         for target in account.targets
     }
     return _pass_if(
@@ -201,8 +189,7 @@ def _whole_suite(account: Account) -> Checked:
     do="Use the geometric mean.",
 )
 def _mean_of_ratios(account: Account) -> Checked:
-    aggregate = account.disclosure.aggregate
-    if aggregate is None:
+    if (aggregate := account.disclosure.aggregate) is None:
         return "not applicable", "nothing is averaged over cases"
     return _pass_if("arithmetic mean of ratios" not in aggregate, f"aggregated by {aggregate}")
 
@@ -254,8 +241,7 @@ def _storage_not_cache(account: Account) -> Checked:
     do="Fill it, and say how far.",
 )
 def _fill_level(account: Account) -> Checked:
-    fill = account.disclosure.fill
-    if fill is None:
+    if (fill := account.disclosure.fill) is None:
         return "not stated", "how full the system was is not said"
     return _pass_if("empty" not in fill, f"fill level: {fill}")
 
@@ -268,8 +254,7 @@ def _fill_level(account: Account) -> Checked:
     do="Measure five rounds of a minute.",
 )
 def _steady(account: Account) -> Checked:
-    steadiness = account.disclosure.steadiness
-    if steadiness is None:
+    if (steadiness := account.disclosure.steadiness) is None:
         return "not stated", "no evidence of a steady state"
     return _pass_if("not steady" not in steadiness, steadiness)
 
@@ -282,9 +267,7 @@ def _steady(account: Account) -> Checked:
 )
 def _instrument(account: Account) -> Checked:
     findings = [*ceilings.link_ceiling(account), *ceilings.socket_ceiling(account)]
-    findings += [
-        finding for finding in ceilings.bottlenecks(account) if finding.severity == "problem"
-    ]
+    findings += [f for f in ceilings.bottlenecks(account) if f.severity == "problem"]
     if findings:
         return "fail", findings[0].statement
     return _stated(account.disclosure.instrument_ceiling, "the client's own ceiling")
@@ -341,8 +324,7 @@ def _durability(account: Account) -> Checked:
     do="Check what was read.",
 )
 def _verification(account: Account) -> Checked:
-    verified = account.disclosure.verified
-    if verified is None:
+    if (verified := account.disclosure.verified) is None:
         return "not stated", "whether data read back was checked is not said"
     return _pass_if(verified > 0, f"{verified:.0%} of what was read is verified")
 
@@ -358,8 +340,7 @@ def _family(account: Account) -> Checked:
     cases = len({measurement.case for measurement in account.measurements})
     if len(account.targets) < 2 or cases < 2:
         return "not applicable", "no family of comparisons"
-    correction = account.disclosure.correction
-    if correction is None:
+    if (correction := account.disclosure.correction) is None:
         return "fail", f"{cases} comparisons invite being read without a correction"
     return "pass", f"corrected by {correction}"
 
@@ -384,8 +365,7 @@ def _no_difference(account: Account) -> Checked:
     do="List every trial.",
 )
 def _all_trials(account: Account) -> Checked:
-    listed = account.disclosure.all_trials_listed
-    if listed is None:
+    if (listed := account.disclosure.all_trials_listed) is None:
         return "not stated", "whether every trial is listed is not said"
     return _pass_if(listed, "every trial is listed" if listed else "only some trials are shown")
 
@@ -397,8 +377,7 @@ def _all_trials(account: Account) -> Checked:
     do="Draw markers only.",
 )
 def _chart_lines(account: Account) -> Checked:
-    lines = account.disclosure.chart_lines
-    if lines is None:
+    if (lines := account.disclosure.chart_lines) is None:
         return "not applicable", "no charts are given as data"
     return _pass_if(lines == "markers only", lines)
 
@@ -410,8 +389,7 @@ def _chart_lines(account: Account) -> Checked:
     do="Measure on fresh trials.",
 )
 def _tuning_data(account: Account) -> Checked:
-    trials = account.disclosure.tuning_trials
-    if trials is None:
+    if (trials := account.disclosure.tuning_trials) is None:
         return "not stated", "whether tuning used the same trials is not said"
     return _pass_if(trials != "same data", f"tuning trials: {trials}")
 
@@ -426,15 +404,9 @@ def _stated(fact: str | None, what: str) -> Checked:
 
 def _cells(account: Account) -> list[Sequence[Measurement]]:
     headline = account.of(account.headline())
-    return list(
-        grouped(headline, lambda measurement: (measurement.target, measurement.case)).values()
-    )
+    return list(grouped(headline, lambda m: (m.target, m.case)).values())
 
 
 def _quantiles(account: Account) -> list[tuple[Measurement, str]]:
-    quantiles = []
-    for measurement in account.measurements:
-        name = measurement.metric.rpartition("_ns_")[2]
-        if "_ns_" in measurement.metric and name in RESULT_QUANTILES:
-            quantiles.append((measurement, name))
-    return quantiles
+    parted = ((m, m.metric.partition("_ns_")[2]) for m in account.measurements)
+    return [(m, name) for m, name in parted if name in QUANTILES]

@@ -17,7 +17,6 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.comparison import differences
 from loadstone.analysis.accounts.run_account import twins_of
-from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.rules import limit_in_words
 from loadstone.analysis.rules.rule import Rule, listed
@@ -55,14 +54,6 @@ OF_THE_TARGET = ("redundancy", "consistency")
 # with what is missing; where it has nothing that the rule speaks of, `not applicable`.
 
 
-def _word(cell: Result) -> str:
-    return cell.operation.partition(" ")[0]
-
-
-def _targets(findings: Findings) -> list[str]:
-    return list(findings.account.targets)
-
-
 def _range(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"
@@ -95,7 +86,8 @@ def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
     declared = []
     for rule in (*RULES, *linter.RULES):
         if rule in RULES:
-            status, because = _answer(rule, run, findings)
+            (check,) = rule.checks
+            status, because = check(run, findings)
             if status == "met" and is_imported and rule.id in OF_WHO_MEASURED:
                 status, because = "unknown", "another tool measured this, and does not say"
         elif rule.asks and rule.id in mistakes:
@@ -106,13 +98,6 @@ def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
         title = rule.asks or rule.says
         declared.append(Declared(rule=rule.id, title=title, status=status, because=because))
     return tuple(declared)
-
-
-def _answer(rule: Rule, run: Run, findings: Findings) -> Answer:
-    (ask,) = rule.checks
-    assert callable(ask), "the rules of this module hold their functions"
-    answer: Answer = ask(run, findings)
-    return answer
 
 
 def plan_hash(run: Run) -> str:
@@ -165,7 +150,7 @@ def _everything_disclosed(run: Run, findings: Findings) -> Answer:
 def _comparable(run: Run, findings: Findings) -> Answer:
     statements = statements_of(run)
     absent = [name for name in OF_THE_TARGET if not statements.get(name)]
-    targets = _targets(findings)
+    targets = findings.account.targets
     if not targets:
         return "unknown", "nothing was measured"
     if run.manifest.get("imported"):
@@ -202,10 +187,8 @@ def _calibrated(run: Run, findings: Findings) -> Answer:
         return "unknown", "nothing was measured"
     without = sum(cell.instrument is None for cell in findings.results)
     if without:
-        return (
-            "not met",
-            f"{without} of {len(findings.results)} results have no ceiling of their own",
-        )
+        words = f"{without} of {len(findings.results)} results have no ceiling of their own"
+        return "not met", words
     shares = [cell.instrument.share for cell in findings.results if cell.instrument is not None]
     return "met", f"at most {max(shares):.0%} of the load generator's own ceiling"
 
@@ -355,10 +338,9 @@ def _intervals_count_trials(run: Run, findings: Findings) -> Answer:
         return "unknown", "another tool measured this, and does not say what its trials share"
     repeated = [cell for cell in findings.results if len(cell.trial_rates) > 1]
     if not repeated:
-        return (
-            "not applicable",
+        return "not applicable", (
             "no interval is given: every result is from one trial, and the ± of its seconds is"
-            " called a standard deviation",
+            " called a standard deviation"
         )
     crowded = [
         cell.name
@@ -366,16 +348,13 @@ def _intervals_count_trials(run: Run, findings: Findings) -> Answer:
         if len({trial_rate.block for trial_rate in cell.trial_rates}) < len(cell.trial_rates)
     ]
     if crowded:
-        return (
-            "not met",
-            f"{len(crowded)} results count trials of one block as repetitions, such as"
-            f" {crowded[0]}",
+        return "not met", (
+            f"{len(crowded)} results count trials of one block as repetitions, such as {crowded[0]}"
         )
     counts = [len(cell.trial_rates) for cell in repeated]
-    return (
-        "met",
+    return "met", (
         f"the {len(repeated)} intervals have n = {_range(counts)} trials, each in a block of its"
-        " own; requests and seconds are never n",
+        " own; requests and seconds are never n"
     )
 
 
@@ -389,7 +368,11 @@ def _writes_are_audited(run: Run, findings: Findings) -> Answer:
     """Tell whether acknowledged writes were kept in a ledger and read back."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say"
-    writes = sum(cell.good for cell in findings.results if _word(cell) in CHANGES_OBJECTS)
+    writes = sum(
+        cell.good
+        for cell in findings.results
+        if cell.operation.partition(" ")[0] in CHANGES_OBJECTS
+    )
     if not writes:
         return "not applicable", "no measured request changed anything"
     if findings.audits:
@@ -398,10 +381,9 @@ def _writes_are_audited(run: Run, findings: Findings) -> Answer:
         return "met" if is_met else "not met", statement
     checked = sum(record.summary.get("verified_requests") or 0 for record in run.records)
     also = f"; {checked:,} reads were checked, which finds wrong data and no lost one"
-    return (
-        "not met",
+    return "not met", (
         f"{writes:,} requests that changed something were acknowledged, and the run folder has no"
-        f" ledger of them{also if checked else ''}",
+        f" ledger of them{also if checked else ''}"
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.analysis.statistics import student
+from loadstone.analysis.statistics.ratios import welch_error
 
 Series = NDArray[np.float64]
 Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
@@ -45,12 +46,7 @@ class Classification:
 
 
 def e_divisive(
-    values: ArrayLike,
-    *,
-    seed: int,
-    alpha: float = 0.001,
-    magnitude: float = 0.05,
-    window: int = 50,
+    values: ArrayLike, *, seed: int, alpha: float = 0.001, magnitude: float = 0.05, window: int = 50
 ) -> list[ChangePoint]:
     """Find the changes of level in a series whose values are independent of each other.
 
@@ -239,13 +235,6 @@ def _change_point(x: Series, start: int, index: int, end: int) -> ChangePoint:
     elif left.std() == 0 and right.std() == 0:
         p = 0.0 if before != after else 1.0
     else:
-        p = _welch_p(left, right)
+        error, freedom = welch_error(left, right)
+        p = 2 * student.above(abs(before - after) / error, freedom)
     return ChangePoint(index=index, before=before, after=after, p=p)
-
-
-def _welch_p(a: Series, b: Series) -> float:
-    """Return the two-sided p of two means whose variances differ (Welch 1947)."""
-    of_a, of_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
-    freedom = (of_a + of_b) ** 2 / (of_a**2 / (a.size - 1) + of_b**2 / (b.size - 1))
-    distance = abs(float(a.mean()) - float(b.mean())) / math.sqrt(of_a + of_b)
-    return 2 * student.above(distance, freedom)

@@ -7,7 +7,7 @@ one size, and the interval cannot reach below zero.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from statistics import NormalDist
 from typing import Literal
@@ -59,6 +59,15 @@ class Ratio:
     def is_paired(self) -> bool:
         """Tell whether trials of the two arms are pairs."""
         return self.method == "paired-t"
+
+    @property
+    def t_error(self) -> tuple[float, float] | None:
+        """The standard error of ln ratio, and its degrees of freedom; None without a t interval."""
+        if self.low is None or self.high is None or self.degrees_of_freedom is None:
+            return None
+        width = math.log(self.high) - math.log(self.low)
+        freedom = self.degrees_of_freedom
+        return width / (2 * t_quantile(self.confidence, freedom)), freedom
 
     @property
     def method_words(self) -> str:
@@ -128,16 +137,8 @@ def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     if n < 2:
         return _without_interval(centre, n, n, confidence, "paired-t")
     half = t_quantile(confidence, n - 1) * float(differences.std(ddof=1)) / math.sqrt(n)
-    return Ratio(
-        ratio=math.exp(centre),
-        low=math.exp(centre - half),
-        high=math.exp(centre + half),
-        n_a=n,
-        n_b=n,
-        degrees_of_freedom=n - 1,
-        confidence=confidence,
-        method="paired-t",
-    )
+    ratio = _without_interval(centre, n, n, confidence, "paired-t")
+    return _with_interval(ratio, centre, half, n - 1)
 
 
 def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
@@ -151,23 +152,19 @@ def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     centre = float(b_logs.mean() - a_logs.mean())
     if min(n_a, n_b) < 2:
         return _without_interval(centre, n_a, n_b, confidence, "welch-t")
-    v_a = float(a_logs.var(ddof=1)) / n_a
-    v_b = float(b_logs.var(ddof=1)) / n_b
+    error, freedom = welch_error(a_logs, b_logs)
+    half = t_quantile(confidence, freedom) * error if error else 0.0
+    ratio = _without_interval(centre, n_a, n_b, confidence, "welch-t")
+    return _with_interval(ratio, centre, half, freedom)
+
+
+def welch_error(a: Numbers, b: Numbers) -> tuple[float, float]:
+    """Return the standard error of the difference of two means, and its degrees of freedom."""
+    v_a, v_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
     if v_a + v_b == 0.0:
-        freedom, half = float(n_a + n_b - 2), 0.0
-    else:
-        freedom = (v_a + v_b) ** 2 / (v_a**2 / (n_a - 1) + v_b**2 / (n_b - 1))
-        half = t_quantile(confidence, freedom) * math.sqrt(v_a + v_b)
-    return Ratio(
-        ratio=math.exp(centre),
-        low=math.exp(centre - half),
-        high=math.exp(centre + half),
-        n_a=n_a,
-        n_b=n_b,
-        degrees_of_freedom=freedom,
-        confidence=confidence,
-        method="welch-t",
-    )
+        return 0.0, float(a.size + b.size - 2)
+    freedom = (v_a + v_b) ** 2 / (v_a**2 / (a.size - 1) + v_b**2 / (b.size - 1))
+    return math.sqrt(v_a + v_b), freedom
 
 
 def t_p(ratio: Ratio) -> float | None:
@@ -175,13 +172,10 @@ def t_p(ratio: Ratio) -> float | None:
 
     p < 1 - confidence exactly when the interval leaves out 1, so the two never contradict.
     """
-    if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
+    if ratio.t_error is None:
         return None
-    freedom = ratio.degrees_of_freedom
+    error, freedom = ratio.t_error
     centre = math.log(ratio.ratio)
-    error = (math.log(ratio.high) - math.log(ratio.low)) / (
-        2 * t_quantile(ratio.confidence, freedom)
-    )
     if error <= 1e-12:
         # Every trial the same: either no difference at all, or one that no chance explains.
         return 1.0 if abs(centre) <= 1e-12 else 0.0
@@ -231,15 +225,10 @@ def geometric_mean_ratio(
     replicates = signs @ np.log(drawn) / len(pairs)
     tail = (1 - confidence) / 2
     lowest, highest = np.quantile(replicates, [tail, 1 - tail])
-    return Ratio(
-        ratio=math.exp(centre),
+    return replace(
+        _without_interval(centre, n_a, n_b, confidence, "bootstrap"),
         low=math.exp(2 * centre - float(highest)),
         high=math.exp(2 * centre - float(lowest)),
-        n_a=n_a,
-        n_b=n_b,
-        degrees_of_freedom=None,
-        confidence=confidence,
-        method="bootstrap",
     )
 
 
@@ -265,10 +254,9 @@ def equivalence(
     compare = paired_ratio if is_paired else welch_ratio
     ratio = compare(a, b, 0.90)
     bound = math.log1p(margin)
-    if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
+    if ratio.low is None or ratio.high is None or ratio.t_error is None:
         raise InputError("an equivalence test needs at least two trials of each arm")
-    freedom = ratio.degrees_of_freedom
-    error = (math.log(ratio.high) - math.log(ratio.low)) / (2 * t_quantile(0.90, freedom))
+    error, freedom = ratio.t_error
     centre = math.log(ratio.ratio)
     if error == 0.0:
         p = 0.0 if abs(centre) < bound else 1.0
@@ -320,6 +308,11 @@ def _without_interval(
         confidence=confidence,
         method=method,
     )
+
+
+def _with_interval(ratio: Ratio, centre: float, half: float, freedom: float) -> Ratio:
+    low, high = math.exp(centre - half), math.exp(centre + half)
+    return replace(ratio, low=low, high=high, degrees_of_freedom=freedom)
 
 
 def _positive(values: ArrayLike) -> Numbers:

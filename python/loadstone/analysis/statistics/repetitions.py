@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loadstone.analysis.grouping import grouped_pairs
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.statistics.ratios import mean_interval, repetitions_needed
@@ -48,10 +49,11 @@ def advise(
     the preparation before it.
     """
     advice = []
-    by_trials: dict[tuple[str, str], list[Result]] = {}
-    for iteration in iterations:
-        for trial in iteration.trials:
-            by_trials.setdefault((trial, iteration.operation), []).append(iteration)
+    by_trials = grouped_pairs(
+        ((trial, iteration.operation), iteration)
+        for iteration in iterations
+        for trial in iteration.trials
+    )
     for cell in rounds:
         rates = _rates(cell, by_trials)
         if len(rates) < 2 or any(rate <= 0 for trial_rates in rates for rate in trial_rates):
@@ -82,16 +84,12 @@ def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
         return
     worst = max(advice, key=lambda cell_advice: cell_advice.half_width)
     evidence = tuple(
-        Evidence(
-            metric="half width of the 95 % CI",
-            value=cell_advice.half_width,
-            place=cell_advice.cell.name,
-        )
+        Evidence("half width of the 95 % CI", cell_advice.half_width, place=cell_advice.cell.name)
         for cell_advice in advice
     )
     yield Finding(
-        rule="repetitions",
-        statement=describe(worst, of=len(advice)),
+        "repetitions",
+        describe(worst, of=len(advice)),
         evidence=evidence,
         cases=tuple(cell_advice.cell.name for cell_advice in advice),
     )

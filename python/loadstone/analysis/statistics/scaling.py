@@ -6,7 +6,7 @@ load, and where a model does not fit it is not used.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -138,15 +138,7 @@ def fit(points: Sequence[ScalingPoint]) -> Model:
     # Residuals of rounding size have signs without a meaning.
     if worst > 0.01 and _runs_p(residuals) < 0.05:
         return _two_lines(n, x, "the signs of its residuals form a pattern")
-    return Model(
-        kind="usl",
-        gamma=model.gamma,
-        alpha=model.alpha,
-        beta=model.beta,
-        ceiling=model.ceiling,
-        residuals=tuple(float(residual) for residual in residuals),
-        load_max=model.load_max,
-    )
+    return replace(model, residuals=tuple(map(float, residuals)))
 
 
 def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from loadstone.analysis.statistics import student
-from loadstone.analysis.statistics.ratios import Ratio, t_quantile
+from loadstone.analysis.statistics.ratios import Ratio
 
 GROWTH = 1.5
 """How much more data each look has than the one before."""
@@ -49,12 +49,10 @@ class Excess:
 
 def excess_of(ratio: Ratio, bound: float, *, is_inverse: bool) -> Excess | None:
     """Hold a ratio, or with `is_inverse` its inverse, against a bound; None without an interval."""
-    if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
+    if ratio.t_error is None:
         return None
-    freedom = ratio.degrees_of_freedom
+    error, freedom = ratio.t_error
     centre = math.log(ratio.ratio) * (-1 if is_inverse else 1) - math.log(bound)
-    width = math.log(ratio.high) - math.log(ratio.low)
-    error = width / (2 * t_quantile(ratio.confidence, freedom))
     errors = centre / error if error > 0 else math.copysign(math.inf, centre)
     return Excess(
         errors=errors,

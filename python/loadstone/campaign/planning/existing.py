@@ -12,7 +12,7 @@ from loadstone.campaign.planning.case import Case
 from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import Existing
-from loadstone.documents.object_list import ObjectListDocument
+from loadstone.documents.manifest import ObjectListDocument
 from loadstone.documents.trial import DatasetDocument, TargetDocument
 from loadstone.errors import shown
 

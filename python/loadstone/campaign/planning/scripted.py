@@ -14,7 +14,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
-from loadstone.documents.script import ScriptOrigin
+from loadstone.documents.manifest import ScriptOrigin
 from loadstone.documents.trial import LoadDocument, NamedFileDocument, Stop, TrialDocument
 
 

@@ -23,7 +23,7 @@ from loadstone.campaign.planning.placement import content_document
 from loadstone.campaign.schema.campaign import Audit, Campaign
 from loadstone.campaign.schema.phase import Contend, Phase
 from loadstone.campaign.schema.target import resolve_settings
-from loadstone.documents.object_list import ObjectListDocument
+from loadstone.documents.manifest import ObjectListDocument
 from loadstone.documents.python_types import Parameters, TargetSettings
 from loadstone.documents.trial import (
     DatasetDocument,

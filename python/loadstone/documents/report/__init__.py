@@ -11,17 +11,14 @@ from loadstone.documents.card import Card
 from loadstone.documents.report.result import (
     Amount,
     Count,
+    ReportCase,
     ReportEvidence,
     ReportLatency,
     ReportResult,
     ReportSpread,
     Share,
 )
-from loadstone.documents.report.workloads import (
-    ReportAction,
-    ReportQueries,
-    ReportReplay,
-)
+from loadstone.documents.report.workloads import ReportAction, ReportQueries, ReportReplay
 
 
 class ReportRun(TypedDict):
@@ -164,12 +161,8 @@ class ReportSearchStep(TypedDict):
     sent, or where there were too few."""
 
 
-class ReportSearch(TypedDict):
+class ReportSearch(ReportCase):
     search: str
-    target: str
-    workload: str
-    phase: str
-    parameters: dict[str, Any]
     round: int
     block: int
     confirmed: bool
@@ -292,15 +285,7 @@ class ReportMistake(TypedDict):
     """What that rests on."""
 
 
-class ReportContention(TypedDict):
-    target: str
-    """Name of the target."""
-    workload: str
-    """Name of the workload."""
-    phase: str
-    """Name of the phase."""
-    parameters: dict[str, Any]
-    """The parameters of the case, by name."""
+class ReportContention(ReportCase):
     trials: list[str]
     """Trials in here."""
     wins: Count

@@ -9,6 +9,7 @@ from loadstone.documents.report.result import (
     Count,
     Positive,
     PositiveFloat,
+    ReportCase,
     ReportLatency,
     ReportSpread,
 )
@@ -130,15 +131,9 @@ class ReportQueries(TypedDict):
     loads: list[ReportQueryLoad]
 
 
-class ReportAction(TypedDict):
+class ReportAction(ReportCase):
     """One action of scripts in one case and round, over all its trials."""
 
-    target: str
-    """Name of the target."""
-    workload: str
-    """Name of the workload."""
-    phase: str
-    """Name of the phase."""
     action: str
     """The action, as the script names it; ALL is what users did, in action_groups those of one
     type, CREATE_USER and AUDIT apart."""
@@ -148,8 +143,6 @@ class ReportAction(TypedDict):
     user_type: str | None
     """The type, by the script, of the users who alone did these; null where that tells none apart.
     """
-    parameters: dict[str, Any]
-    """The parameters of the case, by name."""
     round: Count | None
     """Round, from 1; null where several are added up."""
     trials: list[str]
@@ -232,19 +225,11 @@ class ReportOrigin(TypedDict):
     """Whether the times of the trace were kept."""
 
 
-class ReportReplay(TypedDict):
+class ReportReplay(ReportCase):
     """How faithful one trial's replay of a trace was."""
 
     trial: str
     """The trial."""
-    target: str
-    """Name of the target."""
-    workload: str
-    """Name of the workload."""
-    phase: str
-    """Name of the phase."""
-    parameters: dict[str, Any]
-    """The parameters of the case, by name."""
     round: Count
     """Round, from 1."""
     script: str

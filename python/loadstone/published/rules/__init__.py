@@ -11,12 +11,7 @@ from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.rules.rule import Rule
 from loadstone.published.rules import consistency, derived, quantised, stated
 
-RULES: tuple[Rule, ...] = (
-    *derived.RULES,
-    *consistency.RULES,
-    *stated.RULES,
-    *quantised.RULES,
-)
+RULES: tuple[Rule, ...] = (*derived.RULES, *consistency.RULES, *stated.RULES, *quantised.RULES)
 
 
 def judge(account: Account) -> tuple[Finding, ...]:

@@ -12,8 +12,8 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Statement,
     describe_case,
-    grouped,
 )
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 from loadstone.published.rules import printed_units
@@ -50,19 +50,14 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
         for rate, printed in odd:
             expected = rate.value * factor
             yield Finding(
-                rule="contradicting-cell",
-                statement=(
-                    f"{describe_case(rate)}: {rate.text}/s and {printed.text} MB/s cannot both be"
-                    f" right: all {len(cells) - len(odd)} other cells have {factor:.4g} MB a"
-                    f" request, this one {printed.value / rate.value:.4g};"
-                    f" {rate.text}/s would be {expected:.3g} MB/s"
-                ),
+                "contradicting-cell",
+                f"{describe_case(rate)}: {rate.text}/s and {printed.text} MB/s cannot both be"
+                f" right: all {len(cells) - len(odd)} other cells have {factor:.4g} MB a"
+                f" request, this one {printed.value / rate.value:.4g};"
+                f" {rate.text}/s would be {expected:.3g} MB/s",
                 evidence=(
                     Evidence(
-                        metric="MB per request",
-                        value=printed.value / rate.value,
-                        threshold=factor,
-                        place=rate.place,
+                        "MB per request", printed.value / rate.value, factor, place=rate.place
                     ),
                 ),
                 cases=(describe_case(rate),),
@@ -92,21 +87,19 @@ def contradicting_spread(account: Account) -> Iterator[Finding]:
         worst = max(odd, key=lambda pair: abs(math.log(_relative(pair[0]) / _relative(pair[1]))))
         rate, printed = worst
         yield Finding(
-            rule="contradicting-spread",
-            statement=(
-                f"{len(odd)} of {len(cells)} cells of {rate.workload} have a ± of MB/s that is not"
-                f" that of their requests, most {describe_case(rate)}: {rate.value:g} ±"
-                f" {rate.spread:g} is ±{_relative(rate):.1%}, {printed.value:g} ±"
-                f" {printed.spread:g} is ±{_relative(printed):.2%}"
-            ),
+            "contradicting-spread",
+            f"{len(odd)} of {len(cells)} cells of {rate.workload} have a ± of MB/s that is not"
+            f" that of their requests, most {describe_case(rate)}: {rate.value:g} ±"
+            f" {rate.spread:g} is ±{_relative(rate):.1%}, {printed.value:g} ±"
+            f" {printed.spread:g} is ±{_relative(printed):.2%}",
             evidence=tuple(
                 Evidence(
-                    metric="relative ± of MB/s / of requests",
-                    value=_relative(size) / _relative(measurement),
-                    threshold=1,
-                    place=measurement.place,
+                    "relative ± of MB/s / of requests",
+                    _relative(size) / _relative(m),
+                    1,
+                    place=m.place,
                 )
-                for measurement, size in odd
+                for m, size in odd
             ),
             cases=tuple(describe_case(measurement) for measurement, _ in odd),
         )
@@ -164,18 +157,14 @@ def megabyte_base(account: Account) -> Iterator[Finding]:
         if fits[best] < 0.75 * len(cells) or fits[second] == fits[best]:
             continue
         yield Finding(
-            rule="megabyte-base",
-            statement=(
-                f'{cells[0][0].workload}: "MB" is {best[1]} bytes, and a request {best[0]}:'
-                f" {fits[best]} of {len(cells)} cells fit so ({_exactness(cells, best)}),"
-                f" {fits[second]} with {second[0]} bytes"
-                f" and {second[1]}"
-            ),
+            "megabyte-base",
+            f'{cells[0][0].workload}: "MB" is {best[1]} bytes, and a request {best[0]}:'
+            f" {fits[best]} of {len(cells)} cells fit so ({_exactness(cells, best)}),"
+            f" {fits[second]} with {second[0]} bytes"
+            f" and {second[1]}",
             evidence=tuple(
                 Evidence(
-                    metric=f"cells that fit {reading[0]} bytes and MB = {reading[1]}",
-                    value=count,
-                    threshold=len(cells),
+                    f"cells that fit {reading[0]} bytes and MB = {reading[1]}", count, len(cells)
                 )
                 for reading, count in fits.items()
             ),
@@ -209,10 +198,10 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
             continue
         places = " and ".join(f"{entry.value:g} {entry.unit} ({entry.place})" for entry in entries)
         yield Finding(
-            rule="contradicting-statements",
-            statement=f"{quantity} is stated as {places}: {max(values) / min(values):.1f}× apart",
+            "contradicting-statements",
+            f"{quantity} is stated as {places}: {max(values) / min(values):.1f}× apart",
             evidence=tuple(
-                Evidence(metric=quantity, value=entry.value, unit=entry.unit, place=entry.place)
+                Evidence(quantity, entry.value, unit=entry.unit, place=entry.place)
                 for entry in entries
             ),
         )
@@ -239,20 +228,18 @@ def mixed_units(account: Account) -> Iterator[Finding]:
                 continue
             if abs(shown / other - 1) <= LOOKS_ALIKE:
                 yield Finding(
-                    rule="mixed-units",
-                    statement=(
-                        f"{measurement.text} of {measurement.tool} and {other:.0f} MB/s of"
-                        f" the {ceiling.name} look"
-                        f" equal and are not: {measurement.tool} counts 2^20 bytes to a MB,"
-                        f" so it is"
-                        f" {measurement.value / 1e6:.0f}·10⁶ B/s,"
-                        f" {measurement.value / ceiling.bytes_per_s - 1:+.1%}"
-                    ),
+                    "mixed-units",
+                    f"{measurement.text} of {measurement.tool} and {other:.0f} MB/s of"
+                    f" the {ceiling.name} look"
+                    f" equal and are not: {measurement.tool} counts 2^20 bytes to a MB,"
+                    f" so it is"
+                    f" {measurement.value / 1e6:.0f}·10⁶ B/s,"
+                    f" {measurement.value / ceiling.bytes_per_s - 1:+.1%}",
                     evidence=(
                         Evidence(
-                            metric="bytes per second",
-                            value=measurement.value,
-                            threshold=ceiling.bytes_per_s,
+                            "bytes per second",
+                            measurement.value,
+                            ceiling.bytes_per_s,
                             unit="B/s",
                             place=measurement.place,
                         ),
@@ -262,15 +249,8 @@ def mixed_units(account: Account) -> Iterator[Finding]:
 
 
 def _pairs(account: Account, least: int = 4) -> Iterator[list[tuple[Measurement, Measurement]]]:
-    printed = {
-        (measurement.target, measurement.case): measurement
-        for measurement in account.of(MEGABYTE_RATE)
-    }
-    rates = [
-        measurement
-        for measurement in account.of(RATE)
-        if (measurement.target, measurement.case) in printed
-    ]
+    printed = {(m.target, m.case): m for m in account.of(MEGABYTE_RATE)}
+    rates = [m for m in account.of(RATE) if (m.target, m.case) in printed]
     for cells in grouped(
         rates, lambda rate: (rate.target, rate.workload, rate.size_bytes)
     ).values():

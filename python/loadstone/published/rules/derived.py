@@ -35,19 +35,14 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
     were added up. Such a rate leaves out all time between requests, and everything else the threads
     did meanwhile.
     """
-    per_thread = {
-        (measurement.target, measurement.case): measurement
-        for measurement in account.of(THREAD_RATE)
-    }
+    per_thread = {(m.target, m.case): m for m in account.of(THREAD_RATE)}
     cells = [
-        (measurement, per_thread[measurement.target, measurement.case])
-        for measurement in account.of(RATE)
-        if measurement.threads and (measurement.target, measurement.case) in per_thread
+        (m, per_thread[m.target, m.case])
+        for m in account.of(RATE)
+        if m.threads and (m.target, m.case) in per_thread
     ]
     # What one thread does by itself has one rate, however many threads wait meanwhile.
-    cells = [
-        (measurement, single) for measurement, single in cells if measurement.value != single.value
-    ]
+    cells = [(m, single) for m, single in cells if m.value != single.value]
     exact = [pair for pair in cells if _is_multiple(*pair)]
     quotients = {id(measurement): _quotient(measurement) for measurement in per_thread.values()}
     telling = [quotient for quotient in quotients.values() if quotient is not None]
@@ -72,16 +67,16 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
         " whatever the threads did between these requests"
     )
     yield Finding(
-        rule="rate-from-latency",
-        statement=statement,
+        "rate-from-latency",
+        statement,
         evidence=tuple(
             Evidence(
-                metric="rate / (threads × rate of one thread)",
-                value=measurement.value / ((measurement.threads or 1) * single.value),
-                threshold=1,
-                place=measurement.place,
+                "rate / (threads × rate of one thread)",
+                m.value / ((m.threads or 1) * single.value),
+                1,
+                place=m.place,
             )
-            for measurement, single in exact
+            for m, single in exact
         ),
         cases=tuple(describe_case(measurement) for measurement, _ in exact),
         chance=chance if telling else None,

@@ -5,12 +5,7 @@ from contextlib import suppress
 
 from loadstone.errors import InputError
 
-MEGABYTE_OF_TOOL = {
-    "rados bench": 2**20,
-    "elbencho": 2**20,
-    "fio": 10**6,
-    "iperf3": 10**6,
-}
+MEGABYTE_OF_TOOL = {"rados bench": 2**20, "elbencho": 2**20, "fio": 10**6, "iperf3": 10**6}
 """How many bytes a tool's "MB" has: rados bench divides by 2^20 and prints "MB/s" all the same."""
 
 PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}

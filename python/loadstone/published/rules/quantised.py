@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules.rule import NumberRules
@@ -30,20 +31,12 @@ def whole_seconds(account: Account) -> Iterator[Finding]:
     within ten percent of it; cells where every second number would do tell nothing and are left
     out. Rounded and cut quotients both count.
     """
-    known = [
-        measurement
-        for measurement in account.of(RATE)
-        if measurement.work and measurement.text is not None and measurement.text.isdigit()
-    ]
-    groups = grouped(known, lambda measurement: (measurement.operation, measurement.size_bytes))
+    known = [m for m in account.of(RATE) if m.work and m.text is not None and m.text.isdigit()]
+    groups = grouped(known, lambda m: (m.operation, m.size_bytes))
     for cells in groups.values():
         telling = [(cell, _chance(cell)) for cell in cells]
         telling = [(measurement, chance) for measurement, chance in telling if chance <= TELLING]
-        hits = [
-            (measurement, chance)
-            for measurement, chance in telling
-            if _seconds(measurement) is not None
-        ]
+        hits = [(m, chance) for m, chance in telling if _seconds(m) is not None]
         if not telling or len(hits) < len(telling):
             continue
         chance = math.prod(chance for _, chance in telling)
@@ -56,7 +49,7 @@ def _finding(
 ) -> Finding:
     first = telling[0]
     coarsest = max(telling, key=_resolution)
-    examples = sorted(telling, key=lambda measurement: -measurement.value)[:4]
+    examples = sorted(telling, key=lambda m: -m.value)[:4]
     shown = ", ".join(
         f"{example.text} = {example.work:,}/{_seconds(example)} s" for example in examples
     )
@@ -66,21 +59,13 @@ def _finding(
     rest = len(cells) - len(telling)
     left = f" (the other {rest} are too small to tell)" if rest else ""
     return Finding(
-        rule="whole-seconds",
-        statement=(
-            f"all {len(telling)} rates of {what} that can tell are work divided by whole seconds"
-            f"{left}: {shown}; they are quantised, one second is up to"
-            f" {_resolution(coarsest):.1%} of the value"
-        ),
+        "whole-seconds",
+        f"all {len(telling)} rates of {what} that can tell are work divided by whole seconds"
+        f"{left}: {shown}; they are quantised, one second is up to"
+        f" {_resolution(coarsest):.1%} of the value",
         evidence=tuple(
-            Evidence(
-                metric="seconds",
-                value=float(_seconds(measurement) or 0),
-                threshold=measurement.text,
-                unit="s",
-                place=measurement.place,
-            )
-            for measurement in telling
+            Evidence("seconds", float(_seconds(m) or 0), m.text, unit="s", place=m.place)
+            for m in telling
         ),
         cases=tuple(describe_case(measurement) for measurement in telling),
         chance=chance,

@@ -4,10 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from loadstone.analysis.accounts.account import (
-    Account,
-    Statement,
-)
+from loadstone.analysis.accounts.account import Account, Statement
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
 from loadstone.published.rules.printed_units import in_common
@@ -140,19 +137,17 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
         if SCALES * more <= brings <= more / SCALES:
             continue
         yield Finding(
-            rule="limit-does-not-scale",
-            statement=(
-                f"{quantity} is stated per {per}: {first.value:g} {first.unit} with"
-                f" {first.count:g}, but {last.value:g} {last.unit} with {last.count:g}, which is"
-                f" {last.value / last.count:.3g} each:"
-                f" {more:.3g} times as many bring {brings:.2f} times as much, so it is no limit per"
-                f" {per} alone"
-            ),
+            "limit-does-not-scale",
+            f"{quantity} is stated per {per}: {first.value:g} {first.unit} with"
+            f" {first.count:g}, but {last.value:g} {last.unit} with {last.count:g}, which is"
+            f" {last.value / last.count:.3g} each:"
+            f" {more:.3g} times as many bring {brings:.2f} times as much, so it is no limit per"
+            f" {per} alone",
             evidence=(
                 Evidence(
-                    metric=f"rise / rise of {per}s",
-                    value=brings / more,
-                    threshold=SCALES,
+                    f"rise / rise of {per}s",
+                    brings / more,
+                    SCALES,
                     place=f"{first.place}; {last.place}",
                 ),
             ),
@@ -179,17 +174,15 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
             continue
         beneath = " and ".join(f"{other.value:g} {other.unit} ({other.place})" for other in passed)
         yield Finding(
-            rule="faster-than-beneath",
-            statement=(
-                f"{statement.quantity}, {statement.value:g} {statement.unit}, is above the"
-                f" {statement.carried_by} beneath it, {beneath}: that takes several of them at once"
-                " or a cache, and is no figure of the layer itself"
-            ),
+            "faster-than-beneath",
+            f"{statement.quantity}, {statement.value:g} {statement.unit}, is above the"
+            f" {statement.carried_by} beneath it, {beneath}: that takes several of them at once"
+            " or a cache, and is no figure of the layer itself",
             evidence=tuple(
                 Evidence(
-                    metric=f"{statement.quantity} / {statement.carried_by}",
-                    value=_over(statement, other) or 0.0,
-                    threshold=ABOVE,
+                    f"{statement.quantity} / {statement.carried_by}",
+                    _over(statement, other) or 0.0,
+                    ABOVE,
                     place=f"{statement.place}; {other.place}",
                 )
                 for other in passed
@@ -231,14 +224,10 @@ def two_speeds(account: Account) -> Iterator[Finding]:
         if len(speeds) < 2 or max(values) <= (1 + APART) * min(values):
             continue
         yield Finding(
-            rule="contradicting-ceilings",
-            statement=(
-                f"{name} has several speeds: {' and '.join(text for _, text in speeds)},"
-                f" {max(values) / min(values):.1f}× apart"
-            ),
-            evidence=tuple(
-                Evidence(metric=name, value=value, unit="B/s", place=text) for value, text in speeds
-            ),
+            "contradicting-ceilings",
+            f"{name} has several speeds: {' and '.join(text for _, text in speeds)},"
+            f" {max(values) / min(values):.1f}× apart",
+            evidence=tuple(Evidence(name, value, unit="B/s", place=text) for value, text in speeds),
         )
 
 
@@ -257,20 +246,11 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
         if not stated or not ratio or not misses(claim.words, stated, ratio):
             continue
         yield Finding(
-            rule="ratio-in-words",
-            statement=(
-                f'"{claim.words}" ({claim.place}) is {ratio:.2f}×, {ratio / stated - 1:+.0%} from'
-                f" the {stated:g} that the words say ({claim.value:g} over {claim.base:g}"
-                f" {claim.unit})"
-            ),
-            evidence=(
-                Evidence(
-                    metric="ratio of the numbers",
-                    value=ratio,
-                    threshold=stated,
-                    place=claim.place,
-                ),
-            ),
+            "ratio-in-words",
+            f'"{claim.words}" ({claim.place}) is {ratio:.2f}×, {ratio / stated - 1:+.0%} from'
+            f" the {stated:g} that the words say ({claim.value:g} over {claim.base:g}"
+            f" {claim.unit})",
+            evidence=(Evidence("ratio of the numbers", ratio, stated, place=claim.place),),
         )
 
 
@@ -305,10 +285,10 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
     ]
     if wrong:
         yield Finding(
-            rule="threads-and-cores",
-            statement=f"labels of threads contradict each other or the cores: {'; '.join(wrong)}",
+            "threads-and-cores",
+            f"labels of threads contradict each other or the cores: {'; '.join(wrong)}",
             evidence=tuple(
-                Evidence(metric="threads", value=float(load.threads), threshold=load.share,
+                Evidence("threads", float(load.threads), load.share,
                          place=load.place)
                 for load in account.loads
             ),
@@ -324,15 +304,11 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
 )
 def unnamed_spread(account: Account) -> Iterator[Finding]:
     """Say where a ± stands whose meaning is not given: no interval can be made of it."""
-    spreads = [
-        measurement for measurement in account.measurements if measurement.spread is not None
-    ]
+    spreads = [m for m in account.measurements if m.spread is not None]
     if spreads and account.disclosure.spread is None:
         yield Finding(
-            rule="unnamed-spread",
-            statement=(
-                f"{len(spreads)} numbers carry a ± without a definition: a standard deviation, a"
-                " standard error and an interval differ by factors"
-            ),
-            evidence=(Evidence(metric="± without a meaning", value=len(spreads)),),
+            "unnamed-spread",
+            f"{len(spreads)} numbers carry a ± without a definition: a standard deviation, a"
+            " standard error and an interval differ by factors",
+            evidence=(Evidence("± without a meaning", len(spreads)),),
         )

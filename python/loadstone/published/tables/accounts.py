@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
+from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.naming import describe_parameters, metric_value, metric_words
 from loadstone.published.tables.layouts import queries_table, rates_table
 
@@ -12,9 +13,7 @@ def account_table(account: Account) -> str:
     """Return an account's table, with the mean of several trials."""
     if SECONDS in account.metrics:
         return _queries(account)
-    if not any(
-        measurement.threads or measurement.size_bytes for measurement in account.measurements
-    ):
+    if not any(m.threads or m.size_bytes for m in account.measurements):
         return _plain(account)
     return _rates(account)
 
@@ -26,10 +25,7 @@ def is_markdown(account: Account) -> bool:
 
 def _queries(account: Account) -> str:
     systems: dict[str, dict[str, list[float]]] = {}
-    groups = grouped(
-        account.of(SECONDS),
-        lambda measurement: (measurement.target, measurement.parameters["query"]),
-    )
+    groups = grouped(account.of(SECONDS), lambda m: (m.target, m.parameters["query"]))
     for group in groups.values():
         query = str(group[0].parameters["query"])
         systems.setdefault(group[0].target, {})[query] = [member.value for member in group]
@@ -44,7 +40,7 @@ def _rates(account: Account) -> str:
     has_targets = len(account.targets) > 1
     parts = []
     for group in grouped(rates, lambda rate: _head(rate, has_target=has_targets)).values():
-        by_threads = grouped(group, lambda measurement: measurement.threads or 0)
+        by_threads = grouped(group, lambda m: m.threads or 0)
         lines: Mapping[int, Sequence[str]] = {
             int(str(threads)): [
                 _cell([member for member in members if (member.size_bytes or 0) == size])
@@ -58,20 +54,9 @@ def _rates(account: Account) -> str:
 
 def _plain(account: Account) -> str:
     """Return a line per metric and case, without known threads and sizes."""
-    names = list(
-        dict.fromkeys(
-            name for measurement in account.measurements for name in measurement.parameters
-        )
-    )
+    names = list(dict.fromkeys(name for m in account.measurements for name in m.parameters))
     lines = ["\t".join(("Operation", *names, "Trials", "Mean", "Of"))]
-    groups = grouped(
-        account.measurements,
-        lambda measurement: (
-            measurement.operation,
-            measurement.metric,
-            str(measurement.parameters),
-        ),
-    )
+    groups = grouped(account.measurements, lambda m: (m.operation, m.metric, str(m.parameters)))
     for members in groups.values():
         first = members[0]
         mean = sum(member.value for member in members) / len(members)

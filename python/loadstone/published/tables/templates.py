@@ -2,19 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import stdev
 from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.cell import Deviation
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.result import Result
-from loadstone.analysis.naming import (
-    SIZES,
-    describe_parameter,
-    describe_parameters,
-    describe_size,
-)
+from loadstone.analysis.naming import SIZES, describe_parameter, describe_parameters, describe_size
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.published.tables.actions import action_rows
@@ -45,9 +41,10 @@ def hummingbird(findings: Findings, options: Options) -> str:
     There is a table for each workload and set of parameters. Facts of the targets that tell tables
     apart and that no head names stand above them as titles.
     """
-    groups = _grouped(
-        findings.rounds, lambda cell: (cell.workload, _parameters(cell, without=(SYSTEM,)))
+    tables = grouped(
+        findings.rounds, lambda cell: (cell.workload, _without(cell.parameters, SYSTEM))
     )
+    groups = list(tables.values())
     named = set(_PLACE.findall(options.head or ""))
     facts = dict.fromkeys(
         name for cells in groups for name in cells[0].facts if name not in {SYSTEM, *named}
@@ -55,9 +52,9 @@ def hummingbird(findings: Findings, options: Options) -> str:
     above = [name for name in facts if len({str(cells[0].facts.get(name)) for cells in groups}) > 1]
     titled = named.union(above)
     parts = []
-    for title, tables in _titled(groups, above, options).items():
+    for title, titled_groups in _titled(groups, above, options).items():
         parts += [f"# {title}\n"] if title else []
-        for cells in tables:
+        for cells in titled_groups:
             # A head without places names one table; further ones need heads that differ.
             is_literal = options.head is not None and (bool(named) or len(groups) == 1)
             head = (
@@ -69,16 +66,16 @@ def hummingbird(findings: Findings, options: Options) -> str:
 
 def cern(findings: Findings, options: Options) -> str:
     """Return mean ± spread of files and megabytes per second against threads."""
-    groups = _grouped(
+    groups = grouped(
         findings.rounds,
         lambda cell: (
             cell.target, cell.workload, cell.phase, cell.operation, cell.round,
-            _parameters(cell, without=("threads",)),
+            _without(cell.parameters, "threads"),
         ),
     )  # fmt: skip
     planned = _planned_threads(findings)
     blocks = []
-    for cells in groups:
+    for cells in groups.values():
         head = options.head if options.head and len(groups) == 1 else _threads_head(cells[0])
         rows = threads_table(
             [_threads_column(cells, threads, options) for threads in planned],
@@ -240,7 +237,7 @@ def _belongs(trial: TrialFacts, cell: Result) -> bool:
     return (
         trial.is_measured
         and trial.workload == cell.workload
-        and _without(trial.parameters, (SYSTEM,)) == _parameters(cell, without=(SYSTEM,))
+        and _without(trial.parameters, SYSTEM) == _without(cell.parameters, SYSTEM)
     )
 
 
@@ -311,7 +308,8 @@ def _notes(cells: Sequence[Result]) -> Iterable[str]:
 def _threads_head(cell: Result) -> str:
     operation = cell.operation
     operation += f" ({cell.phase})" if cell.phase != cell.operation else ""
-    words = [cell.target, operation, _parameters_in_words(cell), f"round {cell.round}"]
+    others = {name: value for name, value in cell.parameters.items() if name != "threads"}
+    words = [cell.target, operation, describe_parameters(others), f"round {cell.round}"]
     return ", ".join(word for word in words if word)
 
 
@@ -369,23 +367,6 @@ def _planned_threads(findings: Findings) -> list[int]:
     return sorted(planned | {cell.clients or 0 for cell in findings.rounds})
 
 
-def _parameters(cell: Result, without: Sequence[str]) -> str:
-    return _without(cell.parameters, without)
-
-
-def _without(parameters: Mapping[str, object], names: Sequence[str]) -> str:
-    others = {name: value for name, value in parameters.items() if name not in names}
+def _without(parameters: Mapping[str, object], left_out: str) -> str:
+    others = {name: value for name, value in parameters.items() if name != left_out}
     return json.dumps(others, sort_keys=True)
-
-
-def _parameters_in_words(cell: Result) -> str:
-    return describe_parameters(
-        {name: value for name, value in cell.parameters.items() if name != "threads"}
-    )
-
-
-def _grouped(cells: Iterable[Result], key: Callable[[Result], object]) -> list[list[Result]]:
-    groups: dict[object, list[Result]] = {}
-    for cell in cells:
-        groups.setdefault(key(cell), []).append(cell)
-    return list(groups.values())

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.documents.bestiary import Bestiary
-from loadstone.documents.card import Card, CardRow
+from loadstone.documents.card import Bestiary, Card, CardRow
 from loadstone.report.card_words import by_answer, summary_of, summary_of_bestiary, thread_of
 from loadstone.report.pages.frame import render_page
 

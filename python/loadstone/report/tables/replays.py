@@ -5,7 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.documents.script import rows_kept
+from loadstone.documents.manifest import rows_kept
 from loadstone.report.result_words import NOT_KNOWN
 from loadstone.report.tables.layout import Column, Table, numbers
 

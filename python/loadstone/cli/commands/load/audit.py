@@ -52,7 +52,7 @@ from loadstone.errors import InputError, LoadstoneError
 
 if TYPE_CHECKING:
     from loadstone.campaign.reading.quick import Flags
-    from loadstone.documents.bestiary import Bestiary
+    from loadstone.documents.card import Bestiary
 
 BESTIARY, DURABILITY = "bestiary", "durability"
 

@@ -31,7 +31,7 @@ from loadstone.cli.flags import Overwrite, parse_settings
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from loadstone.documents.script import ScriptOrigin
+    from loadstone.documents.manifest import ScriptOrigin
     from loadstone.script.compiled import Checked
     from loadstone.script.summary import ScriptSummary
     from loadstone.script.trace import Losses
@@ -279,7 +279,7 @@ def _facts(summary: "ScriptSummary") -> Iterator[str]:
 def _print_origin(origin: "ScriptOrigin | None") -> None:
     if origin is None:
         return
-    from loadstone.documents.script import rows_kept
+    from loadstone.documents.manifest import rows_kept
 
     files = ", ".join(origin["files"])
     rows_taken, read = rows_kept(origin), origin["rows_read"]
