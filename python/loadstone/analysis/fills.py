@@ -1,4 +1,4 @@
-"""How full a store was: whether it was as full as it was to be, and what it does when fuller."""
+"""Fill levels: whether they were reached, and the rate of a fuller store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ RULES = NumberRules()
 
 
 MISSED = 0.02
-"""A share of the store by which a level may be missed: what is measured takes room, too."""
+"""The tolerance of a level, as a share of the store: the dataset needs space too."""
 
 DECLINES = 0.95
-"""A ratio of rates from which a store is not called slower, however sure it is."""
+"""The ratio of rates below which a decline is relevant."""
 
 
 def find_missed(view: RunView) -> Iterator[Finding]:
-    """Report trials whose store was not as full as their level; level 0 adds nothing."""
+    """Report trials whose store missed the requested level; level 0 adds no data."""
     missed = []
     for record in view.measured.values():
         level: Any = record.trial["case"]["parameters"].get(PERCENT)
@@ -51,7 +51,7 @@ def find_missed(view: RunView) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decline:
-    """The trials of one case at its least level and at its greatest, and the ratio of the two."""
+    """The trials of one case at its lowest and its highest level, and their ratio."""
 
     emptiest: Sequence[Measurement]
     fullest: Sequence[Measurement]
@@ -67,12 +67,12 @@ class _Decline:
 
     @property
     def trials(self) -> int:
-        """The trials of the level that has fewer."""
+        """The number of trials of the level with fewer."""
         return min(self.ratio.n_a, self.ratio.n_b)
 
     @property
     def is_testable(self) -> bool:
-        """Tell whether the case was repeated often enough, and all of it is valid."""
+        """Whether there are enough trials, and all are valid."""
         standings = {trial.standing for trial in (*self.emptiest, *self.fullest)}
         return self.trials >= TRIALS_MIN and standings == {"valid"}
 
@@ -91,10 +91,10 @@ class _Decline:
     do="Repeat it in blocks, and report the level at which the store will be used.",
 )
 def declines(account: Account) -> Iterator[Finding]:
-    """State the rate of the fullest store over that of the emptiest, of each target.
+    """State the rate of the fullest store over that of the emptiest, per target.
 
-    A decline is claimed of cases with `TRIALS_MIN` trials or more at both levels, by the p of their
-    ratio's interval after Holm's correction; of others the ratio is noted only.
+    A decline is claimed for cases with `TRIALS_MIN` trials or more at both levels, by the p of the
+    ratio after Holm's correction.
     """
     for name in (PERCENT, BYTES):
         by_target = grouped(_of_ends(account, name), lambda decline: decline.emptiest[0].target)

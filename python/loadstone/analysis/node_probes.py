@@ -1,4 +1,4 @@
-"""What probes of nodes say of a run: what failed, what is another thing, which is the odd one."""
+"""Findings on nodes: failed probes, wrong mounts, slow devices and paths, unequal hardware."""
 
 import statistics
 from collections.abc import Iterator, Mapping
@@ -9,8 +9,7 @@ from loadstone.analysis.judgements.run_view import RunView
 from loadstone.documents.node import NodeDocument, StorageProbe, is_cached
 
 SLOW = 0.7
-"""A share of the median of its like below which one is called slow; a single probe of seconds is
-not steadier than this."""
+"""The share of the median of equal things below which one is slow; short probes vary less."""
 
 Rates = dict[tuple[str, str], dict[str, float]]
 
@@ -56,7 +55,7 @@ def _of_storage(name: str, probe: StorageProbe) -> Iterator[Finding]:
 def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
     for (what, unit), rates in _rates(nodes).items():
         if len(rates) < 3:
-            # Of two, either may be the odd one.
+            # Of two, either may be the slow one.
             continue
         middle = statistics.median(rates.values())
         slow = {place: rate for place, rate in rates.items() if rate < SLOW * middle}
@@ -75,7 +74,7 @@ def _slow(nodes: Mapping[str, NodeDocument]) -> Iterator[Finding]:
 
 
 def _rates(nodes: Mapping[str, NodeDocument]) -> Rates:
-    """Group rates of like things: paths; devices and mounts of one kind, measured alike."""
+    """Group rates of equal things: paths; devices and mounts of one kind and test."""
     rates: Rates = {}
     for name, node in nodes.items():
         for other, path in (node.get("paths") or {}).items():
@@ -101,7 +100,7 @@ def _way(probe: StorageProbe) -> str:
 
 GIB = 2**30
 SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")
-"""How packages begin whose versions should agree."""
+"""Prefixes of packages whose versions should be equal."""
 
 
 def find_unlike(view: RunView) -> Iterator[Finding]:

@@ -1,6 +1,22 @@
-"""What is wrong with a document that was checked against its type."""
+"""Checks of documents against their types, and what is wrong with one."""
 
-from pydantic import ValidationError
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+Document = TypeVar("Document")
+
+
+def adapter_of(kind: type[Document]) -> TypeAdapter[Document]:
+    """Return the adapter that checks documents of a type; building one takes milliseconds."""
+    adapter: TypeAdapter[Document] = _adapter(cast(Any, kind))
+    return adapter
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    return TypeAdapter(kind)
 
 
 def first_mistake(error: ValidationError, *place: int | str) -> str:

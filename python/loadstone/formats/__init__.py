@@ -1,5 +1,5 @@
-"""What other programs print, read into trials: importers and ceilings read the same files.
+"""Readers of the output of other programs, for importers and ceilings.
 
-A reader takes what a program wrote and nothing else: what is not in it stays absent. It checks what
-the file says against itself, so that one that was cut off is refused and never made a number.
+What a file does not state stays absent. Readers check a file against itself and refuse a truncated
+one.
 """

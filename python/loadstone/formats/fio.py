@@ -1,10 +1,9 @@
 """fio: one JSON document per invocation; json+ adds the whole distribution of latencies.
 
-Of a job fio keeps totals, so a trial has no seconds: its requests stand where they were complete,
-at the end. Latency is fio's completion latency (clat), from submission to completion; of a job
-that distributes its total latency alone (`lat_percentiles`, `disable_clat`), that one (lat).
-
-Units are those of the names that each version has, as `fio_direction` reads them.
+fio keeps totals per job, so that a trial has no seconds: all its requests count at the end. Latency
+is fio's completion latency (clat), or its total latency (lat) if a job only has percentiles of that
+(`lat_percentiles`, `disable_clat`). `fio_direction` tells units by names, which depend on the
+version.
 """
 
 import re
@@ -44,7 +43,7 @@ from loadstone.formats.reading import LARGEST
 
 DIRECTIONS = ("read", "write", "trim")
 UNIFIED = "mixed"
-"""What `unified_rw_reporting` writes in the place of all directions."""
+"""The direction that `unified_rw_reporting` writes instead of the three."""
 
 PACED = ("rate_iops", "rate", "thinktime")
 ALL_CLIENTS = "All clients"
@@ -70,7 +69,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 
 
 class JobOptions(TypedDict, total=False):
-    """What a job was started with, as far as it is read; fio writes numbers as text."""
+    """The options of a job that are read; fio writes numbers as text."""
 
     __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # type: ignore[misc]
 
@@ -94,9 +93,9 @@ _ALIASES = {"blocksize": "bs", "readwrite": "rw"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioRates:
-    """What fio says of one direction; its own samples, the slowest and the fastest, are in KiB.
+    """The rates of one direction; those of the slowest and fastest sample are in KiB/s.
 
-    `jobs` is None where it is not known how many jobs the numbers are of.
+    `jobs` is the number of jobs behind them, if known.
     """
 
     iops: float | None
@@ -119,8 +118,8 @@ class FioJob:
 def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
     """Return fio's version, and the jobs of the last document of a file.
 
-    Entries of one name and group are of jobs that ran at the same time, and so are one job of
-    several hosts (`--client`).
+    Entries with equal names and groups ran at the same time, such as one job on several hosts
+    (`--client`).
     """
     document = read_document(path)
     version = str(document.at("fio version").value)
@@ -130,7 +129,7 @@ def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
     groups: dict[tuple[str, int | None], list[JsonNode]] = {}
     for entry in entries.items():
         name = str(entry.at("jobname").value)
-        # The sum over all hosts, beside each of them.
+        # Skips the sum over all hosts, which is listed beside them.
         if name != ALL_CLIENTS or entry.find("hostname") is None:
             group = entry.find("groupid")
             number = group.whole() if group is not None else None
@@ -143,7 +142,7 @@ def read_jobs(path: Path, hints: Hints) -> tuple[str, list[FioJob]]:
             _refuse_error(member, name)
         if not done:
             members[0].place.refuse(f'job "{name}" did nothing', "was it cut short?")
-        # The time stamp is that of the report, written when the last group was over.
+        # The time stamp is that of the report, written after the last group.
         ended_ns = _ended_ns(document) if number == last else None
         jobs.append(_job(name, number, done, document, ended_ns, hints))
     return version, jobs
@@ -165,7 +164,7 @@ def _ended_ns(document: JsonNode) -> int | None:
 
 
 def _directions(entry: JsonNode) -> list[tuple[str, JsonNode]]:
-    """Return the directions in which a job did something."""
+    """Return the directions in which a job made requests."""
     directions = [
         (name, node) for name in DIRECTIONS if (node := entry.find(name)) and _has_done(node)
     ]
@@ -239,9 +238,9 @@ def _job(
 
 
 def _count_jobs(options: JobOptions | None, entries: int) -> int | None:
-    """Return how many jobs one entry is of; None where the file does not say.
+    """Return the number of jobs behind one entry; None if the file does not state it.
 
-    Jobs that are not reported as a group have an entry each. One entry alone may be of many.
+    Jobs that are not reported as a group have an entry each; a single entry may be of several.
     """
     if entries > 1 and not (options or {}).get("group_reporting"):
         return 1
@@ -267,7 +266,7 @@ def _entry(
     failures = failed.whole() if failed is not None else 0
     rows = [row for direction, node in done for row in rows_of(name, direction, node)]
     if failures and len(rows) == 1:
-        # fio counts requests as it submits them.
+        # fio counts requests when it submits them.
         (row,) = rows
         good = replace(row, requests=max(0, row.requests - failures))
         bad = replace(row, outcome="unknown", requests=failures, bytes=0, service=None)
@@ -308,7 +307,7 @@ def _entry(
 def _counts_failures(entry: JsonNode, options: JobOptions, failures: int, directions: int) -> bool:
     """Tell whether failed requests are known: without `continue_on_error` the first ends the job.
 
-    Of several directions fio does not say which of them failed.
+    fio does not state which of several directions failed.
     """
     if entry.find("error") is None or (failures and directions > 1):
         return False
@@ -317,19 +316,19 @@ def _counts_failures(entry: JsonNode, options: JobOptions, failures: int, direct
 
 
 def _depth(entry: JsonNode, options: JobOptions) -> int | None:
-    """Return how many requests one job has in flight, as it was asked for or as fio saw it."""
+    """Return the requests that one job has in flight, as configured or as measured by fio."""
     if "iodepth" in options:
         return _whole(options["iodepth"])
     levels = entry.find("iodepth_level")
     alone = levels.find("1") if levels is not None else None
-    # fio prints a tenth of a percent at the least: none had company.
+    # At 100 %, every request was alone.
     return 1 if alone is not None and alone.number() >= 100 else None
 
 
 def _pace(
     options: JobOptions, jobs: int | None, size: int | None, directions: Sequence[str]
 ) -> dict[str, Any]:
-    """Return which option held the load back, and how many requests a second it allows."""
+    """Return the option that limits the rate, and the requests per second that it allows."""
     words = [f"{name}={options[name]}" for name in PACED if options.get(name, "0") != "0"]  # type: ignore[literal-required]
     if not words:
         return {}
@@ -342,9 +341,9 @@ def _pace(
 
 
 def _of_directions(text: str, directions: Sequence[str]) -> list[int] | None:
-    """Return a rate of each direction, None where one is unlimited.
+    """Return the rate of each direction, given as "r,w,t"; None if one is unlimited.
 
-    "r,w,t": what is left out behind is as the first, and an empty place has no limit.
+    Directions left out at the end have the rate of the first; an empty one has no limit.
     """
     values = [_size(word) for word in text.split(",")] if text else []
     if not values or values[0] is None or UNIFIED in directions:
@@ -395,7 +394,7 @@ def _notes(name: str, entry: JsonNode) -> Iterator[str]:
 
 
 def _side_by_side(jobs: Sequence[FioJob]) -> Iterator[str]:
-    """Say which jobs of different names ran at the same time, each a part of one load."""
+    """Yield a note on jobs of different names that ran at the same time."""
     groups: dict[int | None, list[str]] = {}
     for job in jobs:
         groups.setdefault(job.group, []).append(job.trial.workload)
@@ -408,7 +407,7 @@ def _size(text: str) -> int | None:
     """Return fio's own reading of a size, where k, m, g and t are powers of 1024."""
     match = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text.strip(), re.IGNORECASE)
     if match is None:
-        # With an "i", and with kb_base, a unit is what an option says that may not be here.
+        # The meaning of "i" depends on kb_base, which the file may not state.
         return None
     size = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
     return size if size <= LARGEST else None

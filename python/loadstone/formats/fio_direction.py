@@ -1,8 +1,8 @@
-"""What fio writes of one direction of a job: requests, bytes and times.
+"""One direction of a job of fio: requests, bytes and times.
 
-Which unit a number has is told by the name that fio has given it, not by a version: times are
-`clat` in microseconds up to 2.21 and `clat_ns` from 2.99 on, and `io_bytes` are KiB unless
-`io_kbytes` stands beside them, from 2.21 on. Bytes are checked against `bw`, always KiB/s.
+Names tell the units, whatever the version: times are `clat` in microseconds up to 2.21 and
+`clat_ns` from 2.99 on; `io_bytes` are KiB unless there is `io_kbytes`, from 2.21 on. Bytes are
+checked against `bw`, which is always in KiB/s.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from loadstone.formats.json_document import JsonNode
 from loadstone.formats.reading import LARGEST
 
 TIMES: Mapping[str, int] = {"clat_ns": 1, "clat": 1000, "lat_ns": 1, "lat": 1000}
-"""Which times a job may have, each with its unit in nanoseconds; completion's come first."""
+"""The times that a job may have, with their units in nanoseconds; completion latency is first."""
 
 TOLERANCE = 0.02
 NS_PER_MS = 1_000_000
@@ -22,7 +22,7 @@ KIBIBYTE = 1024
 
 
 def runtime_ms(node: JsonNode) -> int:
-    """Return how long the direction took."""
+    """Return the duration of the direction."""
     return node.at("runtime").whole(largest=LARGEST // NS_PER_MS)
 
 
@@ -33,7 +33,7 @@ def optional_number(node: JsonNode, name: str) -> float | None:
 
 
 def times_of(node: JsonNode) -> JsonNode | None:
-    """Return the times that a job distributes: completion's, else those of the whole."""
+    """Return the times with a distribution: completion latency, or else total latency."""
     named = [times for name in TIMES if (times := node.find(name)) is not None]
     counted = [times for times in named if (times.find("N") or times.at("max")).number()]
     spread = [times for times in counted if has(times, "percentile") or has(times, "bins")]
@@ -41,13 +41,13 @@ def times_of(node: JsonNode) -> JsonNode | None:
 
 
 def has(node: JsonNode | None, name: str) -> bool:
-    """Tell whether an object holds another one that is not empty."""
+    """Tell whether an object has a non-empty object under a name."""
     part = node.find(name) if node is not None else None
     return part is not None and bool(part.mapping())
 
 
 def source_of_times(node: JsonNode) -> Mapping[str, Any]:
-    """Return the times without their distribution, which the record has as a histogram."""
+    """Return the times without their bins, which become a histogram."""
     return {
         name: {key: value for key, value in times.mapping().items() if key != "bins"}
         for name in TIMES
@@ -56,7 +56,7 @@ def source_of_times(node: JsonNode) -> Mapping[str, Any]:
 
 
 def stated_times(node: JsonNode, requests: int) -> Stated | None:
-    """Return the times that plain JSON states: percentiles, and no distribution."""
+    """Return the stated times of plain JSON, which has percentiles without a distribution."""
     times = times_of(node)
     if times is None:
         return None
@@ -65,10 +65,10 @@ def stated_times(node: JsonNode, requests: int) -> Stated | None:
     quantiles = {
         round(reading.number(node.place, "percentile", share) / 100, 9): ns.whole() * unit
         for share, ns in (listed.entries() if listed is not None else ())
-        # Until 2.2 fio fills its list of percentiles up with these.
+        # Until 2.2, fio pads its list of percentiles with these.
         if not (share == "0.00" and ns.value == 0)
     }
-    # Until 3.18 the number of times is not stated; each completed request has node.
+    # Until 3.18 the number of times is not stated; each completed request has one.
     counted = times.find("N")
     return Stated(
         count=counted.whole() if counted is not None else requests,
@@ -80,9 +80,9 @@ def stated_times(node: JsonNode, requests: int) -> Stated | None:
 
 
 def total_requests(node: JsonNode) -> tuple[int, bool]:
-    """Return the number of requests, and whether fio states it: from 2.1.14 on.
+    """Return the number of requests, and whether fio states it, as from 2.1.14 on.
 
-    Before, it follows from the rate, of which fio cuts off what is behind the point.
+    Earlier versions state only the rate, truncated to a whole number.
     """
     total = node.find("total_ios")
     if total is not None:
@@ -91,7 +91,7 @@ def total_requests(node: JsonNode) -> tuple[int, bool]:
 
 
 def _bytes(node: JsonNode, what: str) -> int:
-    """Return the bytes moved, which are KiB where no `io_kbytes` stands beside them."""
+    """Return the bytes moved; `io_bytes` is in KiB unless there is `io_kbytes`."""
     moved = node.at("io_bytes").whole()
     if node.find("io_kbytes") is None:
         moved *= KIBIBYTE

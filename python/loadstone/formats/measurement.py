@@ -1,4 +1,4 @@
-"""One printed result of another program as a measurement of a ceiling: a rate and its extremes."""
+"""Printed results of other programs as measurements of ceilings: a rate and its extremes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedMeasurement:
-    """What one direction moved.
+    """The rate of one direction.
 
-    `seconds` are the rates of its whole seconds, where the program prints them, and `low` and
-    `high` the extremes it saw. `service` is an encoded histogram of its latencies.
+    `seconds` are the rates of whole seconds, if printed, `low` and `high` the extremes. `service`
+    is an encoded histogram of latencies.
     """
 
     bounds: str
@@ -35,7 +35,7 @@ class PrintedMeasurement:
 
 
 def read_measurements(form: str, paths: Sequence[Path]) -> list[PrintedMeasurement]:
-    """Return what outputs of one form say, those of several programs side by side added up."""
+    """Return the measurements in outputs of one form; those of concurrent programs are added up."""
     single = [FORMS[form](path) for path in paths]
     return single[0] if len(single) == 1 else _added_up(single)
 
@@ -49,7 +49,7 @@ def _iperf3(path: Path) -> list[PrintedMeasurement]:
     return [
         PrintedMeasurement(
             bounds=_BOUNDS[trial.rows[0].operation],
-            # What arrived, and not what was still on its way when the clock stopped.
+            # The received bytes: others were still in transit when the clock stopped.
             bytes_per_s=rate,
             low=min(seconds, default=None),
             high=max(seconds, default=None),
@@ -91,7 +91,7 @@ def _fio(path: Path) -> list[PrintedMeasurement]:
 def _fio_extreme(rates: fio.FioRates, sample_kib: float | None) -> float | None:
     """Return the slowest or the fastest of fio's own samples in bytes.
 
-    Of jobs reported as a group they are those of single jobs, and say nothing of the whole.
+    None for jobs reported as a group, whose samples are of single jobs.
     """
     if not rates.bw_max or sample_kib is None or rates.jobs != 1:
         return None
@@ -147,7 +147,7 @@ FORMS: Mapping[str, Callable[[Path], list[PrintedMeasurement]]] = {
 
 
 def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
-    """Return the bytes of each whole second; one cut by the end would look too slow."""
+    """Return the bytes of each whole second, without one that the end cuts short."""
     sums = [0.0] * (trial.window_ns[1] // SECOND_NS)
     for row in trial.rows:
         if 0 <= row.second < len(sums):
@@ -156,7 +156,7 @@ def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
 
 
 def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:
-    """Return the sum of programs that ran side by side; what cannot be added is left out."""
+    """Return the sum of concurrent programs, without what cannot be added."""
     members = [member for group in single for member in group]
     rates = [member.requests_per_s for member in members if member.requests_per_s is not None]
     return [

@@ -1,9 +1,8 @@
-"""rados bench: a line each second and totals at the end, as text or JSON.
+"""rados bench: a line per second and totals at the end, as text or JSON.
 
-Its "MB" are 2^20 bytes. It keeps the mean, the extremes and the deviation of its latency, and no
-percentile. Concurrency is printed for writes alone, and the text does not say when it began. What
-others print between its lines, logs of the client before all, is skipped: a file is whole if its
-totals are.
+Its "MB" are 2^20 bytes. It states the mean and the extremes of its latency, but no percentile;
+concurrency of writes only; and in text no start. Lines of other programs, such as logs of the
+client, are skipped: a file is complete if its totals are.
 """
 
 import math
@@ -48,8 +47,13 @@ _SUMMARY = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What stands below the seconds; `clients` is None where it is not printed."""
+    """The totals at the end; `clients` is None if not printed.
 
+    The printed `bandwidth` is checked against the others, at the `place` where it stands.
+    """
+
+    place: FileLine
+    bandwidth: float
     made: int
     size: int
     length_s: float
@@ -114,23 +118,17 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
     made = _total(end, totals, "Total reads made" if is_read else "Total writes made")
     size = _total(end, totals, "Read size" if is_read else "Write size")
     length_s = _total(end, totals, "Total time run")
+    numbers = {name.partition("(")[0].lower(): value for name, value in plain.items()}
     bandwidth = _total(end, totals, "Bandwidth (MB/sec)")
-    reading.agree(
-        totals["Bandwidth (MB/sec)"][0],
-        "bandwidth against operations, their size and the time",
-        bandwidth,
-        made * size / MEBIBYTE / length_s,
-        TOLERANCE,
-    )
     totals_of_run = Totals(
+        place=totals["Bandwidth (MB/sec)"][0],
+        bandwidth=bandwidth,
         made=int(made),
         size=int(size),
         length_s=length_s,
         clients=clients,
         is_read=is_read,
-        times=_times(
-            {name.partition("(")[0].lower(): value for name, value in plain.items()}, made
-        ),
+        times=_times(numbers, made),
     )
     return _trial(path, seconds, totals_of_run, plain, hints)
 
@@ -151,9 +149,6 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
     size = document.at("read_size" if is_read else "write_size").whole(smallest=1)
     length_s = document.at("total_time_run").positive()
     bandwidth = document.at("bandwidth").number()
-    what = "bandwidth against operations, their size and the time"
-    expected = made * size / MEBIBYTE / length_s
-    reading.agree(document.place, what, bandwidth, expected, TOLERANCE)
     stated = document.find("concurrent_ios")
     clients = stated.whole() if stated is not None else None
     if clients is None:
@@ -167,6 +162,8 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
         if "latency" in key
     }
     totals = Totals(
+        place=document.place,
+        bandwidth=bandwidth,
         made=made,
         size=size,
         length_s=length_s,
@@ -180,7 +177,10 @@ def _from_json(path: Path, hints: Hints) -> ImportedTrial:
 def _trial(
     path: Path, seconds: Sequence[Second], totals: Totals, source: Mapping[str, Any], hints: Hints
 ) -> ImportedTrial:
-    # Between two lines there are as many in flight as there may be, but at the end.
+    expected = totals.made * totals.size / MEBIBYTE / totals.length_s
+    what = "bandwidth against operations, their size and the time"
+    reading.agree(totals.place, what, totals.bandwidth, expected, TOLERANCE)
+    # Between two lines, the most allowed requests are in flight, except at the end.
     in_flight = max((second.in_flight for second in seconds), default=None)
     threads = totals.clients or hints.threads or in_flight or None
     operation = "get" if totals.is_read else "put"

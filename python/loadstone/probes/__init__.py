@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Protocol, Self
 
 from loadstone._loadgen import Table
@@ -22,13 +21,13 @@ from loadstone.steady_clock import SteadyClock
 __all__ = ["PROBES", "AbsentError", "Collector", "Probe"]
 
 Reading = tuple[str, str, float]
-"""Subject (a core, a card, a disk, or nothing), metric with its unit, value."""
+"""Subject (a core, a card, a disk, or empty), metric with its unit, value."""
 
 PERIOD_NS = 1_000_000_000
 
 
 class Probe(Protocol):
-    """Something watched. Opening raises `AbsentError` where this host does not have it."""
+    """A source of readings. Opening raises `AbsentError` if this host does not have it."""
 
     SUMMARY: str
 
@@ -64,9 +63,9 @@ class Collector:
         host: str | None = None,
         clock: SteadyClock | None = None,
     ) -> None:
-        """`host` is the name that readings carry: this host's own, unless a run has another.
+        """Collect readings under a `host` name, with times of `clock`.
 
-        Their times are those of `clock`: a host's clock that is set meanwhile moves none of them.
+        Times do not change if the host's clock is set meanwhile.
         """
         self._clock = clock or SteadyClock()
         self.absent: dict[str, str] = {}
@@ -88,12 +87,7 @@ class Collector:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         self._read()
@@ -122,10 +116,10 @@ class Collector:
             try:
                 rows += [(name, reading) for reading in probe.read()]
             except OSError as error:
-                # A card or a group that vanished takes its probe with it, not the run.
+                # If a card or a group disappears, only its probe ends, not the run.
                 self._drop(name, f"stopped: {error.strerror}")
             except (ValueError, LookupError) as error:
-                # Nor does a kernel that writes what none was known to write.
+                # The same if a kernel has an unknown format.
                 self._drop(name, f"not understood: {error!r}")
         rows.append(("process", ("", "collector_cpu_ns", float(time.thread_time_ns()))))
         batch = PROBE_SCHEMA.of_columns(

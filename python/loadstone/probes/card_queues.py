@@ -1,4 +1,4 @@
-"""What the kernel's queues of each card have dropped, asked over netlink: no file tells it.
+"""Packets dropped by the kernel's queues of each card, over netlink, as no file has them.
 
 Layouts are those of linux/rtnetlink.h and linux/pkt_sched.h.
 """
@@ -27,7 +27,7 @@ ANSWER_MAX_BYTES = 1 << 16
 
 
 class CardQueues:
-    """The outermost queue of each card, and what is dropped as it comes in."""
+    """Drops of the outermost queue of each card, and of incoming packets."""
 
     def __init__(self) -> None:
         try:

@@ -4,11 +4,9 @@ Missing answers are absent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from loadstone.documents.mistake import adapter_of
 from loadstone.documents.target_state import ClusterState
 from loadstone.probes.ceph_answers import (
     Answers,
@@ -33,23 +31,18 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "rules": ("osd", "crush", "rule", "dump"),
     "versions": ("versions",),
 }
-"""What the command is asked, by the name that its answer goes under."""
+"""The arguments of the command for each answer."""
 
 MOVING = ("recover", "backfill", "degraded", "remapped", "misplaced", "peering", "undersized")
-"""Words in the states of placement groups whose data is on its way."""
+"""Words in the states of placement groups whose data moves."""
 
 POOL_SETTINGS = ("size", "min_size", "pg_num", "crush_rule", "erasure_code_profile", "flags_names")
 
 
-@cache
-def _states() -> TypeAdapter[ClusterState]:
-    return TypeAdapter(ClusterState)
-
-
 def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
-    """Return what matters of a cluster's answers; `pools` limits which pools are included.
+    """Return the relevant facts of a cluster's answers, of some `pools` or all.
 
-    Raises ValueError for what is no answer of Ceph.
+    Raises ValueError if an answer is not Ceph's.
     """
     answers = read_answers(answer)
     status = answers.get("status") or {}
@@ -65,7 +58,7 @@ def digest(answer: Mapping[str, object], pools: Iterable[str]) -> ClusterState:
         "versions": _versions(answers.get("versions") or {}),
         "pools": _pools(answers, set(pools)),
     }
-    return _states().validate_python(
+    return adapter_of(ClusterState).validate_python(
         {key: value for key, value in facts.items() if value not in (None, {}, [])}
     )
 
@@ -187,7 +180,7 @@ def _redundancy(pool: Pool, profile: Profile) -> str | None:
 
 
 def _class_of(rule: PoolRule) -> str | None:
-    """Return the class of devices that a rule takes: it is part of the root's name."""
+    """Return the device class of a rule, which is part of the root's name."""
     for step in rule.get("steps") or ():
         name = step.get("item_name") or ""
         if step.get("op") == "take" and "~" in name:

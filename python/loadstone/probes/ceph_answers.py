@@ -1,48 +1,47 @@
-"""Answers of Ceph's own command in JSON, as far as they are used; other types are refused.
+"""Types of the JSON answers of Ceph's command; values of other types are refused.
 
-Unused keys are left out. Used keys may be missing or null, because releases differ.
+Keys that are used may be missing or null, because releases differ; others are not listed.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Required
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from loadstone.documents.mistake import first_mistake
+from loadstone.documents.mistake import adapter_of, first_mistake
 
 Number = int | float
 
 
 class Message(TypedDict, total=False):
-    """What a check of the cluster's health says."""
+    """The text of a health check."""
 
     message: str | None
 
 
 class HealthCheck(TypedDict, total=False):
-    """A check that is not passed."""
+    """A failed health check."""
 
     summary: Message | None
 
 
 class Health(TypedDict, total=False):
-    """HEALTH_OK and its like, and why."""
+    """The health, such as HEALTH_OK, with its failed checks."""
 
     status: str | None
     checks: dict[str, HealthCheck] | None
 
 
 class GroupState(TypedDict):
-    """How many placement groups are in a state."""
+    """The number of placement groups in a state."""
 
     state_name: str
     count: int
 
 
 class Groups(TypedDict, total=False):
-    """The placement groups, and what of their data is on its way."""
+    """The placement groups, and their data that moves."""
 
     pgs_by_state: list[GroupState] | None
     misplaced_objects: int | None
@@ -72,7 +71,7 @@ class ClassRoom(TypedDict, total=False):
 
 
 class PoolStats(TypedDict, total=False):
-    """What a pool holds; `percent_used` is from 0 to 1, whatever its name."""
+    """The usage of a pool; `percent_used` is from 0 to 1, in spite of its name."""
 
     objects: int | None
     stored: int | None
@@ -112,7 +111,7 @@ class Osds(TypedDict, total=False):
 
 
 class OsdTimes(TypedDict, total=False):
-    """Milliseconds of an OSD's last writes."""
+    """The latency of an OSD's last writes, in milliseconds."""
 
     commit_latency_ms: Number | None
     apply_latency_ms: Number | None
@@ -138,7 +137,7 @@ class Latencies(LatencyList, total=False):
 
 
 class PoolOptions(TypedDict, total=False):
-    """What was set for a pool."""
+    """The options of a pool."""
 
     compression_mode: str | None
 
@@ -157,7 +156,7 @@ class Pool(TypedDict, total=False):
 
 
 class Profile(TypedDict, total=False):
-    """Into how many parts objects are coded: k of data, m of redundancy."""
+    """An erasure code of k data chunks and m coding chunks."""
 
     k: int | str
     m: int | str
@@ -171,7 +170,7 @@ class ClusterMap(TypedDict, total=False):
 
 
 class RuleStep(TypedDict, total=False):
-    """A step of a rule; one that takes has the name of a root."""
+    """A step of a rule; a "take" step has the name of a root."""
 
     op: str | None
     item_name: str | None
@@ -185,7 +184,7 @@ class PoolRule(TypedDict, total=False):
 
 
 class Versions(TypedDict, total=False):
-    """`ceph versions`: how many daemons are of each."""
+    """`ceph versions`: the number of daemons of each version."""
 
     overall: dict[str, int] | None
 
@@ -209,26 +208,21 @@ class HeldGroup(TypedDict):
 
 
 class HeldGroups(TypedDict):
-    """`ceph pg ls-by-pool`; older releases answer with the list alone."""
+    """`ceph pg ls-by-pool`; older releases return only the list."""
 
     pg_stats: list[HeldGroup]
 
 
 def read_answers(answers: Mapping[str, object]) -> Answers:
-    """Return answers as they are read; raise ValueError with the first value that cannot be."""
+    """Return typed answers; raise ValueError with the first wrong value."""
     try:
-        return _answers().validate_python(answers)
+        return adapter_of(Answers).validate_python(answers)
     except ValidationError as error:
         raise ValueError(first_mistake(error)) from error
 
 
-@cache
-def _answers() -> TypeAdapter[Answers]:
-    return TypeAdapter(Answers)
-
-
 def read_groups(text: bytes) -> list[HeldGroup]:
-    """Return the placement groups of a pool; raise ValueError for what is no list of them."""
+    """Return the placement groups of a pool; raise ValueError if it is no list of them."""
     try:
         groups = TypeAdapter[HeldGroups | list[HeldGroup]](
             HeldGroups | list[HeldGroup]

@@ -21,7 +21,7 @@ FILES_1 = {
     "memory": ("memory.usage_in_bytes", "memory.failcnt", "memory.stat"),
 }
 UNLIMITED_1 = 1 << 60
-"""Version 1 has no word for no limit, but a number of bytes that no host has."""
+"""Version 1 states no limit as a number of bytes that no host has."""
 
 
 def own_folder() -> Path:
@@ -113,7 +113,7 @@ class Cgroup:
 
 
 def _limit_1(text: str) -> Iterator[tuple[str, str, float]]:
-    """Yield the least limit of a group of version 1 and of those above it."""
+    """Yield the lowest limit of a group of version 1 and its ancestors."""
     for line in text.splitlines():
         key, _, value = line.partition(" ")
         if key == "hierarchical_memory_limit" and int(value) < UNLIMITED_1:

@@ -28,7 +28,7 @@ class Disk:
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/diskstats")
-        # Partitions stand among the disks, and would count their work a second time.
+        # Partitions are listed too, and would count the work of disks twice.
         self._disks = set(os.listdir(BLOCK)) if BLOCK.is_dir() else None
 
     def read(self) -> Iterator[tuple[str, str, float]]:
@@ -36,7 +36,7 @@ class Disk:
             _, _, name, *values = line.split()
             if self._disks is not None and name not in self._disks:
                 continue
-            # Disks that have never been asked for anything are not worth a row a second.
+            # Skips disks that were never used, to save rows.
             if name.startswith(("loop", "ram")) or not (int(values[0]) or int(values[4])):
                 continue
             for column, (metric, factor) in COLUMNS.items():

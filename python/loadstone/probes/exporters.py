@@ -15,17 +15,17 @@ from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.documents.exporter import ExporterDocument
 
 PREFIX = "prometheus:"
-"""Before the name of a probe, in the tables of all probes."""
+"""The prefix of these probes' names in tables."""
 
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
 RECENT = 4
-"""So many readings of each exporter are at hand between trials."""
+"""Readings of each exporter that are kept between trials."""
 
 DISK_REQUESTS = "node_disk_io_now"
 SOON_NS = 5_000_000_000
-"""A trial waits so long at most for a new reading; exporters that are read less often are not asked
-what is under way now."""
+"""The longest that a trial waits for a new reading; exporters that are read less often are not used
+for the current state."""
 
 INHERITED = (
     "HOME",
@@ -39,7 +39,7 @@ INHERITED = (
     "TZ",
     "VIRTUAL_ENV",
 )
-"""What the scraper needs of the environment: no secret is in it."""
+"""Environment variables that the scraper inherits, without secrets."""
 
 
 class Exporters:
@@ -56,7 +56,7 @@ class Exporters:
         self._reader: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start to read, if there is anything to read."""
+        """Start the scraper, if there are exporters."""
         if not self._probes or self._process is not None:
             return
         self._process = subprocess.Popen(
@@ -64,7 +64,7 @@ class Exporters:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # It ends at the end of its input, not by Ctrl-C: its rows are wanted until then.
+            # Ctrl-C must not end it: it stops at the end of its input.
             start_new_session=True,
             env={name: os.environ[name] for name in os.environ if name.startswith(INHERITED)},
         )
@@ -82,21 +82,21 @@ class Exporters:
         return batches
 
     def keep(self, batch: Table) -> None:
-        """Keep what was read: one row for each value of an exporter."""
+        """Keep a batch of rows, one per value of an exporter."""
         with self._lock:
-            # Between trials they are not collected: the oldest are of no use then.
+            # Between trials nobody takes batches, and the oldest are dropped.
             self._batches = [*self._batches[-BATCHES_MAX:], batch]
             self._recent.append(batch)
 
     def disk_requests(self, since_unix_ns: int = 0) -> float | None:
-        """Return the requests under way at the busiest disk, as read last since a time.
+        """Return the requests in flight at the busiest disk, as last read since a time.
 
-        None where nothing was read since, or nothing is watched.
+        None if nothing was read since.
         """
         return self._disk_requests(lambda probe, read_ns: read_ns >= since_unix_ns)
 
     def disk_requests_due(self) -> float | None:
-        """Return the same as read last, as long as the next reading is due soon."""
+        """Return the same from the last reading, if the next one is due soon."""
         now_ns = time.time_ns()
         every_ns = {f"{PREFIX}{probe.name}": probe.every_ns for probe in self._probes}
 
@@ -140,13 +140,13 @@ class Exporters:
         assert process is not None
         assert process.stdout is not None
         with process.stdout as source:
-            # It ends with the stream, or with the process in the middle of one.
+            # Ends with the stream, which the end of the process may cut.
             for batch in StreamReader.of_descriptor(source.fileno()):
                 self.keep(batch)
 
 
 class Readings:
-    """Counts the readings of one trial, to say where its gaps are."""
+    """Counts the readings of one trial, and its gaps."""
 
     def __init__(self) -> None:
         self._read: dict[str, int] = {}
@@ -154,7 +154,7 @@ class Readings:
         self._reasons: dict[str, str] = {}
 
     def count(self, batch: Table) -> None:
-        """Count what stands in some rows."""
+        """Count the readings in some rows."""
         columns = (batch[name] for name in ("metric", "probe", "host", "value", "subject"))
         for metric, probe, host, value, subject in zip(*columns, strict=True):
             if metric != "up" or not probe.startswith(PREFIX):
@@ -166,7 +166,7 @@ class Readings:
                 self._reasons[key] = subject
 
     def gaps(self) -> dict[str, str]:
-        """Return for each exporter with gaps how many there are, and the last one's reason."""
+        """Return the number of gaps of each exporter, with the reason of the last one."""
         return {
             key: f"{count} of {self._read[key]} readings failed: {self._reasons[key]}"
             for key, count in self._gaps.items()
@@ -192,7 +192,7 @@ def _document(probes: Iterable[PrometheusProbe]) -> bytes:
 
 
 def _by_value(reference: dict[str, str] | None) -> dict[str, str] | None:
-    """Return a token of the environment itself: the scraper does not inherit it."""
+    """Return a token of the environment by value, as the scraper does not inherit it."""
     if reference is None or "env" not in reference:
         return reference
     value = os.environ.get(reference["env"])

@@ -28,14 +28,14 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOptions:
-    """What a token bucket lets through, in bytes a second."""
+    """The rate of a token bucket, in bytes per second."""
 
     rate: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBucket:
-    """A token bucket of a whole card, as `tc` tells it."""
+    """A token bucket of a whole card, as `tc` prints it."""
 
     kind: Literal["tbf"]
     root: Literal[True]
@@ -44,13 +44,13 @@ class TokenBucket:
 
 
 Queues = list[Annotated[TokenBucket | object, Field(union_mode="left_to_right")]]
-"""Queues of other kinds are of no concern."""
+"""Queues, of which other kinds are ignored."""
 
 
 def shaped_cards() -> dict[str, float]:
-    """Return what a token bucket lets each card send, in bits a second, if `tc` can tell.
+    """Return the limit of each card by a token bucket, in bits per second, if `tc` is there.
 
-    Containers and rented machines are often held to less than their card by one.
+    Containers and rented machines are often limited to less than their card's speed.
     """
     try:
         tc = subprocess.run(
@@ -58,7 +58,7 @@ def shaped_cards() -> dict[str, float]:
             capture_output=True,
             timeout=5,
             check=True,
-            # It needs nothing else of the environment, where secrets may be.
+            # Other variables may be secrets.
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
         queues = TypeAdapter[Queues](Queues).validate_json(tc.stdout or b"[]")
@@ -96,7 +96,7 @@ class Network:
             if speed is not None:
                 yield card, "speed_bits_per_s", speed
         if self._queues is not None:
-            # A kernel that does not answer in time is asked again a second later.
+            # If the kernel does not answer in time, the next reading tries again.
             with contextlib.suppress(TimeoutError):
                 yield from self._queues.read()
         if self._softnet is None:
@@ -107,11 +107,11 @@ class Network:
             yield f"cpu{core}", "backlog_squeezed", float(int(words[2], 16))
 
     def _speed(self, card: str) -> float | None:
-        """Return the link's speed, or what a shaper on the card leaves of it; asked for once."""
+        """Return the speed of a card's link, or of its shaper if lower; read once."""
         if card not in self._speeds:
             folder = Path(f"/sys/class/net/{card}")
             try:
-                # Without a device (veth, bridges) the speed is a constant that limits nothing.
+                # The speed of virtual cards (veth, bridges) is a meaningless constant.
                 is_real = (folder / "device").exists()
                 speed = int((folder / "speed").read_text("ascii")) * 1e6 if is_real else -1
             except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Total time in which work stalled for lack of CPU, memory or I/O (the kernel's PSI).
 
-Totals, not the kernel's averages: a moving average would leak from one phase into the next.
+Totals, because the kernel's moving averages would carry over from one phase into the next.
 """
 
 from collections.abc import Iterator

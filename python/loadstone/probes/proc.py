@@ -1,4 +1,4 @@
-"""Files of the kernel that are kept open and read from their start each time."""
+"""Kernel files that are kept open and read from the start each time."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ class KernelFile:
             raise AbsentError(f"{path}: {error.strerror}") from error
 
     def read(self) -> str:
-        """Return the whole text of this moment."""
+        """Return the current text."""
         parts = []
         offset = 0
         while part := os.pread(self._descriptor, 1 << 16, offset):
@@ -34,7 +34,7 @@ class KernelFile:
 
 
 def open_existing(paths: dict[str, Path]) -> dict[str, KernelFile]:
-    """Open those of the files that are there; AbsentError if none is."""
+    """Open the files that exist; raise AbsentError if none does."""
     files = {}
     reasons = []
     for name, path in paths.items():

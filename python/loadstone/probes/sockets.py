@@ -1,7 +1,7 @@
-"""Sockets by state, and how many local ports are left.
+"""Sockets by state, and the local ports that are left.
 
-From /proc/net/sockstat, whose cost does not grow with the number of sockets; /proc/net/tcp takes
-milliseconds a thousand sockets and would disturb what is measured.
+From /proc/net/sockstat, which takes constant time; /proc/net/tcp takes milliseconds per thousand
+sockets and would disturb the measurement.
 """
 
 import contextlib
@@ -17,30 +17,30 @@ from loadstone.probes.proc import AbsentError, KernelFile, open_existing
 
 TIME_WAIT_S = 60
 TIME_WAIT_REUSED_S = 1
-"""How long the kernel keeps a port after its connection, and with tcp_tw_reuse."""
+"""How long the kernel reserves a port after its connection, without and with tcp_tw_reuse."""
 
 TCP_TW_REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
 TCP_TW_REUSE_USUAL = 2
-"""Linux's default since 4.19, for hosts that do not tell theirs: on loopback alone."""
+"""The default since Linux 4.19, only on loopback, for hosts that do not state it."""
 
 PORTS_QUICK_SHARE = 0.5
-"""Linux gives out every other local port first (those of one parity). When these all rest, each
-connection searches all of them, some 70 ns a port, before it takes one of the other half."""
+"""Linux uses local ports of one parity first. If all of these are reserved, each connection
+searches all of them, at some 70 ns per port, before it takes one of the other half."""
 
 TIME_WAIT = "06"
 CLOSING = frozenset({"04", "05", "09", "0B"})
-"""States as /proc/net/tcp has them: FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING. A program that
-holds a connection in CLOSE_WAIT does not close it."""
+"""States in /proc/net/tcp: FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING. In CLOSE_WAIT, a program
+keeps the connection."""
 
 _TICKS_PER_S = 100
-"""The kernel's USER_HZ, in which /proc tells the time that a timer has left."""
+"""The kernel's USER_HZ, the unit of timers in /proc."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One TCP connection of this network namespace that has another end.
+    """One TCP connection of this network namespace.
 
-    `timer_s` is the time its timer has left: in TIME_WAIT, until its port is free.
+    `timer_s` is the rest of its timer; in TIME_WAIT, until its port is free.
     """
 
     port: int
@@ -50,9 +50,9 @@ class Connection:
 
 
 def connections() -> Iterator[Connection]:
-    """Yield the TCP connections of this network namespace: some milliseconds for each thousand.
+    """Yield the TCP connections of this network namespace.
 
-    Not for use under load, therefore.
+    Takes milliseconds per thousand connections, too long for use under load.
     """
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/net/{name}", encoding="ascii") as file:
@@ -71,7 +71,7 @@ def connections() -> Iterator[Connection]:
 
 @functools.lru_cache(maxsize=1024)
 def _address(text: str) -> str:
-    """Return an address that /proc holds as words of the machine's own byte order."""
+    """Return an address from /proc, which has words in native byte order."""
     words = bytes.fromhex(text)
     if sys.byteorder == "little":
         words = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
@@ -81,13 +81,13 @@ def _address(text: str) -> str:
 
 
 def port_rest_s(tcp_tw_reuse: int, *, is_loopback: bool) -> int:
-    """Return for how many seconds a local port rests after a connection that this host closed."""
+    """Return for how many seconds a local port is reserved after this host closed a connection."""
     is_reused = tcp_tw_reuse == 1 or (tcp_tw_reuse == 2 and is_loopback)
     return TIME_WAIT_REUSED_S if is_reused else TIME_WAIT_S
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an address, or a URL of one, never leaves its host, as far as it shows."""
+    """Tell whether an address, or a URL with one, is a loopback address by its text."""
     host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
 
@@ -128,8 +128,8 @@ class Sockets:
         first, last = (int(word) for word in self._range.read().split())
         ports = last - first + 1
         yield "tcp", "ports", float(ports)
-        # A bound from below: sockets that serve take no local port of the range, and one port may
-        # serve several destinations.
+        # A lower bound: listening sockets take no port of the range, and one port may serve several
+        # destinations.
         yield "tcp", "ports_left_min", float(max(0, ports - counts["inuse"] - counts["tw"]))
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""The five published reports as data: their numbers, their hardware and their tables.
+"""Five published reports as data: their numbers, their hardware and their tables.
 
-Their numbers come out as an Account for analysis, and as the report's own tables byte for byte;
-they are kept as they were printed and never repaired. Beside them stand what else such reports ask
-for: their layouts of tables and charts, which a run's numbers can take (`LAYOUTS`), and the rules
-on numbers that others printed (`rules.judge`). Only the command line knows this package.
+Numbers are kept as printed. They become an Account for analysis, or the report's own tables byte
+for byte. The package also has the layouts of these tables and charts for runs (`LAYOUTS`), and
+rules on printed numbers (`rules.judge`). Only the command line imports it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +42,7 @@ class ReportModule(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One published report, or one system of it; its tables may be Markdown of themselves."""
+    """One published report, or one system of it; its tables may be Markdown."""
 
     name: str
     file: str
@@ -100,7 +99,7 @@ PUBLISHED: Mapping[str, Published] = {
 
 
 def find_all(names: Sequence[str]) -> list[Published]:
-    """Return several reports; all systems of one report, named together, are that report."""
+    """Return several reports; all systems of a report together are that report."""
     chosen = list(dict.fromkeys(find(name).name for name in names))
     for whole in PUBLISHED.values():
         systems = [

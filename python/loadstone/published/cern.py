@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
@@ -16,14 +16,14 @@ from loadstone.published.tables.layouts import (
 
 FILE = "cern"
 SIZES = {"4 KB": 4 * 2**10, "10 MB": 10 * 2**20}
-"""What the printed sizes stand for when their units are powers of two, as the tables suggest."""
+"""The printed sizes in bytes; the tables suggest that units are powers of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CernColumn:
-    """One column of a table: means ± spreads as they are printed, empty where nothing is.
+    """One column of a table: means ± spreads as printed, or empty.
 
-    `only_on` names the slide of a column that the other copies of its table lack.
+    `only_on` names the slide of a column that other copies of its table lack.
     """
 
     operation: str
@@ -54,7 +54,7 @@ class DamagedCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CernFacts(read.ReportFacts):
-    """What the slides say beside their tables; `marks` are by the title of a table."""
+    """The text of the slides beside their tables; `marks` are by the title of a table."""
 
     target: str
     call_outs: tuple[str, ...]
@@ -63,8 +63,8 @@ class CernFacts(read.ReportFacts):
     damaged_copies: tuple[DamagedCopy, ...]
 
 
-facts = partial(read.read_facts, FILE, CernFacts)
-_columns = partial(read.read_rows, FILE, CernColumn)
+facts = cache(partial(read.read_facts, FILE, CernFacts))
+_columns = cache(partial(read.read_rows, FILE, CernColumn))
 
 
 def account() -> Account:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
@@ -71,9 +71,9 @@ class DatasafeFacts(read.ReportFacts):
     ceph: Mapping[str, object]
 
 
-facts = partial(read.read_facts, FILE, DatasafeFacts)
-_lines = partial(read.read_rows, FILE, DatasafeLine)
-_rates = partial(read.read_rows, RATES_FILE, DatasafeRate)
+facts = cache(partial(read.read_facts, FILE, DatasafeFacts))
+_lines = cache(partial(read.read_rows, FILE, DatasafeLine))
+_rates = cache(partial(read.read_rows, RATES_FILE, DatasafeRate))
 
 
 def account() -> Account:

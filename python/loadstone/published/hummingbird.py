@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
@@ -64,8 +64,8 @@ class HummingbirdFacts(read.ReportFacts):
     laboratories: Mapping[str, Laboratory]
 
 
-facts = partial(read.read_facts, FILE, HummingbirdFacts)
-_rates = partial(read.read_rows, FILE, HummingbirdRate)
+facts = cache(partial(read.read_facts, FILE, HummingbirdFacts))
+_rates = cache(partial(read.read_rows, FILE, HummingbirdRate))
 
 
 def account() -> Account:

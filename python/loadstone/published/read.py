@@ -4,7 +4,6 @@ import csv
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from typing import ClassVar, TypeVar
 
@@ -34,14 +33,12 @@ class ReportFacts:
     text: Mapping[str, str] = field(default_factory=dict)
 
 
-@cache
 def read_rows(name: str, kind: type[T]) -> tuple[T, ...]:
     """Return the rows of a CSV file; text stays as it is printed."""
     adapter = TypeAdapter(kind)
     return tuple(map(adapter.validate_python, csv.DictReader(_data(f"{name}.csv").splitlines())))
 
 
-@cache
 def read_facts(name: str, kind: type[T]) -> T:
     """Return what stands in a TOML file."""
     return TypeAdapter(kind).validate_python(tomllib.loads(_data(f"{name}.toml")))

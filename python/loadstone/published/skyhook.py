@@ -1,7 +1,7 @@
 """Skyhook's observations: rados bench, and the ceilings of network, device and OSDs."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
@@ -51,7 +51,7 @@ class SkyhookFacts(read.ReportFacts):
     hinted: tuple[SkyhookRate, ...]
 
 
-facts = partial(read.read_facts, FILE, SkyhookFacts)
+facts = cache(partial(read.read_facts, FILE, SkyhookFacts))
 
 
 def account() -> Account:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.analysis.accounts.case_means import case_means
@@ -30,8 +30,8 @@ class TheflashFacts(read.ReportFacts):
     block_title: str
 
 
-facts = partial(read.read_facts, FILE, TheflashFacts)
-_runs = partial(read.read_rows, FILE, TheflashTime)
+facts = cache(partial(read.read_facts, FILE, TheflashFacts))
+_runs = cache(partial(read.read_rows, FILE, TheflashTime))
 
 
 def account(systems: Sequence[str] = SYSTEMS) -> Account:

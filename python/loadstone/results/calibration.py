@@ -13,11 +13,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, ValidationError
 
 from loadstone.campaign.drivers import addresses_of, calibrated_drivers, facts_of
 from loadstone.documents.manifest import (
@@ -28,7 +27,7 @@ from loadstone.documents.manifest import (
     HostProcessor,
     KeptCalibration,
 )
-from loadstone.documents.mistake import first_mistake
+from loadstone.documents.mistake import adapter_of, first_mistake
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results.files import durable
 from loadstone.results.layout import LOCK, check_format, read_plain, state_folder
@@ -246,12 +245,7 @@ def parse(document: Mapping[str, object]) -> Calibration:
 
     ValidationError says what is no such thing.
     """
-    return _adapter().validate_python(document)
-
-
-@cache
-def _adapter() -> TypeAdapter[Calibration]:
-    return TypeAdapter(Calibration)
+    return adapter_of(Calibration).validate_python(document)
 
 
 def keep(host: HostFacts, build: str, session: Session) -> Path:

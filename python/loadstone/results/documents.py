@@ -6,15 +6,15 @@ null if another tool did not state them. A value of another type was edited by h
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.documents.manifest import Manifest
+from loadstone.documents.mistake import adapter_of
 from loadstone.documents.python_types import Object, Whole
 from loadstone.documents.summary import FileDigest, Summary
 from loadstone.documents.target_state import TargetState
@@ -50,12 +50,12 @@ Document = TypeVar("Document")
 
 def check_manifest(path: Path, document: Mapping[str, Any]) -> Manifest:
     """Return a manifest; refuse values of other kinds than those it was written with."""
-    return _checked(path, document, _manifests())
+    return _checked(path, document, Manifest)
 
 
 def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
     """Return a trial's record likewise."""
-    record = _checked(path, document, _records())
+    record = _checked(path, document, RecordDocument)
     audit = record.get("summary", {}).get("audit") or {}
     for finding in audit.get("findings", ()):
         check_keys(path, "finding", finding, FINDING)
@@ -66,7 +66,7 @@ def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
 
 def check_ceiling(path: Path, document: Mapping[str, Any]) -> CeilingRecordDocument:
     """Return a ceiling's record likewise."""
-    return _checked(path, document, _ceilings())
+    return _checked(path, document, CeilingRecordDocument)
 
 
 JUDGED = (
@@ -97,25 +97,10 @@ def check_keys(path: Path, what: str, document: Mapping[str, Any], ways: Iterabl
             inner = inner[step]
 
 
-@cache
-def _manifests() -> TypeAdapter[Manifest]:
-    return TypeAdapter(Manifest)
-
-
-@cache
-def _records() -> TypeAdapter[RecordDocument]:
-    return TypeAdapter(RecordDocument)
-
-
-@cache
-def _ceilings() -> TypeAdapter[CeilingRecordDocument]:
-    return TypeAdapter(CeilingRecordDocument)
-
-
-def _checked(path: Path, document: Mapping[str, Any], kind: TypeAdapter[Document]) -> Document:
+def _checked(path: Path, document: Mapping[str, Any], kind: type[Document]) -> Document:
     """Return a document as it was read: keys that this build does not know stay in it."""
     try:
-        kind.validate_python(document, strict=True)
+        adapter_of(kind).validate_python(document, strict=True)
     except ValidationError as error:
         raise ResultError(
             f'"{path}", {_describe(document, error)}',

@@ -4,15 +4,10 @@ Lines are only appended: a trial that runs again after an interruption has the l
 attempts.
 """
 
-from functools import cache
-from pathlib import Path
-
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from loadstone.documents.python_types import Whole
-from loadstone.results.files import line_log
-from loadstone.results.layout import plain
+from loadstone.results.files.line_log import Log
 
 HOOKS = "hooks.jsonl"
 
@@ -33,25 +28,5 @@ class HookEntry(TypedDict, total=False):
     ended_unix_ns: Whole
 
 
-def append_hook(folder: Path, entry: HookEntry) -> None:
-    """Add one line, and make it durable."""
-    line_log.append_line(folder, HOOKS, entry)
-
-
-def read_hooks(folder: Path) -> tuple[HookEntry, ...]:
-    """Read all good lines, to be shown."""
-    return tuple(map(plain, _lines(folder).entries))
-
-
-def is_damaged(folder: Path) -> bool:
-    """Say whether the log holds lines that are not as they were written."""
-    return _lines(folder).is_damaged
-
-
-def _lines(folder: Path) -> line_log.Lines[HookEntry]:
-    return line_log.read_lines(folder / HOOKS, _entries(), HookEntry.__annotations__)
-
-
-@cache
-def _entries() -> TypeAdapter[HookEntry]:
-    return TypeAdapter(HookEntry)
+_LOG = Log(HOOKS, HookEntry)
+append_hook, read_hooks, is_damaged = _LOG.append, _LOG.read_plain, _LOG.is_damaged

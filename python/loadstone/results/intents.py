@@ -6,15 +6,13 @@ resumed.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from loadstone.campaign.planning.lifecycle import place_of
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
-from loadstone.results.files import line_log
+from loadstone.results.files.line_log import Log
 
 INTENTS = "intents.jsonl"
 
@@ -36,19 +34,23 @@ class IntentEntry(TypedDict, total=False):
     volume: str
 
 
+_LOG = Log(INTENTS, IntentEntry)
+is_damaged = _LOG.is_damaged
+
+
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note that a trial is about to make places, and make the note durable."""
-    line_log.append_line(folder, INTENTS, {**_entry(document, time), "names": list(names)})
+    _LOG.append(folder, {**_entry(document, time), "names": list(names)})
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places are certainly not made, and make the note durable."""
-    line_log.append_line(folder, INTENTS, {**_entry(document, time), "unmade": list(names)})
+    _LOG.append(folder, {**_entry(document, time), "unmade": list(names)})
 
 
 def note_volume(folder: Path, document: TrialDocument, volume: str, time: str) -> None:
     """Note on what a trial claims places, and make the note durable."""
-    line_log.append_line(folder, INTENTS, {**_entry(document, time), "volume": volume})
+    _LOG.append(folder, {**_entry(document, time), "volume": volume})
 
 
 def intended(folder: Path, trials: Iterable[str]) -> set[str]:
@@ -56,18 +58,13 @@ def intended(folder: Path, trials: Iterable[str]) -> set[str]:
 
     A damaged line may be of any trial.
     """
-    lines = _lines(folder)
+    lines = _LOG.read(folder)
     if lines.is_damaged:
         return set(trials)
     of_trials: dict[str, list[IntentEntry]] = {trial: [] for trial in trials}
     for entry in lines.entries:
         of_trials.get(entry.get("trial", ""), []).append(entry)
     return {trial for trial, entries in of_trials.items() if _may_be_made(entries)}
-
-
-def is_damaged(folder: Path) -> bool:
-    """Say whether the journal holds lines that are not as they were written."""
-    return _lines(folder).is_damaged
 
 
 class Intents:
@@ -79,7 +76,7 @@ class Intents:
 
     def __init__(self, folder: Path) -> None:
         """Read the journal."""
-        self._entries = _lines(folder).entries
+        self._entries = _LOG.read(folder).entries
         self._volumes: dict[tuple[str, str], list[str]] = {}
         for entry in self._entries:
             if "volume" in entry:
@@ -130,12 +127,3 @@ def _may_be_made(entries: Iterable[IntentEntry]) -> list[str]:
 def _entry(document: TrialDocument, time: str) -> IntentEntry:
     target, prefix = place_of(document)
     return {"target": target, "bucket_prefix": prefix, "trial": document["id"], "time": time}
-
-
-def _lines(folder: Path) -> line_log.Lines[IntentEntry]:
-    return line_log.read_lines(folder / INTENTS, _entries(), IntentEntry.__annotations__)
-
-
-@cache
-def _entries() -> TypeAdapter[IntentEntry]:
-    return TypeAdapter(IntentEntry)

@@ -1,15 +1,10 @@
 """The log of a run's legs: one line of JSON in `legs.jsonl` for each server that was started."""
 
-from functools import cache
-from pathlib import Path
-
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from loadstone.documents.python_types import Number, Whole
 from loadstone.documents.target_state import ServerState
-from loadstone.results.files import line_log
-from loadstone.results.layout import plain
+from loadstone.results.files.line_log import Log
 
 LEGS = "legs.jsonl"
 
@@ -34,17 +29,5 @@ class LegEntry(TypedDict, total=False):
     ended_unix_ns: Whole
 
 
-def append_leg(folder: Path, entry: LegEntry) -> None:
-    """Add one line, and make it durable."""
-    line_log.append_line(folder, LEGS, entry)
-
-
-def read_legs(folder: Path) -> tuple[LegEntry, ...]:
-    """Read all good lines, to be shown."""
-    lines = line_log.read_lines(folder / LEGS, _entries(), LegEntry.__annotations__)
-    return tuple(map(plain, lines.entries))
-
-
-@cache
-def _entries() -> TypeAdapter[LegEntry]:
-    return TypeAdapter(LegEntry)
+_LOG = Log(LEGS, LegEntry)
+append_leg, read_legs = _LOG.append, _LOG.read_plain

@@ -199,11 +199,8 @@ def plural(unit: str) -> str:
 
 def noise(comparison: Comparison) -> str:
     """Return in words how far a target differs from itself in A against A."""
-    bounds = [
-        max(abs(math.log(case.ratio.low)), abs(math.log(case.ratio.high)))
-        for case in comparison.comparisons
-        if case.ratio.low is not None and case.ratio.high is not None
-    ]
+    reaches = (case.ratio.reach for case in comparison.comparisons)
+    bounds = [reach for reach in reaches if reach is not None]
     if not bounds:
         return "one trial of each does not show the noise"
     least, most = math.expm1(min(bounds)), math.expm1(max(bounds))

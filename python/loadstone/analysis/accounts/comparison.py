@@ -120,12 +120,8 @@ def kinds_differ(a: Account, b: Account) -> tuple[KindDifference, ...]:
             other = rows.get(row["name"])
             words = {row["answer"], other["answer"]} if other else set()
             if other and len(words) == 2 and not words & {"undecided", "refused"}:
-                kinds.append(
-                    KindDifference(
-                        name=row["name"], question=row["question"], a=row["answer"],
-                        b=other["answer"],
-                    )
-                )  # fmt: skip
+                answers = {"a": row["answer"], "b": other["answer"]}
+                kinds.append(KindDifference(name=row["name"], question=row["question"], **answers))
     return tuple(kinds)
 
 
@@ -267,14 +263,9 @@ def compare(
     which the arms may differ. Without `is_together` the ratio of all cases is left out, whose
     resampling is slow.
     """
-    chosen = metric or next(
-        (
-            headline
-            for account in (a, b)
-            if (headline := account.headline()) in {*a.metrics} & {*b.metrics}
-        ),
-        a.headline(),
-    )
+    headlines = [account.headline() for account in (a, b)]
+    shared_metrics = {*a.metrics} & {*b.metrics}
+    chosen = metric or next(filter(shared_metrics.__contains__, headlines), headlines[0])
     cells_a, cells_b = _cells(a, b, chosen, factors)
     is_one_run = bool(a.run) and a.run == b.run
     shared = [key for key in cells_a if key in cells_b]
@@ -293,8 +284,8 @@ def compare(
         is_overridden=is_insisted and bool(refused),
         has_control=bool(floors),
         is_one_run=is_one_run,
-        only_a=tuple(_case(cells_a[key][0]) for key in cells_a if key not in cells_b),
-        only_b=tuple(_case(cells_b[key][0]) for key in cells_b if key not in cells_a),
+        only_a=tuple(dict(c[0].case_over_rounds) for k, c in cells_a.items() if k not in cells_b),
+        only_b=tuple(dict(c[0].case_over_rounds) for k, c in cells_b.items() if k not in cells_a),
     )
     if refused and not is_insisted:
         return shell
@@ -355,8 +346,8 @@ def _by_user_type(
     )
     if not arm_a.of(metric) or not other.of(metric):
         return None
-    cells = _cells(arm_a, other, metric, factors)
-    if not cells[0].keys() & cells[1].keys():
+    cells_a, cells_b = _cells(arm_a, other, metric, factors)
+    if not cells_a.keys() & cells_b.keys():
         return None
     # No mean over cases: one of them is the sum of the others.
     return replace(again(arm_a, other, factors=factors), geometric_mean=None)
@@ -370,14 +361,10 @@ def ratio_together(a: Account, b: Account, metric: str) -> float | None:
     cells_a, cells_b = _cells(a, b, metric, ())
     pairs = [(trials, cells_b[key]) for key, trials in cells_a.items() if key in cells_b]
     usable = [pair for pair in pairs if _is_usable(*pair)]
-    match usable:
-        case []:
-            return None
-        case [(one, other)]:
-            return ratio_of(one, other, is_one_run=True).ratio
-        case _:
-            all_arms = [arms_of(first, other, is_one_run=True) for first, other in usable]
-            return statistics.ratio_together([(arms.a, arms.b) for arms in all_arms])
+    if len(usable) < 2:
+        return next((ratio_of(*pair, is_one_run=True).ratio for pair in usable), None)
+    all_arms = [arms_of(*pair, is_one_run=True) for pair in usable]
+    return statistics.ratio_together([(arms.a, arms.b) for arms in all_arms])
 
 
 def _split(
@@ -422,7 +409,9 @@ def _compare_case(
         p, check = statistics.t_p(ratio), None
         if p is not None:
             check = significance.sign_flip_p(logs, seed=seed)
-        is_checked = check is not None and (check < ALPHA or check <= _least_p(len(logs)))
+        # The smallest p of sign flips is that of equal signs.
+        least = 2.0 ** (1 - len(logs)) * (1 + 1e-9)
+        is_checked = check is not None and (check < ALPHA or check <= least)
     else:
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
@@ -459,18 +448,13 @@ def _is_usable(a: Sequence[Measurement], b: Sequence[Measurement]) -> bool:
     return may_be_compared(standing, other, (*reasons, *others))
 
 
-def _least_p(pairs: int) -> float:
-    """Return the smallest p of sign flips, that of equal signs."""
-    return 2.0 ** (1 - pairs) * (1 + 1e-9)
-
-
 def _with_verdicts(
     case_comparisons: Sequence[CaseComparison],
     values: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
     metric: str,
 ) -> list[CaseComparison]:
-    tested = [case for case in case_comparisons if case.p is not None]
-    corrected = iter(significance.holm([case.p for case in tested if case.p is not None]))
+    p_values = [case.p for case in case_comparisons if case.p is not None]
+    corrected = iter(significance.holm(p_values))
     judged = []
     for case, (a, b) in zip(case_comparisons, values, strict=True):
         p_holm = next(corrected) if case.p is not None else None
@@ -547,16 +531,8 @@ def _unit(a: Account, b: Account) -> str:
     stated = a.disclosure.replication_unit or b.disclosure.replication_unit
     if stated:
         return stated
-    is_blocked = (
-        a.run
-        and a.run == b.run
-        and all(measurement.block is not None for measurement in a.measurements)
-    )
-    return "block" if is_blocked else "trial"
-
-
-def _case(measurement: Measurement) -> dict[str, Parameter]:
-    return dict(measurement.case_over_rounds)
+    is_one_run = a.run and a.run == b.run
+    return "block" if is_one_run and all(m.block is not None for m in a.measurements) else "trial"
 
 
 def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
@@ -566,11 +542,10 @@ def noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float
         for name, other in account.identical:
             cells = grouped(account.of(metric, name), lambda m: m.case_over_rounds)
             twins = grouped(account.of(metric, other), lambda m: m.case_over_rounds)
-            for case in [case for case in cells if case in twins]:
+            for case in cells.keys() & twins.keys():
                 ratio = arms_of(cells[case], twins[case], is_one_run=bool(account.run)).ratio
-                if ratio.low is not None and ratio.high is not None:
-                    bound = max(abs(math.log(ratio.low)), abs(math.log(ratio.high)))
-                    floors[case] = max(bound, floors.get(case, 0.0))
+                if ratio.reach is not None:
+                    floors[case] = max(ratio.reach, floors.get(case, 0.0))
     if floors:
         floors[None] = max(floors.values())
     return floors

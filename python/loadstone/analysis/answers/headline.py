@@ -6,7 +6,7 @@ it decides, beside the two rates that it is of.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from loadstone import units
@@ -41,7 +41,7 @@ NO_RESULT = "no result that may be used"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tile:
     """One number of the first screen, with its name and a note.
 
@@ -52,6 +52,7 @@ class Tile:
     name: str
     value: str
     note: str
+    _: KW_ONLY
     is_bound: bool = False
     is_bad: bool = False
 
@@ -395,20 +396,20 @@ def _tiles(
     if best is not None:
         cell, is_data = best, _is_data(results)
         yield Tile(
-            key="rate",
-            name=f"Most {cell.operation} data" if is_data else f"Best {cell.operation} rate",
-            value=_rate(best, is_data=is_data),
-            note=" · ".join(word for word in (cell.target, case_words(best)) if word),
+            "rate",
+            f"Most {cell.operation} data" if is_data else f"Best {cell.operation} rate",
+            _rate(best, is_data=is_data),
+            " · ".join(word for word in (cell.target, case_words(best)) if word),
             is_bound=best.is_bound,
         )
         yield from _second(best, ratio, curve)
         shown = _time(best, "p99")
         middle = _time(best, "p50")
         yield Tile(
-            key="p99",
-            name=f"p99 of {'an action' if cell.operation == ACTION else cell.operation}",
-            value=shown or "–",
-            note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
+            "p99",
+            f"p99 of {'an action' if cell.operation == ACTION else cell.operation}",
+            shown or "–",
+            f"{cell.target} · median {middle}" if shown else "too few requests to tell",
         )
     yield _failures(answer)
     yield _confidence_tile(answer, results, best, confidence)
@@ -418,25 +419,25 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
     if ratio is not None:
         value = f"{units.format_number(ratio.of.ratio.ratio)}×" if ratio.is_claimed else "not known"
         yield Tile(
-            key="ratio",
-            name=f"{ratio.over.target} ÷ {ratio.under.target}",
-            value=value,
-            note=f"{best.operation} · {ratio_words(ratio)}",
+            "ratio",
+            f"{ratio.over.target} ÷ {ratio.under.target}",
+            value,
+            f"{best.operation} · {ratio_words(ratio)}",
         )
     elif curve is not None:
         knee = dict(curve.points)["knee"]
         yield Tile(
-            key="knee",
-            name="Knee",
-            value=_load_words(curve, knee),
-            note=f"{units.format_rate(knee.requests_per_s)}: 95 % of the most is reached",
+            "knee",
+            "Knee",
+            _load_words(curve, knee),
+            f"{units.format_rate(knee.requests_per_s)}: 95 % of the most is reached",
         )
     elif best.bytes:
         yield Tile(
-            key="bytes",
-            name="Data",
-            value=units.format_byte_rate(best.bytes_per_s),
-            note=f"{best.target} · {best.operation}",
+            "bytes",
+            "Data",
+            units.format_byte_rate(best.bytes_per_s),
+            f"{best.target} · {best.operation}",
             is_bound=best.is_bound,
         )
 
@@ -447,19 +448,19 @@ def _failures(answer: Answer) -> Tile:
     are_actions = any(result.operation == ACTION for result in answer.results)
     name = f"Failed {'actions' if are_actions else 'requests'}"
     if any(result.failed_if_stated is None for result in answer.results) and not failed:
-        return Tile(key="failed", name=name, value="not stated", note="")
+        return Tile("failed", name, "not stated", "")
     if not failed:
         count = units.format_count(requests)
         note = f"of {count}" if requests else ""
-        return Tile(key="failed", name=name, value="0", note=note)
+        return Tile("failed", name, "0", note)
     kinds = added_up(error for result in answer.results for error in result.errors.items())
     most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
     share = units.format_number(100 * failed / requests, 2)
     return Tile(
-        key="failed",
-        name=name,
-        value=units.format_count(failed),
-        note=f"{share} % · {', '.join(kind.replace('_', ' ') for kind in most)}",
+        "failed",
+        name,
+        units.format_count(failed),
+        f"{share} % · {', '.join(kind.replace('_', ' ') for kind in most)}",
         is_bad=True,
     )
 
@@ -476,9 +477,9 @@ def _confidence_tile(
         notes.append(f"{many} trial{'' if counts == [1] else 's'} per number")
         notes += ["each short"] if "SHORT" in best.labels else []
     return Tile(
-        key="confidence",
-        name="Confidence",
-        value=f"{dots} {words}",
-        note=" · ".join(notes) or "nothing to rely on",
+        "confidence",
+        "Confidence",
+        f"{dots} {words}",
+        " · ".join(notes) or "nothing to rely on",
         is_bad=confidence == 0 and bool(answer.results),
     )

@@ -31,7 +31,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRate:
-    """What one trial of a cell reached: the unit of repetition in every comparison."""
+    """The rates of one trial of a cell, the unit of repetition in comparisons."""
 
     trial: str
     round: int
@@ -45,9 +45,9 @@ class TrialRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What the load cost the hosts it came from; absent where it was not observed.
+    """The cost of the load on the client hosts; None if not observed.
 
-    `cached` is the share of the data that it reads that was in their page cache before it.
+    `cached` is the share of the data in their page cache before the trial.
     """
 
     cpu_us_per_request: float | None
@@ -60,14 +60,12 @@ class Client:
 class Cell:
     """One operation of one case over all its trials, in one round and iteration or in all.
 
-    `requests` counts all, `good` the good ones, which alone make the rates, and `errors` the rest
-    by kind, the most frequent first, those too that asked for unwritten objects or lost a race.
-    `round` and `iteration` are None where several are added up. `first_done_s` is when the first
-    client ran out of work, `last_done_s` when the last request was done, both from the start of
-    measuring, in the
-    slowest of the trials. `instrument` is how much of its own ceiling the load generator
-    used; where that is not known, `no_ceiling` says why. `facts` are the parameters that are
-    the target's own.
+    `requests` counts all requests, `good` those that make the rates, and `errors` the others by
+    kind, the most frequent first, including those for unwritten objects and lost races. `round` and
+    `iteration` are None if several are added up. `first_done_s` is when the first client ran out of
+    work, `last_done_s` when the last request was done, from the start of measuring, in the slowest
+    trial. `instrument` is the used share of the load generator's own ceiling, or `no_ceiling` the
+    reason why that is unknown. `facts` are the parameters that belong to the target.
     """
 
     target: str
@@ -106,48 +104,48 @@ class Cell:
 
     @property
     def failed(self) -> int:
-        """How many requests failed."""
+        """The failed requests."""
         others = sum(self.errors.get(outcome, 0) for outcome in NO_FAILURES)
         return self.requests - self.good - others
 
     @property
     def failed_if_stated(self) -> int | None:
-        """How many requests failed; None where another tool's file does not say it."""
+        """The failed requests; None if another tool's file does not state them."""
         return None if FAILURES_NOT_STATED in self.labels and not self.failed else self.failed
 
     @property
     def unwritten(self) -> int:
-        """How many asked for an object that was not there, for its own put had failed."""
+        """The requests for objects whose own put had failed."""
         return self.errors.get(UNWRITTEN, 0)
 
     @property
     def lost_races(self) -> int:
-        """How many had a condition that did not hold, for another write had come first."""
+        """The requests whose condition did not hold because of another write."""
         return self.errors.get(LOST_RACE, 0)
 
     @property
     def system(self) -> str:
-        """What the target is an instance of: its fact `system`, or itself."""
+        """The system that the target is an instance of: its fact `system`, or itself."""
         return system_of(self.target, self.facts)
 
     @property
     def size_bytes(self) -> int | None:
-        """How many bytes an object has, where a parameter says it and all have as many."""
+        """The size of an object, if it is a parameter and all objects have the same."""
         return whole_parameter(self.parameters, "size")
 
     @property
     def threads(self) -> int | None:
-        """How many threads a parameter asks for."""
+        """The number of threads, if it is a parameter."""
         return whole_parameter(self.parameters, "threads")
 
     @property
     def clients(self) -> int | None:
-        """How many requests are in flight at most: its threads, or else the clients of its load."""
+        """The most requests in flight: its threads, or else the clients of its load."""
         return self.load.get("clients") if self.threads is None else self.threads
 
     @property
     def hosts(self) -> int | None:
-        """How many client hosts made the load; None where it was the controller."""
+        """The number of client hosts; None if the controller made the load."""
         return whole_parameter(self.parameters, "hosts")
 
     @property
@@ -165,7 +163,7 @@ class Cell:
 
     @cached_property
     def byte_rate(self) -> Mean:
-        """Payload bytes per second, likewise."""
+        """Payload bytes per second: the mean of the trials."""
         return self._mean([trial_rate.bytes_per_s for trial_rate in self.trial_rates])
 
     def _mean(self, values: list[float]) -> Mean:
@@ -178,12 +176,12 @@ class Cell:
 
     @property
     def bytes_per_s(self) -> float:
-        """The data that the rate moves."""
+        """The byte rate: payload bytes per second."""
         return self.byte_rate.value
 
     @property
     def objects_per_s(self) -> float:
-        """The objects that the rate touches."""
+        """Objects per second at the rate, for the JSON report."""
         return self.requests_per_s * self.objects / self.good if self.good else 0.0
 
     @property
@@ -198,12 +196,12 @@ class Cell:
 
     @property
     def headline(self) -> Latency | None:
-        """The latency a reader is shown first: response time, else service time."""
+        """The latency that is shown first: response time, or else service time."""
         return self.response or self.service
 
 
 def system_of(target: str, facts: Mapping[str, object]) -> str:
-    """Return what a target is an instance of, or itself."""
+    """Return the system that a target is an instance of, or the target."""
     return str(facts.get(SYSTEM) or target)
 
 

@@ -1,7 +1,6 @@
-"""How faithful the replay of a trace was: what it has of the trace, and when actions began.
+"""The fidelity of a replayed trace: its share of the trace, and the lateness of its actions.
 
-A replay at the trace's times says how late each action began, against its time; one without times
-keeps the order of each session and nothing more.
+A replay without times only keeps the order of each session.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +17,10 @@ NO_TIMEOUTS = Timeouts(count=0, requests=0, timeout_ns=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """What one trial did of its script, and when.
+    """The fidelity of one trial to its script.
 
-    `speed` is absent where actions followed each other without times, and `recorded_s`, when the
-    last was due, and `lateness`, of its good actions, with it. `origin` is absent where the script
-    does not say that it came from a trace.
+    `recorded_s` is when the last action was due, `lateness` that of good actions; both and `speed`
+    are None without times. `origin` is None if the script is not from a trace.
     """
 
     trial: str
@@ -43,7 +41,7 @@ class Fidelity:
 
 
 def read_fidelity(run: Run, parts: Sequence[Part]) -> tuple[Fidelity, ...]:
-    """Return the fidelity of each trial that replayed a trace, or followed a script's times."""
+    """Return the fidelity of each trial with a trace, or with a script's times."""
     origins = run.manifest.get("scripts") or {}
     by_trial = grouped(parts, lambda part: part.record.id)
     fidelities = []
@@ -86,7 +84,7 @@ def _of_trial(parts: Sequence[Part], sha256: str, origin: ScriptOrigin | None) -
 def _recorded_s(
     requests: int | None, rate_per_s: float | None, speed: float | None
 ) -> float | None:
-    """Return when the last request was due: the open load's rate is that of the script's times."""
+    """Return when the last request was due, by the rate of the script's times."""
     if speed is None or not requests or not rate_per_s:
         return None
     return requests / rate_per_s

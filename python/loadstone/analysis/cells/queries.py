@@ -1,4 +1,4 @@
-"""Queries on tables: what each took on each arm."""
+"""Queries on tables: the time of each query on each arm."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from loadstone.analysis.cells.query_limits import (
     limit_of,
 )
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
+from loadstone.analysis.grouping import grouped
 from loadstone.analysis.judgements.standing import Standing, worst_of
 from loadstone.analysis.statistics.mean import Mean, mean_of
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
@@ -25,17 +26,16 @@ from loadstone.results.record import Record, Run
 ARM_NAMES = ("target", "engine", "cache", "threads")
 
 Arm = tuple[tuple[str, str], ...]
-"""What tells one way of running the queries from another: target, engine, cache, threads."""
+"""The key of a way to run the queries: target, engine, cache, threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryTimes:
-    """One query on one arm. Seconds by block, of answers that are right; the rest are `failures`.
+    """One query on one arm: seconds of right answers by block; other runs are `failures`.
 
-    `starts_ns` says when the run of each block began, where its record does. CPU seconds and bytes
-    read from the storage are medians over the same runs; bytes are None where they could not be
-    counted. `threads` is the limit set for the engine, or else the host's cores. `standing` is that
-    of its result.
+    `starts_ns` are the starts of these runs, if recorded. CPU seconds and bytes read from the
+    storage are medians over these runs; bytes are None if they could not be counted. `threads` is
+    the limit of the engine, or the host's cores. `bounds` are measured limits of the target.
     """
 
     query: str
@@ -50,35 +50,34 @@ class QueryTimes:
     messages: tuple[str, ...]
     threads: int | None
     bounds: tuple[QueryBound, ...] = ()
-    """What its target does by itself, as far as the run measured that."""
     memory: QueryMemory = UNKNOWN_MEMORY
     standing: Standing = "valid"
 
     @property
     def seconds(self) -> list[float]:
-        """Every time, in the order of the blocks."""
+        """The times in the order of the blocks."""
         return [self.by_block[block] for block in sorted(self.by_block)]
 
     @cached_property
     def time(self) -> Mean | None:
-        """Seconds: the mean of the right runs, as of every result; None when there is none."""
+        """The mean of the right runs in seconds; None without any."""
         blocks = sorted(self.by_block)
         starts = [self.starts_ns.get(block) for block in blocks]
         return mean_of(self.seconds, starts) if blocks else None
 
     @property
     def mean_s(self) -> float | None:
-        """The mean of the times alone."""
+        """The mean time."""
         return self.time.value if self.time is not None else None
 
     @property
     def limit(self) -> str:
-        """What kept the query from being faster, as far as what was measured tells."""
+        """What limited the query, if known."""
         return self._limit[0]
 
     @property
     def evidence(self) -> str:
-        """From what that follows."""
+        """The evidence for the limit."""
         return self._limit[1]
 
     @property
@@ -101,8 +100,7 @@ class QueryTimes:
 class QueryArm:
     """All queries of one arm.
 
-    `total_s` and `geometric_mean_s` are of the means of the queries that were answered, and say
-    nothing while any is missing; `is_whole` tells whether all are there.
+    `total_s` and `geometric_mean_s` cover answered queries only, and are comparable if `is_whole`.
     """
 
     arm: Arm
@@ -110,12 +108,12 @@ class QueryArm:
 
     @property
     def means_s(self) -> list[float]:
-        """The mean seconds of the queries that were answered."""
+        """The mean seconds of answered queries."""
         return [query.mean_s for query in self.queries if query.mean_s is not None]
 
     @property
     def is_whole(self) -> bool:
-        """Whether every query was answered, and rightly."""
+        """Whether every query has a right answer."""
         return len(self.means_s) == len(self.queries)
 
     @property
@@ -125,19 +123,19 @@ class QueryArm:
 
     @property
     def geometric_mean_s(self) -> float | None:
-        """The geometric mean of the means, in which each query weighs the same."""
+        """The geometric mean of the means."""
         return geometric_mean(self.means_s) if self.means_s else None
 
     @property
     def slowest(self) -> QueryTimes | None:
-        """The query that took longest."""
+        """The slowest query."""
         answered = [query for query in self.queries if query.mean_s is not None]
         return max(answered, key=lambda query: query.mean_s or 0.0) if answered else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablesLoad:
-    """What was loaded where: the seconds of what was written, None where all was there before."""
+    """The tables loaded on one target; seconds are None if they were there before."""
 
     target: str
     seconds: float | None
@@ -156,7 +154,7 @@ class TablesLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResults:
-    """What a run of queries measured, arm by arm in the campaign's order."""
+    """The queries of a run by arm, in the campaign's order."""
 
     arms: tuple[QueryArm, ...]
     names: tuple[str, ...]
@@ -189,14 +187,10 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
     loads = tuple(_load(record) for record in records if "data" in record.summary)
     if not asked and not beside:
         return None
-    groups: dict[Arm, dict[str, list[Record]]] = {}
-    for record in asked:
-        name = str(record.trial["queries"]["query"])
-        groups.setdefault(_arm(record), {}).setdefault(name, []).append(record)
-    together: dict[tuple[Arm, int], list[Record]] = {}
-    for record in beside:
-        count = len(record.trial["queries"]["streams"] or [])
-        together.setdefault((_arm(record), count), []).append(record)
+    groups = grouped(asked, _arm)
+    together = grouped(
+        beside, lambda record: (_arm(record), len(record.trial["queries"]["streams"] or []))
+    )
     every = {*groups, *(arm for arm, _ in together)}
     names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in every}) > 1]
     bounds = bounds_of_targets(run)
@@ -209,10 +203,10 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
                     _times(name, arm, of_query, bounds.get(dict(arm)["target"], ())),
                     standing=worst_of(standings.get(record.id, "valid") for record in of_query),
                 )
-                for name, of_query in sorted(by_query.items())
+                for name, of_query in sorted(grouped(of_arm, _query).items())
             ),
         )
-        for arm, by_query in groups.items()
+        for arm, of_arm in groups.items()
     ]
     arms.sort(key=lambda arm: (_place(order, dict(arm.arm)["target"]), arm.arm))
     streams = [stream_runs(arm, of_arm) for (arm, _), of_arm in together.items()]
@@ -225,8 +219,8 @@ def read_queries(run: Run, standings: Mapping[str, Standing]) -> QueryResults | 
 def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
     """Return the geometric mean over the queries of other ÷ query_arm, paired by query.
 
-    The interval is Student's t on the logarithms of the queries' ratios: another choice of queries
-    would have given another mean, which is what it stands for.
+    The interval is Student's t on the logarithms of the queries' ratios; it covers other choices of
+    queries.
     """
     means = {query.query: query.mean_s for query in query_arm.queries}
     pairs = [
@@ -236,6 +230,10 @@ def ratio_of(query_arm: QueryArm, other: QueryArm) -> Ratio | None:
     if len(known) < 2:
         return None
     return paired_ratio([a for a, _ in known], [b for _, b in known])
+
+
+def _query(record: Record) -> str:
+    return str(record.trial["queries"]["query"])
 
 
 def _place(order: Sequence[str], name: str) -> int:
@@ -250,7 +248,7 @@ def _is_over(record: Record, section: Literal["query", "streams"]) -> bool:
 def _arm(record: Record) -> Arm:
     queries = record.trial["queries"]
     values = {"target": str(record.trial["case"]["target"])}
-    # Its name in this run, which tells two settings of one engine apart.
+    # The name in this run distinguishes two settings of one engine.
     engine = (record.trial["case"].get("parameters") or {}).get("engine") or queries.get("engine")
     values |= {"engine": str(engine)} if engine else {}
     values |= {"cache": str(queries["cache"])} if queries.get("cache") else {}
@@ -307,38 +305,30 @@ def _times(
     )
 
 
-def _memory(query_summaries: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
-    """Return what was seen of memory; records of earlier builds tell nothing of it."""
+def _memory(runs: Sequence[QuerySummary], allowed: int | None) -> QueryMemory:
+    """Return the medians of what runs tell about memory; earlier builds recorded nothing."""
     stalled = [
-        stall_ns / max(1, query_summary["time_ns"])
-        for query_summary in query_summaries
-        if (stall_ns := query_summary.get("memory_stall_ns")) is not None
+        stall_ns / max(1, run["time_ns"])
+        for run in runs
+        if (stall_ns := run.get("memory_stall_ns")) is not None
     ]
     return QueryMemory(
         stalled=statistics.median(stalled) if stalled else None,
-        major_faults=_middle(
-            [query_summary.get("major_faults") for query_summary in query_summaries]
-        ),
-        peak_bytes=_middle(
-            [query_summary.get("memory_peak_bytes") for query_summary in query_summaries]
-        ),
-        spilled_bytes=_middle(
-            [query_summary.get("spilled_bytes") for query_summary in query_summaries]
-        ),
-        reread_bytes=_middle(
-            [query_summary.get("reread_bytes") for query_summary in query_summaries]
-        ),
+        major_faults=_middle(run.get("major_faults") for run in runs),
+        peak_bytes=_middle(run.get("memory_peak_bytes") for run in runs),
+        spilled_bytes=_middle(run.get("spilled_bytes") for run in runs),
+        reread_bytes=_middle(run.get("reread_bytes") for run in runs),
         allowed_bytes=allowed,
     )
 
 
 def _read(measured: QuerySummary) -> int | None:
-    """Return the bytes that a run read from the storage; None where nothing tells."""
+    """Return the bytes that a run read from the storage; None if unknown."""
     read, received = measured.get("read_bytes", 0), measured.get("received_bytes", 0)
     return None if read is None or received is None else read + received
 
 
-def _middle(values: Sequence[int | None]) -> int | None:
+def _middle(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return round(statistics.median(known)) if known else None
 
@@ -351,7 +341,7 @@ def _load(record: Record) -> TablesLoad:
         target=record.trial["case"]["target"],
         seconds=None if data["was_there"] else seconds,
         filesystem=record.summary.get("filesystem"),
-        # Records of earlier builds do not tell them.
+        # Absent in records of earlier builds.
         files_kept=data.get("files_kept", 0),
         bytes_kept=data.get("bytes_kept", 0),
         benchmark=data["benchmark"],

@@ -1,7 +1,6 @@
-"""What kept a query from being faster: memory, processors, storage or network, with the evidence.
+"""The limit of a query: memory, processors, storage or network, with the evidence.
 
-Named is what the query itself showed, held against what the path does by itself. Where neither
-tells, nothing is named.
+It follows from the query's own use and the measured limits of its path; otherwise it is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +21,9 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryBound:
-    """The bytes per second that a query's reading cannot exceed, and what measured that.
+    """The bytes per second that a query's reading cannot exceed, and its source.
 
-    `latency_ns` is what a small read, or a ping, takes there; None where that was not measured.
+    `latency_ns` is that of a small read or of a ping, if measured.
     """
 
     resource: str
@@ -149,25 +148,25 @@ def _hosts_of(target: TargetSettings) -> Iterator[str]:
 
 WAITS = "waits for storage"
 BUSY = 0.8
-"""The share of the engine's threads from which on its processors are what a query waits for."""
+"""The busy share of the engine's threads from which on its processors are the limit."""
 IDLE = 0.5
-"""The share of one processor below which a query mostly waits."""
+"""The busy share of one processor below which a query mostly waits."""
 STALLED = 0.2
-"""The share of a query's time in which work stood still for memory that names memory."""
+"""The share of a query's time stalled for memory from which on memory is the limit."""
 LEAST_BYTES = 16 << 20
-"""Fewer bytes than this an engine may write, or read again, for other reasons."""
+"""Fewer bytes may be written, or read again, for other reasons than memory."""
 EXCEEDED = 1.1
-"""A path that carried this much more than it was measured to do bounds nothing."""
+"""A path that carried this much more than its measured limit is not limited by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMemory:
-    """Medians of what was seen of memory while a query ran.
+    """Medians of memory use while a query ran.
 
-    `stalled` is the share of its time in which some work stood still for memory, as the kernel
-    counts it (PSI). `spilled_bytes` are None for an engine that also writes what it has memory for.
-    `reread_bytes` is what the kernel had dropped shortly before it was read; what was made cold
-    does not count. `allowed_bytes` is the campaign's limit for the engine.
+    `stalled` is the share of its time in which some work waited for memory (the kernel's PSI).
+    `spilled_bytes` are None for an engine that also writes data that would fit. `reread_bytes` were
+    dropped by the kernel shortly before they were read, apart from caches emptied on purpose.
+    `allowed_bytes` is the campaign's limit for the engine.
     """
 
     stalled: float | None = None
@@ -178,7 +177,7 @@ class QueryMemory:
     allowed_bytes: int | None = None
 
     def words(self) -> str:
-        """Return what was measured, in words."""
+        """Return the measured use in words."""
         facts = []
         if self.stalled is not None:
             facts.append(f"work stood still for memory {self.stalled:.0%} of the time")
@@ -199,7 +198,7 @@ UNKNOWN_MEMORY = QueryMemory()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryUse:
-    """What a query used in so many seconds; None for seconds where no run gave an answer."""
+    """The resources that a query used; `seconds` are None without an answer."""
 
     seconds: float | None
     cpu_s: float | None
@@ -212,7 +211,7 @@ class QueryUse:
 
 
 def limit_of(use: QueryUse) -> tuple[str, str]:
-    """Return what limited a query, and from what that follows; empty where nothing tells."""
+    """Return the limit of a query and the evidence; empty if unknown."""
     if use.failures.get(OUT_OF_MEMORY):
         return "memory", next(iter(use.messages), "")
     if not use.seconds:

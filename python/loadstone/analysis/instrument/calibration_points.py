@@ -1,4 +1,4 @@
-"""What a calibration's own trials say: one point for each load on a target that does nothing."""
+"""The points of a calibration: one per load on a target that does nothing."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from loadstone.results.record import Record, Run
 
 
 def points_of(run: Run) -> Iterator[CalibrationPoint]:
-    """Return a point for each measured trial that ended; what was cut short is left out."""
+    """Yield a point for each measured trial that ran to its end."""
     for record in run.records:
         if record.trial["measured"] and record.is_whole:
             for part in read_parts(record, Rows(record.intervals)):
@@ -30,7 +30,7 @@ def _point(record: Record, part: Part) -> CalibrationPoint:
         clients=trial["load"]["clients"],
         bytes_per_request=part.bytes / part.good,
         requests_per_s=part.requests_per_s,
-        # Of the whole trial, its warm-up too: a request costs the same in both.
+        # Of the whole trial: requests of the warm-up cost the same.
         cpu_ns_per_request=sum(summary["thread_cpu_ns"]) / requests,
         cores=summary["cores"],
         verify=trial["verify"] or 0.0,

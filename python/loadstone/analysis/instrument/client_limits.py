@@ -1,12 +1,10 @@
-"""Which of the client's own resources were at their limit while a trial was measured?
+"""Resources of the client at their limits while a trial was measured.
 
-A resource is looked at over the measured window and by its worst core or card: a mean over all of
-them hides the one that is full. A source that was absent gives no evidence, neither for nor
-against.
+A resource is judged over the measured window by its worst core or card, since a mean would hide a
+full one. A missing source is no evidence.
 
-Most counters of the kernel are of the whole host, where other programs run too. They count against
-the client only where what this process did itself (its threads' time, the bytes it moved, the
-connections it opened, the pages it waited for) can be what filled the resource.
+Most kernel counters are of the whole host, with other programs. They count only if this process
+(the time of its threads, its bytes, connections and page faults) can explain the full resource.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -51,16 +49,16 @@ MEMORY_FULL = 0.90
 FOREIGN_BUSY = 0.10
 
 PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
-"""Kinds of evidence that several metrics are read from."""
+"""Sources of evidence with several metrics."""
 
 CPU_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
 CPU_IDLE = ("idle", "iowait")
 
 
 def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
-    """Return the flags of a trial with their evidence: INSTRUMENT_CPU, CLIENT_NIC and so on.
+    """Return the flags of a trial with their evidence, such as INSTRUMENT_CPU or CLIENT_NIC.
 
-    Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
+    If the target runs on the client's host, a full processor may be due to either: SHARED_HOST.
     """
     flags: dict[str, list[Evidence]] = {}
     for of_host, watched in _of_each_host(record, lines):
@@ -77,21 +75,21 @@ def _full_processor(record: Record, lines: Lines) -> list[Evidence]:
     cores = list(_busy_cores(lines))
     stolen = _stolen_shares(lines, cores)
     occupied = occupied_share(record)
-    # A core that was taken away is one that a thread waited for, perhaps one of the load.
+    # A thread of the load may have waited for a stolen core.
     if occupied is not None and occupied + max(stolen, default=0.0) < OCCUPIED_SOME:
-        # Threads that mostly wait for answers gain nothing from a core that is freer.
+        # Threads that mostly wait for answers would not gain from more processor time.
         return []
     return [*_cpu(record, lines, cores), *_waiting(record, lines, occupied, stolen)]
 
 
 Uses = Mapping[str, float | None]
-"""The client's resources that were watched, by their limits, with the share that was used."""
+"""The used shares of the client's resources that were watched, by their limits."""
 
 
 def uses_of(record: Record, lines: Lines) -> Uses:
-    """Return which of the client's resources were watched on every host, and how much was used.
+    """Return the used shares of the client's resources that were watched on every host.
 
-    A resource that is absent was not watched: do not assume that it had room.
+    A missing resource was not watched, and may have been full.
     """
     hosts = [
         _uses_of_host(host_record, watched) for host_record, watched in _of_each_host(record, lines)
@@ -137,16 +135,16 @@ def _peak_share(lines: Lines, part: tuple[str, str], whole: tuple[str, str]) -> 
 
 
 def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]]:
-    """Yield the record narrowed to each client host, with the quantities watched there.
+    """Yield the record of each client host, with the quantities watched there.
 
-    If one host made the load, or an older record only has sums over all hosts, yield the whole.
+    The whole record if one host made the load, or if an older record only has sums.
     """
     hosts = [host for host in record.summary.get("hosts") or () if host.get("thread_cpu_ns")]
     if not hosts:
         yield record, lines
         return
     for host in hosts:
-        # A host's figures have the same names as those in a whole trial's summary.
+        # A host's figures have the names of those in the summary.
         figures = cast(
             Summary, {key: value for key, value in host.items() if key not in ("name", "state")}
         )
@@ -158,7 +156,7 @@ def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]
 
 
 Cores = Sequence[tuple[str, str, Numbers, Numbers]]
-"""Of each core of a host the shares of time it was busy, and taken away, between two samples."""
+"""The host, the core, and the shares of busy and of stolen time between samples."""
 
 
 def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
@@ -171,10 +169,10 @@ def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
             means.setdefault(host, []).append(float(busy.mean()))
             stolen.setdefault(host, []).append(float(steal.mean()))
         if core == "all" or (allowed and (host, core) not in allowed):
-            # Of other programs: the load is kept to other cores.
+            # The load does not run on this core.
             continue
         share = float((busy >= CORE_BUSY).mean())
-        # A thread that stays awake fills a core without needing it, and threads move.
+        # A thread that stays awake fills a core without need, and threads move.
         if share <= CORE_BUSY_SHARE or awake >= AWAKE_SOME:
             continue
         own_busy = _own_busy(record, lines, host, core)
@@ -195,18 +193,17 @@ def _cpu(record: Record, lines: Lines, cores: Cores) -> Iterator[Evidence]:
         count = _core_count(lines, host, allowed)
         own_busy = _own_busy(record, lines, host, "all")
         if own_busy is not None and count and own_busy / count < mean - FOREIGN_BUSY:
-            # Others fill the host, and the load did not wait for them.
+            # Other programs fill the host, and the load did not wait for them.
             mean = own_busy / count
         if mean >= CPU_BUSY:
             yield evidence_of("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
 
 
 def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | None:
-    """Return at most how many cores the load and the kernel kept busy, on one core or on all.
+    """Return the most cores that the load and the kernel kept busy, on one core or on all.
 
-    On one core that is the busiest thread of the load. None where that is not known or does not
-    matter: where threads waited for a core, the program that filled it held them up, and a target
-    on the same host as well.
+    On one core that is the busiest thread of the load. None if unknown or irrelevant: if threads
+    waited for a core, or if the target is on the same host.
     """
     ran, whole_ns = record.summary.get("thread_cpu_ns") or (), whole_ns_of(record)
     delays = record.summary.get("thread_run_delay_ns") or ()
@@ -233,7 +230,7 @@ def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | Non
 
 
 def _core_count(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
-    """Return how many cores of a host the load may use; 0 where single cores were not seen."""
+    """Return the number of cores that the load may use; 0 if single cores were not watched."""
     subjects = {
         line.subject
         for line in lines.get(("cpu", "idle_ns"), ())
@@ -249,7 +246,7 @@ def _waiting(
         words = "load thread running or waiting for a core"
         yield evidence_of(words, occupied, OCCUPIED, "", LOAD_THREADS)
     if occupied is not None and max(stolen, default=0.0) >= STEAL:
-        # A thread that moves loses a little on each of its cores; what it has in all is one core.
+        # A moving thread loses time on each of its cores, but has one core in all.
         taken = min(1.0, occupied + sum(stolen))
         if occupied < OCCUPIED <= taken:
             words = "load thread running, or its core taken away by the hypervisor"
@@ -266,7 +263,7 @@ def _waiting(
 
 
 def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
-    # The host swaps for any of its programs: it is this one's only where its own pages were hit.
+    # Any program may make the host swap: it counts if this one's own pages were affected.
     faulted = {line.host for line in lines.get(("process", "major_faults"), ()) if line.growth > 0}
     swapped = {line.host for line in lines.get(("process", "swapped_bytes"), ()) if line.growth > 0}
     for metric, hit in (("swapped_in_pages", faulted), ("swapped_out_pages", swapped)):
@@ -292,8 +289,8 @@ def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
-    # A port rests before it is free again; clients that keep their connections need one each. Where
-    # they should be kept, it is the store that closes them, and the wait for the port is its own.
+    # Ports are reserved for a while after their connections. With kept connections, it is the store
+    # that closes them and waits.
     is_closed_here = record.trial.get("connections") == "per_request"
     spare = (record.summary.get("connections_opened") or 0) - (record.summary.get("clients") or 0)
     whole_s = whole_ns_of(record) / 1e9
@@ -319,7 +316,7 @@ def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def residue_of(record: Record, quantity: str) -> float:
-    """Return how much earlier trials had left of a quantity that had not settled by the load."""
+    """Return the unsettled residue of earlier trials when the load began."""
     state = record.summary.get("host_state")
     residues = state["residues"] if state else ()
     left = (
@@ -331,21 +328,21 @@ def residue_of(record: Record, quantity: str) -> float:
 
 
 CACHED_SOME, CACHED_ALL = 0.10, 0.99
-"""From which share of its data in the page cache on a trial is partly, or all but wholly, one of
+"""The shares of data in the page cache from which on a trial partly, or almost entirely, measures
 memory."""
 
 
 def cached_share(record: Record) -> float | None:
-    """Return how much of a trial's dataset its hosts had in their page cache before the load.
+    """Return the share of a trial's dataset in the page cache of its hosts before the load.
 
-    None where nobody could see that, or nothing is read through it.
+    None if that is unknown, or if nothing is read through it.
     """
     sampled = record.summary.get("cache_sampled_bytes")
     return (record.summary.get("cache_resident_bytes") or 0) / sampled if sampled else None
 
 
 def _port_rest_s(record: Record, lines: Lines, host: str) -> int:
-    """Return for how many seconds a port of a host rests; older records do not say its setting."""
+    """Return for how many seconds a host reserves a port; older records lack its setting."""
     settings = [
         float(line.values.max())
         for line in lines.get(("sockets", "tcp_tw_reuse"), ())
@@ -376,7 +373,7 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
     for (host, core), kinds in cores.items():
         steps = {kind: np.diff(line.values) for kind, line in kinds.items()}
         sizes = {step.size for step in steps.values()}
-        # Without the idle time there is no whole to take a share of.
+        # Shares need the idle time.
         if "idle" not in steps or len(sizes) != 1 or sizes == {0}:
             continue
         total = np.sum([*steps.values()], axis=0)
@@ -388,22 +385,21 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
 
 
 def _stolen_shares(lines: Lines, cores: Cores) -> list[float]:
-    """Return the share of time for which each core that the load may use was taken away."""
+    """Return the stolen share of time of each core that the load may use."""
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
     shares = {
         core: float(steal.mean())
         for host, core, _, steal in cores
         if not allowed or (host, core) in allowed
     }
-    # Older records may have the sum of all cores alone.
+    # Older records may only have the sum of all cores.
     return [share for core, share in shares.items() if core != "all" or len(shares) == 1]
 
 
 def occupied_share(record: Record) -> float | None:
-    """Return the share of time that the busiest load thread ran, or was ready but had no core.
+    """Return the share of time that the busiest load thread ran or waited for a core.
 
-    The rest it waited for answers, which a faster client cannot shorten. None if the kernel or
-    another tool does not report it.
+    Otherwise it waited for answers, which a faster client cannot shorten. None if not reported.
     """
     cpu, whole_ns = record.summary.get("thread_cpu_ns") or (), whole_ns_of(record)
     reported = record.summary.get("thread_run_delay_ns") or ()
@@ -414,6 +410,6 @@ def occupied_share(record: Record) -> float | None:
 
 
 def awake_cores(record: Record) -> float:
-    """Return how many cores the load threads kept busy only to be awake when a request is due."""
+    """Return the cores that load threads kept busy only to be awake for due requests."""
     whole_ns = whole_ns_of(record)
     return sum(record.summary.get("thread_awake_ns") or ()) / whole_ns if whole_ns else 0.0

@@ -172,15 +172,15 @@ def stalled_share(record: Record, at_least_ns: float) -> float:
 
 
 def _run_delay(record: Record) -> float | None:
-    delays = [
-        delay for delay in record.summary.get("thread_run_delay_ns") or () if delay is not None
-    ]
-    ends = [
-        entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
-    ]
-    if not delays or not ends or max(ends) <= 0:
-        return None
-    return float(max(delays) / max(ends))
+    reported = record.summary.get("thread_run_delay_ns") or ()
+    delays = [delay for delay in reported if delay is not None]
+    length_ns = _length_ns(record)
+    return float(max(delays) / length_ns) if delays and length_ns > 0 else None
+
+
+def _length_ns(record: Record) -> int:
+    entries = record.summary.get("iterations") or ()
+    return max((entry["end_ns"] for entry in entries if "end_ns" in entry), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,10 +272,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
 def _busy(record: Record, worker: _Worker, conditions: HostConditions) -> float:
     """Return the share of cores' time that load threads used in a trial."""
     cpu_ns = sum(worker.thread_cpu_ns)
-    ends = [
-        entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
-    ]
-    length_ns = max(ends, default=0)
+    length_ns = _length_ns(record)
     cores = cores_of(conditions, record.trial.get("cores"))
     return cpu_ns / length_ns / cores if length_ns > 0 else 0.0
 
@@ -320,29 +317,9 @@ def lost(record: Record) -> list[LoadHost]:
     return [host for host in hosts_of(record) if host["state"] == "lost"]
 
 
-def has_lost_host(record: Record) -> bool:
-    """HOST_LOST."""
-    return bool(lost(record))
-
-
 def is_lost_meanwhile(record: Record) -> bool:
     """Tell whether a host was lost during its load."""
     return any(host.get("lost_ns") for host in lost(record))
-
-
-def started_apart(record: Record) -> bool:
-    """START_APART."""
-    return any(start_error_ns(host) > START_ERROR_NS_MAX for host in hosts_of(record))
-
-
-def has_set_clock(record: Record) -> bool:
-    """CLOCK_SET."""
-    return any(host.get("clock_step_ns") for host in hosts_of(record))
-
-
-def is_unequal(record: Record) -> bool:
-    """HOSTS_UNEQUAL."""
-    return bool(behind(record))
 
 
 def behind(record: Record) -> list[tuple[LoadHost, float]]:

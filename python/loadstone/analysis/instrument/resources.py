@@ -1,6 +1,6 @@
-"""What the probes saw: the client's processors, memory, sockets and network over time.
+"""The client's processors, memory, sockets and network over time, from the probes.
 
-A source that was absent has no rows and gives no series: absent is not zero.
+A missing source gives no series.
 """
 
 import itertools
@@ -22,10 +22,10 @@ BUSY_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One quantity worth a chart: where its samples come from, and how they are to be read.
+    """One quantity for a chart.
 
-    `metrics` maps what a probe calls its value to what a reader calls it; metrics of one name are
-    added up. A counter is shown as its growth per second.
+    `metrics` maps metrics of the probe to displayed names; those of one name are added up. Counters
+    are shown as growth per second.
     """
 
     name: str
@@ -86,7 +86,7 @@ RESOURCES: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcePoint:
-    """One sample; `elapsed_s` counts the time under load, pauses between trials left out."""
+    """One sample; `elapsed_s` is the time under load, without pauses between trials."""
 
     elapsed_s: float
     value: float
@@ -94,10 +94,7 @@ class ResourcePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceSeries:
-    """One quantity of one thing on one host during one trial, in the resource's unit.
-
-    The trial began when its points' clock stood at `begin_s`.
-    """
+    """One quantity of one subject on one host in one trial, which began at `begin_s`."""
 
     resource: str
     host: str
@@ -109,14 +106,14 @@ class ResourceSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """The most that one trial took of its client; absent where nothing was observed."""
+    """The peak use of the client in one trial; None if not observed."""
 
     rss_bytes: float | None
     sockets: float | None
 
 
 def peaks(quantities: Quantities) -> Peaks:
-    """Return the most memory, and sockets in use or in TIME_WAIT, each host at its own peak."""
+    """Return the peaks of memory and of sockets in use or TIME_WAIT, summed over hosts."""
     return Peaks(
         rss_bytes=_peak(quantities, RESOURCES["memory"]),
         sockets=_peak(quantities, RESOURCES["sockets"]),
@@ -124,7 +121,7 @@ def peaks(quantities: Quantities) -> Peaks:
 
 
 def points_per_trial(records: Sequence[Record]) -> int:
-    """Return how many points each trial's series may have, so that one page can show them all."""
+    """Return the number of points per trial, so that one page can show all."""
     measured = sum(1 for record in records if record.trial["measured"])
     return max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, measured))
 
@@ -132,7 +129,7 @@ def points_per_trial(records: Sequence[Record]) -> int:
 def read_resources(
     record: Record, quantities: Quantities, offset_s: float, points: int
 ) -> Iterable[ResourceSeries]:
-    """Return every charted quantity of one trial, whose own start is put at the offset."""
+    """Return all charted quantities of one trial, which starts at an offset."""
     started_ns = record.summary.get("started_unix_ns")
     if not started_ns:
         return
@@ -148,7 +145,7 @@ def _series(
         key: growth(samples) if resource.is_counter else samples
         for key, samples in _samples(quantities, resource).items()
     }
-    # Cards and cores that did nothing at all would only fill the legend.
+    # Idle cards and cores would only fill the legend.
     moving = {key: values for key, values in series.items() if any(v for _, v in values)}
     for (host, name), values in _condensed(moving).items():
         yield ResourceSeries(
@@ -169,10 +166,7 @@ def _series(
 def _condensed(
     series: Mapping[tuple[str, str], list[tuple[int, float]]],
 ) -> Mapping[tuple[str, str], list[tuple[int, float]]]:
-    """Reduce very many series of a host to their maximum and mean, which can still be read.
-
-    The maximum is needed, because a mean hides one saturated core.
-    """
+    """Reduce many series of a host to their maximum and mean: a mean hides one saturated core."""
     condensed: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for host in dict.fromkeys(host for host, _ in series):
         of_host = {key: values for key, values in series.items() if key[0] == host}
@@ -206,7 +200,7 @@ def _samples(
 
 
 def growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return growth per second over the time that really passed; a reset counter starts anew."""
+    """Return the growth per second; a reset counter starts anew."""
     grown = []
     for (before_ns, before), (now_ns, now) in itertools.pairwise(samples):
         if now_ns > before_ns and now >= before:
@@ -215,7 +209,7 @@ def growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, float]]:
-    """Return at most so many samples, each the largest of its stretch: a peak is never hidden."""
+    """Return at most so many samples, each the largest of its stretch, to keep peaks."""
     if len(samples) <= points:
         return samples
     width = -(-len(samples) // points)

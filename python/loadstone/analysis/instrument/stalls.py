@@ -1,4 +1,4 @@
-"""Stalls: times in which the client itself stood still, by second and by core."""
+"""Stalls of the client, by second and by core."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,8 @@ from loadstone.analysis.measured.rows import values_of_metric
 from loadstone.results.record import Record
 
 STALLED_SHARE = 0.05
-"""A client that stood still for more of the measured time has measured itself: what it lacks of the
-rate is then as much as a change of the target that anybody would report, and as much of the time as
-a thread must wait for a core to count as a limit of the client.
+"""With more stalled time, a trial measured its client: the missing rate is as large as a reportable
+change of the target, and as the wait for a core that counts as a limit of the client.
 """
 SECOND_NS = 1_000_000_000
 NAMED = 10
@@ -18,10 +17,10 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """The part of a trial's measured time that its client lost.
+    """The measured time of a trial that its client lost.
 
-    `share` is that of the whole client or of its cores on average, whichever is more. `seconds`
-    count from the trial's start; `cores` are those that stalled, if not all did.
+    `share` is that of the whole client or the average of its cores, whichever is more. `seconds`
+    count from the trial's start; `cores` are those that stalled, if not all.
     """
 
     share: float
@@ -48,7 +47,7 @@ def stall_of(record: Record) -> Stall | None:
     watched = max(int(record.summary.get("cores_watched") or 0), len(lost.keys() - {None}), 1)
     whole_ns = sum(lost.get(None, {}).values())
     cores_ns = sum(sum(of.values()) for core, of in lost.items() if core is not None) / watched
-    # What the client's own control group took is a limit of the client, and named as one.
+    # Throttling by the client's control group is reported as a limit of the client.
     lost_ns = max(whole_ns, cores_ns) - _throttled_ns(record)
     if lost_ns <= 0:
         return None
@@ -61,7 +60,7 @@ def stall_of(record: Record) -> Stall | None:
 
 
 def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
-    """Report the trials whose client stood still, and when."""
+    """Report the trials whose client stalled, and when."""
     stalls = {
         record.id: stall
         for record in records
@@ -94,14 +93,14 @@ def _windows(record: Record) -> list[tuple[int, int]]:
 
 
 def _inside(windows: Sequence[tuple[int, int]], second: int, stalled_ns: int) -> float:
-    """Return the stalls of a second that lie in the measured time, by its share."""
+    """Return the stalled time of a second within the windows, in proportion."""
     begin, finish = second * SECOND_NS, (second + 1) * SECOND_NS
     overlap_ns = sum(max(0, min(end, finish) - max(start, begin)) for start, end in windows)
     return stalled_ns * min(1.0, overlap_ns / SECOND_NS)
 
 
 def _throttled_ns(record: Record) -> float:
-    """Return how long the client's control group throttled its threads in the trial."""
+    """Return how long the client's control group throttled its threads."""
     if record.probes_path is None:
         return 0.0
     values = values_of_metric(record.probes, "cgroup", "throttled_ns")

@@ -26,16 +26,17 @@ from loadstone.analysis.instrument.client_limits import (
 )
 from loadstone.analysis.instrument.headroom import (
     HICCUP_SHARE,
-    has_lost_host,
-    has_set_clock,
-    is_unequal,
-    started_apart,
+    START_ERROR_NS_MAX,
+    behind,
+    hosts_of,
+    lost,
+    start_error_ns,
 )
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, is_achieved, is_on_time
 from loadstone.analysis.limits.facts import INSTRUMENT_CAUTION, INSTRUMENT_MAX
-from loadstone.analysis.limits.target_state import has_failed_hook, is_rebalancing, is_unhealthy
+from loadstone.analysis.limits.target_state import HEALTHY, clusters, is_good, last_hooks
 from loadstone.analysis.measured.part import SECOND_NS, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_rule, view
@@ -44,6 +45,7 @@ from loadstone.campaign.operations import READS
 from loadstone.campaign.schema.hook import POINTS
 from loadstone.documents.mix import operations_of
 from loadstone.documents.outcomes import ABSENT, CLIENT_FAILURES, LOST_RACE, UNWRITTEN
+from loadstone.probes.ceph import is_moving
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -86,11 +88,6 @@ def is_unsettled(record: Record) -> bool:
     )
 
 
-def is_cached(record: Record) -> bool:
-    """CACHED."""
-    return (cached_share(record) or 0.0) >= CACHED_SOME
-
-
 def label_trial(record: Record) -> tuple[str, ...]:
     """Return the labels of one trial, computed once for all results that it is part of."""
     labels = _LABELLED.get(record)
@@ -125,36 +122,15 @@ def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
         yield Finding(label, text, cases=cases)
 
 
-def is_interrupted(record: Record) -> bool:
-    """INTERRUPTED."""
-    return record.summary.get("state") == "interrupted"
+def _is_stopped(record: Record, *, on_loss: bool) -> bool:
+    is_on_loss = bool(record.summary.get("stopped_on_loss"))
+    return record.summary.get("state") == "stopped" and is_on_loss is on_loss
 
 
-def is_stopped(record: Record) -> bool:
-    """STOPPED."""
-    return record.summary.get("state") == "stopped" and not record.summary.get("stopped_on_loss")
-
-
-def is_stopped_on_loss(record: Record) -> bool:
-    """STOPPED_ON_LOSS."""
-    return record.summary.get("state") == "stopped" and bool(record.summary.get("stopped_on_loss"))
-
-
-def is_corrupt(record: Record) -> bool:
-    """CORRUPT."""
-    return any((record.summary.get("mismatches") or {}).values())
-
-
-def is_stalled(record: Record) -> bool:
-    """STALLED."""
+def _is_stalled(record: Record, *, so_long: bool) -> bool:
+    """Tell whether the client stalled: so long that the trial is invalid, or shortly."""
     stall = stall_of(record) if record.trial.get("measured") else None
-    return stall is not None and stall.is_invalid
-
-
-def is_stalled_shortly(record: Record) -> bool:
-    """NOISY, by stalls."""
-    stall = stall_of(record) if record.trial.get("measured") else None
-    return stall is not None and not stall.is_invalid
+    return stall is not None and stall.is_invalid is so_long
 
 
 def logs_in_often(record: Record) -> bool:
@@ -172,21 +148,6 @@ def is_unchecked(record: Record) -> bool:
     trial = record.trial
     reads = READS.intersection(operations_of(trial))
     return trial.get("verify") == 0 and bool(reads) and facts_of(trial["target"]["driver"]).keeps
-
-
-def has_errors(cell: "Cell", _: Sequence[Part]) -> bool:
-    """ERRORS."""
-    return cell.failed > 0
-
-
-def has_left_out(_: "Cell", parts: Sequence[Part]) -> bool:
-    """LEFT_OUT."""
-    return any(part.left_out for part in parts)
-
-
-def has_nothing(cell: "Cell", _: Sequence[Part]) -> bool:
-    """NOTHING."""
-    return not cell.good
 
 
 def has_empty_trial(cell: "Cell", _: Sequence[Part]) -> bool:
@@ -221,11 +182,6 @@ def outage_share(part: Part, usual_s: float) -> float:
     edges = np.flatnonzero(np.diff(np.concatenate(([True], answered, [True])).astype(np.int8)))
     pauses_s = edges[1::2] - edges[::2]
     return float(pauses_s[pauses_s > OUTAGE_TIMES * usual_s].sum() / answered.size)
-
-
-def is_single(cell: "Cell", _: Sequence[Part]) -> bool:
-    """n=1."""
-    return len(cell.trials) == 1
 
 
 def is_short(cell: "Cell", _: Sequence[Part]) -> bool:
@@ -299,33 +255,37 @@ def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part])
 
 
 TRIAL_LABELS: Mapping[str, Callable[[Record], bool]] = {
-    "INTERRUPTED": is_interrupted,
-    "STOPPED": is_stopped,
-    "STOPPED_ON_LOSS": is_stopped_on_loss,
-    "CORRUPT": is_corrupt,
-    "STALLED": is_stalled,
-    "NOISY": is_stalled_shortly,
+    "INTERRUPTED": lambda record: record.summary.get("state") == "interrupted",
+    "STOPPED": lambda record: _is_stopped(record, on_loss=False),
+    "STOPPED_ON_LOSS": lambda record: _is_stopped(record, on_loss=True),
+    "CORRUPT": lambda record: any((record.summary.get("mismatches") or {}).values()),
+    "STALLED": lambda record: _is_stalled(record, so_long=True),
+    "NOISY": lambda record: _is_stalled(record, so_long=False),
     "UNSETTLED": is_unsettled,
-    "CACHED": is_cached,
+    "CACHED": lambda record: (cached_share(record) or 0.0) >= CACHED_SOME,
     "UNCHECKED": is_unchecked,
     "LOG_INS": logs_in_often,
-    "HOST_LOST": has_lost_host,
-    "START_APART": started_apart,
-    "CLOCK_SET": has_set_clock,
-    "HOSTS_UNEQUAL": is_unequal,
-    "UNHEALTHY": is_unhealthy,
-    "REBALANCING": is_rebalancing,
-    "HOOK": has_failed_hook,
+    "HOST_LOST": lambda record: bool(lost(record)),
+    "START_APART": lambda record: any(
+        start_error_ns(host) > START_ERROR_NS_MAX for host in hosts_of(record)
+    ),
+    "CLOCK_SET": lambda record: any(host.get("clock_step_ns") for host in hosts_of(record)),
+    "HOSTS_UNEQUAL": lambda record: bool(behind(record)),
+    "UNHEALTHY": lambda record: any(
+        state.get("health") != HEALTHY for _, state in clusters(record)
+    ),
+    "REBALANCING": lambda record: any(is_moving(state) for _, state in clusters(record)),
+    "HOOK": lambda record: not all(map(is_good, last_hooks(record))),
 }
 RESULT_LABELS: Mapping[str, Callable[["Cell", Sequence[Part]], bool]] = {
     "NOISY": is_noisy,
-    "ERRORS": has_errors,
-    "NOTHING": has_nothing,
+    "ERRORS": lambda cell, _: cell.failed > 0,
+    "NOTHING": lambda cell, _: not cell.good,
     "EMPTY": has_empty_trial,
     "FEW": has_few_requests,
-    "LEFT_OUT": has_left_out,
+    "LEFT_OUT": lambda _, parts: any(part.left_out for part in parts),
     "OUTAGE": had_outage,
-    "n=1": is_single,
+    "n=1": lambda cell, _: len(cell.trials) == 1,
     "SHORT": is_short,
     "LITTLE": breaks_little,
     "IDLE": is_idle,

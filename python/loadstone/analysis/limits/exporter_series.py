@@ -1,7 +1,7 @@
-"""What the targets' exporters showed over time: those of their series that moved under load.
+"""Series of the targets' exporters that varied under load.
 
-Exporters tell hundreds of series, and most of them stand still. Which are worth a chart is decided
-from their values alone, over all trials; the number left out is reported beside them.
+Most of the hundreds of series are constant. Those for charts are chosen by their values over all
+trials; the number of the others is reported.
 """
 
 import itertools
@@ -17,10 +17,10 @@ from loadstone.results.record import Record
 
 PREFIX = "prometheus:"
 OWN_METRICS = ("up", "series")
-"""What the reader of the exporters says about itself."""
+"""Metrics of the scraper itself."""
 
 VARIES = 0.05
-"""A series whose standard deviation is less of its mean stands still."""
+"""A series with a smaller ratio of standard deviation to mean counts as constant."""
 
 METRICS_MAX = 8
 LINES_MAX = 7
@@ -28,7 +28,7 @@ SECOND_NS = 1_000_000_000
 
 COUNTER_ENDINGS = ("_total", "_count", "_sum")
 LEFT_OUT_ENDINGS = ("_bucket", "_created", "_info")
-"""Parts of a histogram, times of creation and constant facts: no course over time."""
+"""Parts of histograms, times of creation and constant facts."""
 
 UNITS: Mapping[str, tuple[str, float]] = {
     "bytes": ("MiB", 1 / 2**20),
@@ -41,7 +41,7 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "joules": ("J", 1.0),
     "watts": ("W", 1.0),
 }
-"""Units as names of metrics end by the exporters' convention, and as they are shown."""
+"""Displayed units and factors, by the endings of metrics."""
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -51,7 +51,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExporterLine:
-    """One series during one trial, in the unit of its metric; `name` is what differs in it."""
+    """One series in one trial, named by the labels that differ."""
 
     name: str
     host: str
@@ -61,7 +61,7 @@ class ExporterLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExporterMetric:
-    """One metric with those of its series that moved most, and how many it has in all."""
+    """One metric with the series that vary most, and the number of all."""
 
     probe: str
     metric: str
@@ -73,7 +73,7 @@ class ExporterMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExporterSeries:
-    """What the exporters showed: the metrics kept, and how many others moved or stood still."""
+    """The chosen metrics, and the numbers of others that vary or are constant."""
 
     metrics: tuple[ExporterMetric, ...] = ()
     others: int = 0
@@ -82,7 +82,7 @@ class ExporterSeries:
 
 @dataclass(slots=True)
 class _Spread:
-    """Count, mean and squared deviations of the values of one series, one value after another."""
+    """Running count, mean and squared deviations of one series."""
 
     count: int = 0
     mean: float = 0.0
@@ -100,20 +100,20 @@ class _Spread:
 
     @property
     def varies_by(self) -> float:
-        """The standard deviation as a share of the mean, at most 1: noise about zero is no more."""
+        """The standard deviation over the mean, at most 1."""
         scale = max(abs(self.mean), self.deviation)
         return self.deviation / scale if scale else 0.0
 
 
 @dataclass(slots=True)
 class ExporterWatch:
-    """Collects the metrics of exporters trial by trial, and chooses those worth a chart."""
+    """Collects the metrics of exporters trial by trial, and chooses those for charts."""
 
     _spreads: dict[Key, _Spread] = field(default_factory=dict)
     _trials: list[tuple[Record, float]] = field(default_factory=list)
 
     def look(self, record: Record, quantities: Quantities, offset_s: float) -> None:
-        """Add one trial, which began at this time under load."""
+        """Add one trial, which began at an offset."""
         series = _samples(quantities)
         if not series:
             return
@@ -124,7 +124,7 @@ class ExporterWatch:
                 spread.add(value)
 
     def chosen(self, points: int) -> ExporterSeries:
-        """Return the metrics that moved most, with at most so many points a trial and series."""
+        """Return the metrics that vary most, with at most so many points per trial and series."""
         metrics = grouped(self._spreads, lambda key: key[:2])
         moving = {
             name: largest
@@ -150,7 +150,7 @@ class ExporterWatch:
     def _read(
         self, keys: Sequence[Key], points: int
     ) -> dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]]:
-        """Read the chosen series again: all of them would not fit into memory."""
+        """Read the chosen series again, since all series do not fit into memory."""
         read: dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]] = {}
         wanted = set(keys)
         if not wanted:
@@ -170,7 +170,7 @@ class ExporterWatch:
 
 
 def _samples(quantities: Quantities) -> dict[Key, list[tuple[int, float]]]:
-    """Return each series in the order of time; counters as their growth per second."""
+    """Return each series over time; counters as their growth per second."""
     series: dict[Key, list[tuple[int, float]]] = {}
     for (probe, metric), quantity_series in quantities.items():
         if not probe.startswith(PREFIX):
@@ -190,7 +190,7 @@ def _is_counter(metric: str) -> bool:
 
 
 def _unit(metric: str) -> tuple[str, float]:
-    """Return the unit of a metric and the factor of its values, by its name."""
+    """Return the displayed unit of a metric and its factor, by the metric's name."""
     bare = metric
     for ending in COUNTER_ENDINGS:
         bare = bare.removesuffix(ending)

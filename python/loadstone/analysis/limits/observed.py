@@ -1,4 +1,4 @@
-"""The facts that a verdict rests on: loads and their rates, resources, and what was changed."""
+"""The observations behind a verdict: loads and their rates, resources, and interventions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Intervention = Literal[
     "half the size",
     "half the verification",
 ]
-"""What was changed. A second client brings its own load; more hosts make the same load together."""
+"""A second client adds its own load; more hosts share the same load."""
 
 RISES = 1.05
 SURELY_RISES = 1.02
@@ -43,12 +43,11 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPoint:
-    """One load and its result: N in flight, X requests a second, R seconds each.
+    """One load and its result: N in flight, X requests per second, R seconds each.
 
-    `error` is the relative standard error of the rate, 0 where it is not known. `is_settled` says
-    that what earlier trials had left was gone when it began, `is_first` that no other trial of its
-    target ran before its only one. `cached` is the share of the data that it reads that was in the
-    page cache before it, None where that was not seen.
+    `error` is the relative standard error of the rate, 0 if unknown. `is_settled` if earlier trials
+    had left nothing behind, `is_first` if it is only the target's first trial. `cached` is the
+    share of its data in the page cache before it, if known.
     """
 
     load: float
@@ -62,14 +61,14 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStep:
-    """From one load to a higher one: did the rate change by more than chance explains?"""
+    """The step from one load to a higher one, and whether the rate changed beyond chance."""
 
     low: LoadPoint
     high: LoadPoint
 
     @property
     def ratio(self) -> float:
-        """The rate at the higher load over that at the lower one."""
+        """The rate at the higher load over the rate at the lower one."""
         return self.high.rate / self.low.rate
 
     @property
@@ -79,32 +78,32 @@ class LoadStep:
 
     @property
     def is_alike(self) -> bool:
-        """Whether as much of the data was in the page cache before either load, or was not seen."""
+        """Whether both loads had about the same share of data in the page cache, if known."""
         if self.low.cached is None or self.high.cached is None:
             return True
         return abs(self.high.cached - self.low.cached) < CACHED_SOME
 
     @property
     def is_rise(self) -> bool:
-        """Whether more load brings more."""
+        """Whether more load brings a higher rate."""
         is_more = self.ratio > RISES and self._interval[0] > SURELY_RISES
         return is_more and self.low.is_settled and self.is_alike
 
     @property
     def is_fall(self) -> bool:
-        """Whether more load brings less; a target's first trial is slow for more reasons."""
+        """Whether more load brings a lower rate, apart from a target's first trial."""
         is_less = self.ratio < 1 / RISES and self._interval[1] < 1 / SURELY_RISES
         return is_less and self.high.is_settled and not self.high.is_first and self.is_alike
 
     @property
     def is_flat(self) -> bool:
-        """Whether more load brings no more: a rise of any size that matters is excluded."""
+        """Whether more load brings the same rate, with a relevant rise excluded."""
         is_same = not self.is_rise and not self.is_fall and self._interval[1] < SURELY_FLAT
         return is_same and self.high.is_settled and self.is_alike
 
     @property
     def is_proportional(self) -> bool:
-        """Whether the rate grows as the load does."""
+        """Whether the rate grows in proportion to the load."""
         return self.is_rise and self.ratio >= self.high.load / self.low.load / RISES
 
     @property
@@ -116,7 +115,7 @@ class LoadStep:
     def is_slower(self) -> bool | None:
         """Whether a request takes longer at the higher load.
 
-        None where times are not known, or one load reads more from memory than the other.
+        None if times are unknown, or if one load reads more from memory.
         """
         if not self.low.time_s or not self.high.time_s or not self.is_alike:
             return None
@@ -124,16 +123,16 @@ class LoadStep:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether more load takes longer at no higher rate: requests queue beyond the client."""
+        """Whether requests queue beyond the client: longer times at no higher rate."""
         return (self.is_flat or self.is_fall) and self.is_slower is True
 
     @property
     def is_bent(self) -> bool:
-        """Whether requests of a closed load wait for each other so much that little more can come.
+        """Whether requests of a closed load queue so much that little more is possible.
 
-        Where the time grows with the load, each client more adds at least as much time as the one
-        before it, so that load over time never exceeds the ratio of the two steps (asymptotic
-        bounds of closed queues: Lazowska et al., Quantitative System Performance, chapter 5).
+        If time grows with the load, each client adds at least as much time as the one before it, so
+        that load over time never exceeds the ratio of both differences (asymptotic bounds of closed
+        queues: Lazowska et al., Quantitative System Performance, chapter 5).
         """
         if not self.is_slower or self.low.time_s is None or self.high.time_s is None:
             return False
@@ -152,11 +151,11 @@ class LoadStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """Something that was changed to see whether the limit moves.
+    """An intervention, which shows whether a limit moves.
 
-    `ratio` is the changed rate over the other, `low` and `high` the ends of its 95 % interval,
-    absent where nothing was repeated. `point` is the result of half the clients; `hosts` are the
-    hosts of the other and of the changed load.
+    `ratio` is the changed rate over the base, with its 95 % interval from `low` to `high`, if
+    repeated. `point` is the result of half the clients; `hosts` are the numbers of hosts before and
+    after the change.
     """
 
     kind: Intervention
@@ -168,7 +167,7 @@ class Tried:
 
     @property
     def is_rise(self) -> bool:
-        """Whether the change brought more, beyond what repetition explains."""
+        """Whether the change raised the rate beyond chance."""
         return self.ratio > RISES and self.low is not None and self.low > SURELY_RISES
 
     def evidence(self) -> Evidence:
@@ -178,10 +177,10 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingUse:
-    """A limit that was measured apart from the load, in bytes per second, and the share of it used.
+    """The used share of a ceiling, which was measured apart from the load.
 
-    `share_max` is the largest share that any load of the same sweep used: above 1 the ceiling is
-    none. `is_steady` says that it held the same value while it was measured.
+    `share_max` is the largest share of any load of the sweep: above 1, the ceiling is no limit.
+    `is_steady` if it did not fall while it was measured.
     """
 
     name: str
@@ -191,17 +190,17 @@ class CeilingUse:
 
     @property
     def is_passed(self) -> bool:
-        """Whether the load went faster than the ceiling, which therefore limits nothing."""
+        """Whether the load exceeded the ceiling, which is therefore no limit."""
         return self.share_max > CEILING_PASSED
 
     @property
     def is_touched(self) -> bool:
-        """Whether the load came up to the ceiling."""
+        """Whether the load reached the ceiling."""
         return not self.is_passed and self.share >= CEILING_TOUCHED
 
     @property
     def has_room(self) -> bool:
-        """Whether the ceiling proves that its resource could carry more."""
+        """Whether the ceiling proves that its resource has room."""
         return self.is_steady and not self.is_passed and not self.is_touched
 
     def evidence(self) -> Evidence:
@@ -211,25 +210,21 @@ class CeilingUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything that a verdict may rest on; what was not observed is absent, and never zero.
+    """The observations for a verdict; what was not observed is None or absent.
 
-    `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
-    INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `lag` is how late
-    requests of an open load left, where that was too late; `occupied` is the share of the time in
-    which the busiest load thread ran or waited for a core. `null_rate` is the rate of the same
-    client against a target that does nothing. `throttled` and `refused_here` are the
-    shares of requests that the target told to slow down, and that found no port or descriptor on
-    the client. `server` holds the utilisation of each resource of
-    the target, 0 to 1; None when it was not probed. `is_client_watched` says that the client's
-    resources were looked at, so that no flag means that none was at its limit; `uses` are those
-    that were, with the share used where that is one number. `lower` and `higher` are the next loads
-    of the sweep, and `best_below` the highest rate of all lower ones. `ceilings` are those measured
-    apart, by the limit that each would be (NETWORK_PATH, …). `offered` is the rate that was asked
-    for (of an open load, or a limit of a closed one), and `is_offer_met` says whether it was
-    achieved. `idle` is the share of their time that clients spent outside requests, where that is
-    much. `clients_max` is how many clients an open load may have, `in_flight` the share of them
-    that were in a request, `grows_slower` whether its requests took longer once they were, and
-    `met_below` the highest lower rate of its sweep that was achieved.
+    `flags` are the client's resources beyond a threshold, by limit, with evidence; none were if
+    `is_client_watched` and there are no flags. `uses` are the used shares of watched resources.
+    `lag` is the lag of an open load, if too large. `occupied` is the share of time that the busiest
+    load thread ran or waited for a core. `null_rate` is the client's rate against a target that
+    does nothing. `throttled` and `refused_here` are the shares of requests that the target told to
+    slow down, and that found no port or descriptor on the client. `server` is the utilisation of
+    the target's resources, 0 to 1. `lower` and `higher` are the next loads of the sweep,
+    `best_below` is the highest rate of lower ones. `ceilings` are by limit. `offered` is the rate
+    of an open load, or the rate limit of a closed one, and `is_offer_met` if it was achieved.
+    `idle` is the share of time that clients spent outside requests, if large. Of an open load,
+    `clients_max` is the allowed number of clients, `in_flight` the share of them in a request,
+    `grows_slower` if requests took longer then, and `met_below` the highest lower rate that was
+    achieved.
     """
 
     point: LoadPoint
@@ -260,25 +255,25 @@ class Observed:
 
     @property
     def is_from_memory(self) -> bool:
-        """Whether all that is read was in the client's page cache, so that no target is asked."""
+        """Whether all data was in the client's page cache, and reads do not reach the target."""
         return (self.point.cached or 0.0) >= CACHED_ALL
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether an open load asked for more than was answered."""
+        """Whether an open load was not achieved."""
         return self.offered is not None and self.is_offer_met is False
 
     @property
     def is_out_of_clients(self) -> bool:
-        """Whether an open load asked for more while all of its clients were in a request."""
+        """Whether an open load was not achieved with all of its clients in a request."""
         return self.is_overloaded and (self.in_flight or 0.0) >= ALL_IN_FLIGHT
 
     @property
     def is_backed_up(self) -> bool | None:
-        """Whether requests of an open load waited for each other beyond the client.
+        """Whether requests of an open load queued beyond the client.
 
-        None where all of its clients were in a request, and nothing tells a target that is full
-        from clients that are too few.
+        None if all clients were in a request, and nothing distinguishes a full target from too few
+        clients.
         """
         if not self.is_overloaded or not self.is_out_of_clients:
             return self.is_overloaded
@@ -293,18 +288,18 @@ class Observed:
 
     @property
     def step_up(self) -> LoadStep | None:
-        """From this load to the next higher one."""
+        """The step from this load to the next higher one."""
         return _step(self.point, self.higher)
 
     @property
     def step_here(self) -> LoadStep | None:
-        """From half the clients, or the next lower load, to this one."""
+        """The step from half the clients, or the next lower load, to this one."""
         halved = next((tried.point for tried in self.tried if tried.point is not None), None)
         return _step(halved or self.lower, self.point)
 
     @property
     def step(self) -> LoadStep | None:
-        """The step that shows whether the target is saturated: up, or else to here."""
+        """The step that shows saturation: up from this load, or else to it."""
         return self.step_up or self.step_here
 
 

@@ -11,21 +11,6 @@ from loadstone.results.record import Record
 HEALTHY = "HEALTH_OK"
 
 
-def is_unhealthy(record: Record) -> bool:
-    """UNHEALTHY."""
-    return any(state.get("health") != HEALTHY for _, state in clusters(record))
-
-
-def is_rebalancing(record: Record) -> bool:
-    """REBALANCING."""
-    return any(is_moving(state) for _, state in clusters(record))
-
-
-def has_failed_hook(record: Record) -> bool:
-    """HOOK."""
-    return any(not is_good(entry) for entry in last_hooks(record))
-
-
 def clusters(record: Record) -> Iterator[tuple[str, ClusterState]]:
     """Yield the states of the Ceph cluster, each with its time: before or after the load."""
     for when, state in record.target_state.items():

@@ -1,4 +1,4 @@
-"""How full a store was before a trial, as it said itself."""
+"""The fill level of a store before a trial, as reported by the store."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,17 +8,17 @@ from loadstone.documents.target_state import TargetState
 from loadstone.results.record import Record, Run
 
 PERCENT, BYTES = "fill_percent", "fill_bytes"
-"""The parameters that say how full a store was to be."""
+"""The parameters for fill levels."""
 
 
 def fill_of(record: Record) -> float | None:
-    """Return how full the store was before a trial, as a share; None where it was not asked."""
+    """Return the used share of the store before a trial; None if not asked."""
     store = (record.target_state.get("before") or TargetState()).get("store")
     return store["used_bytes"] / store["total_bytes"] if store and store["total_bytes"] else None
 
 
 def describe_fill(run: Run) -> str | None:
-    """Return the levels of a run in words, with what the stores themselves said."""
+    """Return the levels of a run in words, with those reported by the stores."""
     levels: dict[str, list[float]] = {}
     for record in run.records:
         parameters: Mapping[str, Any] = record.trial["case"]["parameters"]

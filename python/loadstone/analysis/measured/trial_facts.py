@@ -1,4 +1,4 @@
-"""What became of each planned trial."""
+"""The outcome of each planned trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from loadstone.results.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFacts:
-    """One planned trial and what became of it; `state` is "not run" when it left no record."""
+    """One planned trial and its outcome; `state` is "not run" without a record."""
 
     trial: str
     target: str
@@ -46,7 +46,7 @@ class TrialFacts:
 
 
 def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] = ()) -> TrialFacts:
-    """Return what became of a trial; one without a record did not run."""
+    """Return the outcome of a trial."""
     summary = record.summary if record is not None else {}
     ends = [entry["end_ns"] for entry in summary.get("iterations") or ()]
     state = "not run" if record is None else summary.get("state") or "interrupted"
@@ -81,7 +81,7 @@ def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] 
 
 
 def _fairness(summary: Summary) -> float | None:
-    """Return Jain's index of the requests of each client: 1 where all had as many, 1/n at worst.
+    """Return Jain's index over clients: 1 if all made equally many requests, 1/n at worst.
 
     Source: Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.
     """

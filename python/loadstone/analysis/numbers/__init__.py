@@ -1,7 +1,6 @@
-"""Rules that judge any account: what its numbers betray about how they came about.
+"""Rules on the numbers of any account, whatever report or run they come from.
 
-Every rule is general: it knows no report, and finds what it finds in the numbers. It returns
-findings with their evidence; what rests on an assumption is marked as inferred.
+A finding that rests on an unstated assumption is marked as inferred.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +23,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def judge(account: Account) -> tuple[Finding, ...]:
-    """Return what the rules on numbers find, problems first."""
+    """Return the findings of the rules on numbers, problems first."""
     return by_severity(found_by(RULES, account))
 
 
 def found_by(rules: Sequence[Rule], account: Account) -> Iterator[Finding]:
-    """Yield what rules find in an account, each finding with its rule."""
+    """Yield the findings of rules on an account, each with its rule."""
     by_id = {rule.id: rule for rule in rules}
     for check in dict.fromkeys(check for rule in rules for check in rule.checks):
         for finding in check(account):

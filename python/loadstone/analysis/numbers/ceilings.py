@@ -1,4 +1,4 @@
-"""Plateaus where something other than the target ends: a link, ports, a cache, a stated limit."""
+"""Plateaus at a limit other than the target's: a link, ports, a cache, a measured ceiling."""
 
 from collections.abc import Iterator, Sequence
 
@@ -35,11 +35,11 @@ CONNECTIONS_PER_S = 28_232 / 60
 
 SOCKETS_SHARE = 0.8
 CACHE_BYTES = 32 * 2**20
-"""A working set below this fits into the last-level cache of any server's processor."""
+"""A smaller working set fits into the last-level cache of any server's processor."""
 
 
 def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
-    """Return what TCP carries over Ethernet: (MTU - 52) / (MTU + 38) of the line's rate."""
+    """Return the goodput of TCP over Ethernet: (MTU - 52) / (MTU + 38) of the line rate."""
     return link_gbit * 1e9 * (frame_bytes - 52) / (frame_bytes + 38)
 
 
@@ -52,10 +52,10 @@ def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
     do="Measure over a faster link, or with objects small enough not to fill it.",
 )
 def link_ceiling(account: Account) -> Iterator[Finding]:
-    """Find results that crowd together just below the goodput of an Ethernet link.
+    """Find four or more results just below the goodput of an Ethernet link.
 
-    It takes four numbers or more that do not follow what was varied: two targets, or three values
-    of a parameter. Without a statement of the client's link, the finding is inferred.
+    They must be of two targets, or of three values of a parameter, so that neither explains them.
+    The finding is inferred if the client's link is not known.
     """
     groups = grouped(_with_bytes(account), lambda m: (m.workload, m.operation, m.size_bytes))
     for cells in groups.values():
@@ -124,7 +124,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
     do="Raise that ceiling to learn what the target can do beyond it.",
 )
 def bottlenecks(account: Account) -> Iterator[Finding]:
-    """Hold the best result of each target in each direction against the ceilings it has."""
+    """Compare the best result of each target and direction with its ceilings."""
     groups = grouped(_with_bytes(account), lambda m: (m.target, bounds_of(m.operation)))
     for members in groups.values():
         target, bounds = members[0].target, bounds_of(members[0].operation)
@@ -146,7 +146,7 @@ def bottlenecks(account: Account) -> Iterator[Finding]:
     do="Read a dataset larger than the target's memory.",
 )
 def working_set(account: Account) -> Iterator[Finding]:
-    """Find reads of so few bytes that a processor's cache holds all of them."""
+    """Find reads of a dataset that fits into a processor's cache."""
     reads = [m for m in account.measurements if _reads(m)]
     for cells in grouped(reads, _by_size).values():
         size = _working_set_bytes(account, cells[0])
@@ -202,7 +202,7 @@ def _link_finding(
 
 
 def _with_bytes(account: Account) -> list[Measurement]:
-    """Return the numbers that say how much data moved, one per trial."""
+    """Return the measurements with a data rate, one per trial."""
     printed = account.of(BYTE_RATE)
     if printed:
         return printed
@@ -235,9 +235,9 @@ def _is_independent(crowd: Sequence[Measurement]) -> bool:
 
 
 def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float, int] | None:
-    """Return the link and frame whose goodput lies just above, the closest first.
+    """Return the link and frame size with the closest goodput above a rate.
 
-    Any Ethernet link may be it, unless the client's own are known.
+    Candidates are the client's links, or all Ethernet links if those are not known.
     """
     choices = known or [(link, frame) for link in LINKS_GBIT for frame in FRAME_BYTES]
     fitting = [choice for choice in choices if TOUCHES <= top / goodput_bits(*choice) <= ABOVE]
@@ -261,7 +261,7 @@ def _working_set_bytes(account: Account, measurement: Measurement) -> int | None
     objects = account.disclosure.dataset_objects
     if objects is not None and measurement.size_bytes is not None:
         return objects * measurement.size_bytes
-    # One figure for objects of several sizes is none of each.
+    # A total over several sizes does not tell the size of each dataset.
     sizes = {other.size_bytes for other in account.measurements}
     return account.disclosure.dataset_bytes if len(sizes) == 1 else None
 
@@ -272,7 +272,7 @@ def _reads(measurement: Measurement) -> bool:
 
 
 def in_mebibytes(bytes_per_s: float) -> str:
-    """Return a rate in MiB/s, however large: rates that are held together have one unit."""
+    """Return a rate in MiB/s, however large, so that compared rates have one unit."""
     return f"{units.format_number(bytes_per_s / 2**20)} MiB/s"
 
 
@@ -290,7 +290,7 @@ def _finding(
     top = max(members, key=lambda member: means[member.case])
     best = means[top.case]
     case = describe_case(top, leave_out=() if top.threads is not None else ("threads",))
-    # A result above a ceiling was not held up by it: its data came from somewhere else.
+    # A result above a ceiling was not limited by it: its data came from somewhere else.
     passed = [ceiling for ceiling in ceilings if best > CEILING_PASSED * ceiling.limit]
     left = sorted(
         (ceiling for ceiling in ceilings if ceiling not in passed),
@@ -298,7 +298,7 @@ def _finding(
     )
     lowest = left[0] if left else None
     reached = lowest is not None and best >= CEILING_TOUCHED * lowest.limit
-    # A published report whose results are those of the client's link does not show the store.
+    # Results at the limit of the client's link do not show the store.
     is_of_client = reached and lowest is not None and lowest.resource in ("network", "client")
     best_words = f"{case}: {in_mebibytes(best)}"
     words = [_sentence(best_words, best, lowest, bounds, top.target, reached=reached)]
@@ -363,7 +363,7 @@ def _listed(ceilings: Sequence[KnownCeiling]) -> str:
 def _plateau(
     members: Sequence[Measurement], means: dict[Case, float], top: Measurement
 ) -> list[str]:
-    """Say what the last step over threads has brought, in the sweep of the best result."""
+    """State the change over the last step of threads in the sweep of the best result."""
     sweep = {
         member.threads: means[member.case]
         for member in members

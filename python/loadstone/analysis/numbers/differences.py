@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 
-from loadstone.analysis.accounts.account import Account, Measurement, Parameter
+from loadstone.analysis.accounts.account import Account, Parameter
 from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare, ratio_together
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.rules.rule import NumberRules
@@ -29,7 +28,7 @@ RULES = NumberRules()
 def arms_differ(account: Account) -> Iterator[Finding]:
     """Compare the targets where trials were repeated, corrected for the many cases.
 
-    A target that stands twice is no arm: it says how far the method itself can tell arms apart.
+    A target that is listed twice is a control: it shows the noise of the method.
     """
     twins = {second for _, second in account.identical}
     arms = [target for target in account.targets if target not in twins]
@@ -45,17 +44,9 @@ def arms_differ(account: Account) -> Iterator[Finding]:
 
 
 def _control(comparison: Comparison) -> Finding:
-    bounds = [
-        max(abs(math.log(comparison.ratio.low)), abs(math.log(comparison.ratio.high)))
-        for comparison in comparison.comparisons
-        if comparison.ratio.low and comparison.ratio.high
-    ]
-    floor = math.expm1(max(bounds, default=0.0))
-    falsely = [
-        comparison
-        for comparison in comparison.comparisons
-        if comparison.verdict in ("faster", "slower")
-    ]
+    cases = comparison.comparisons
+    floor = math.expm1(max((case.ratio.reach or 0.0 for case in cases), default=0.0))
+    falsely = [case for case in cases if case.verdict in ("faster", "slower")]
     wrong = f"; {len(falsely)} cases differ though nothing does" if falsely else ""
     return Finding(
         "noise-floor",
@@ -69,7 +60,7 @@ def _control(comparison: Comparison) -> Finding:
 
 
 def _finding(comparison: Comparison, without_first: float | None) -> Finding:
-    tested = [comparison for comparison in comparison.comparisons if comparison.p is not None]
+    tested = [case for case in comparison.comparisons if case.p is not None]
     raw = [case for case in tested if case.p is not None and case.p < ALPHA]
     significant = [case for case in tested if case.p_holm is not None and case.p_holm < ALPHA]
     names = ", ".join(_short(case.case) for case in significant) or "none"
@@ -106,18 +97,10 @@ def _finding(comparison: Comparison, without_first: float | None) -> Finding:
 
 
 def _without_first(a: Account, b: Account, metric: str) -> float | None:
-    if not all(
-        any(measurement.repetition > 2 for measurement in side.measurements) for side in (a, b)
-    ):
+    if not all(any(m.repetition > 2 for m in side.measurements) for side in (a, b)):
         return None
-    return ratio_together(_later(a), _later(b), metric)
-
-
-def _later(account: Account) -> Account:
-    def is_later(measurement: Measurement) -> bool:
-        return measurement.repetition > 1
-
-    return replace(account, measurements=tuple(filter(is_later, account.measurements)))
+    later_a, later_b = (side.where(lambda m: m.repetition > 1) for side in (a, b))
+    return ratio_together(later_a, later_b, metric)
 
 
 def _is_repeated(account: Account) -> bool:

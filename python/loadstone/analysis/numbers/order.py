@@ -1,4 +1,4 @@
-"""Numbers that change with when they were taken, or not as more machines should make them."""
+"""Rates that change between rounds, or do not grow with the number of machines."""
 
 import math
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ SCALED_BY = ("nodes", "osds", "OSDs", "hosts", "clients")
     do="Repeat in interleaved blocks, and look at what differs between the rounds.",
 )
 def rounds_differ(account: Account) -> Iterator[Finding]:
-    """Find cases whose rounds lie far apart: the system was not in the same state."""
+    """Find cases whose rounds differ much: the system was not in the same state."""
     groups = grouped(account.of(RATE), lambda m: (m.target, m.case_over_rounds))
     pairs = [_extremes(cells) for cells in groups.values() if len({c.round for c in cells}) > 1]
     far = [pair for pair in pairs if abs(_log_change(*pair)) > math.log(ROUNDS_DIFFER)]
@@ -94,7 +94,7 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
     do="Add client hosts and requests in flight in step with machines.",
 )
 def rate_per_machine(account: Account) -> Iterator[Finding]:
-    """State what a machine does among many, against what it does among the fewest."""
+    """Compare the rate per machine of the largest cluster with that of the smallest."""
     for name in SCALED_BY:
         by_target: dict[str, list[tuple[Measurement, Measurement, float]]] = {}
         for cells in _by_machines(account, name):
@@ -141,7 +141,7 @@ def _machines(measurement: Measurement, name: str) -> float:
 
 
 def _by_machines(account: Account, name: str) -> Iterator[list[Measurement]]:
-    """Return the rates that differ in the number of machines alone, the fewest first."""
+    """Yield groups of rates that differ only in the number of machines, in ascending order."""
     known = [m for m in account.of(RATE) if isinstance(m.parameters.get(name), int)]
     for cells in grouped(known, lambda m: (m.target, m.case_without(name))).values():
         yield sorted(cells, key=lambda cell: _machines(cell, name))

@@ -1,4 +1,4 @@
-"""What load, rate and time must have to do with each other."""
+"""Sweeps over the load: saturation, and models of rate against load."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ LOADS_MIN = 3
     do="Operate below the knee.",
 )
 def saturation_point(account: Account) -> Iterator[Finding]:
-    """State where a sweep saturates, and what the load beyond it cost in time by Little's law."""
+    """State where a sweep saturates, and the time that more load costs by Little's law."""
     for sweep in _sweeps(account):
         points = [_point(cells) for cells in sweep]
         saturation = scaling.saturation(points)
@@ -39,7 +39,8 @@ def saturation_point(account: Account) -> Iterator[Finding]:
 def scaling_model(account: Account) -> Iterator[Finding]:
     """State which curve a sweep follows: the universal scalability law, or two straight lines.
 
-    A model that does not fit is named with its reason, for a link's ceiling is not of its shape.
+    If the law does not fit, the finding says why: for example, the ceiling of a link has another
+    shape.
     """
     for sweep in _sweeps(account):
         if len(sweep) < scaling.USL_POINTS_MIN:

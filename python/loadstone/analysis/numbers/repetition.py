@@ -1,4 +1,4 @@
-"""How often each number was measured, and whether the first time was like the others."""
+"""Repetitions: numbers measured once, unequally often, or with a cold first run."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ COLD_CHANCE = 0.01
     covers=("n=1",),
 )
 def single_trials(account: Account) -> Iterator[Finding]:
-    """Warn where a number was measured once: it has no spread, and no interval can be given."""
+    """Find numbers that were measured once, which have no interval."""
     cells = _cells(account)
     single = [cell for cell in cells if len(cell) == 1 and cell[0].spread is None]
     if not single:
@@ -61,7 +61,7 @@ def single_trials(account: Account) -> Iterator[Finding]:
     do="Repeat every case equally often.",
 )
 def unequal_repetitions(account: Account) -> Iterator[Finding]:
-    """Say where cases were repeated a different number of times: some trials may be left out."""
+    """Find cases with fewer repetitions than others: some trials may have been left out."""
     for target, cells in grouped((cell[0] for cell in _cells(account)), lambda m: m.target).items():
         counts = {
             describe_case(cell[0]): len(cell)
@@ -88,7 +88,7 @@ def unequal_repetitions(account: Account) -> Iterator[Finding]:
     do="Warm up, or report the first repetition apart.",
 )
 def cold_first(account: Account) -> Iterator[Finding]:
-    """Find targets whose first repetition is another thing than the rest: cold and warm mixed."""
+    """Find targets whose first repetition is slower than the rest, because caches were cold."""
     repeated = [cell for cell in _cells(account) if len(cell) >= REPETITIONS_MIN]
     for target, first_ones in grouped((cell[0] for cell in repeated), lambda m: m.target).items():
         cells = [cell for cell in repeated if cell[0].target == target]
@@ -147,7 +147,7 @@ def _is_outside(cell: Sequence[Measurement]) -> bool:
 
 
 def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], by_answer: int) -> float:
-    """Return how often so many cases would start with their worst: each does with chance 1/n."""
+    """Return the probability that so many cases start with their worst, each with 1/n."""
     counts = np.array([1.0])
     for cell in cells:
         counts = np.convolve(counts, [1 - 1 / len(cell), 1 / len(cell)])

@@ -1,9 +1,8 @@
-"""The one table of judgement: every rule that loadstone judges a number, a run or a report by.
+"""The table of all rules on numbers, runs and reports.
 
-A rule is one row: its id, how grave it is, what it looks at, what it says, what that means for the
-number, and what to do. Labels, limits and findings of runs are views of this table; rules on
-numbers, common mistakes and the standard stand beside their functions, in `numbers/`, `standards/`
-and `published/rules/`. Reports and the reference of findings are made from all of them.
+Labels, limits and findings of runs are views of this table. Rules on numbers, common mistakes and
+the standard are beside their functions, in `numbers/`, `standards/` and `published/rules/`. Reports
+and the reference of findings are made from all of them.
 """
 
 from collections.abc import Mapping
@@ -47,19 +46,19 @@ def view(kind: View) -> Mapping[str, Rule]:
 
 
 def find_rule(name: str) -> Rule:
-    """Return a rule by its id; a label that another tool gave stands for itself."""
+    """Return a rule by its id; an unknown label of another tool has a rule of its own."""
     return _BY_ID.get(name) or replace(UNKNOWN, id=name)
 
 
 def label_words(label: str) -> str:
-    """Return what a label says of a number in a few words; one of another tool is its own."""
+    """Return a label in a few words; an unknown one as it is."""
     rule = find_rule(label.partition("(")[0])
     return rule.short or (label if rule.says == UNKNOWN.says else rule.says)
 
 
 def limit_in_words(limit: str) -> str:
-    """Return what limited a rate as people read it: "client CPU" for INSTRUMENT_CPU."""
+    """Return a limit in words: "client CPU" for INSTRUMENT_CPU."""
     name, _, of = limit.partition("(")
     words = find_rule(name).short or name.replace("_", " ").lower()
-    # What a limit is of stands in words already, but for the checks of INVALID, which are ids.
+    # The part in parentheses is in words, except for checks of INVALID, which are ids.
     return f"{words} ({of}" if of and name != "INVALID" else words

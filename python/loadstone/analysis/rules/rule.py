@@ -1,4 +1,4 @@
-"""What a rule of judgement is."""
+"""The type of a rule."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ Severity = Literal["problem", "caution", "note"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "caution", "note")
 
 View = Literal["label", "limit", "finding", "mistake", "standard"]
-"""How a rule shows: a word beside a number, what limited the number, a statement about a run or
-its numbers, a common mistake of reports, or a rule of the standard that a report declares."""
+"""How a rule is shown: a label of a number, its limit, a finding on a run or its numbers, a common
+mistake of reports, or a rule of the standard that a report declares."""
 
 Check = Callable[..., Any]
 Checking = TypeVar("Checking", bound=Check)
@@ -38,18 +38,15 @@ EFFECTS: dict[Effect, str] = {
 class Rule:
     """One row of the table.
 
-    `says` is its sentence where a number carries it, `asks` what the standard asks for instead,
-    `means` what follows for the number, `do` what helps. `short` is the same in a few words.
-    `covers` are rules that it says in full, so that they are not said again. `is_left_out` marks a
-    label whose reason lies in the client or in the record, never in the target: while less than
-    half of a result's trials bear such labels, the result goes without them. `is_on_both_sides`
-    marks a bound that holds for both sides of a comparison alike, so that the ratio of two such
-    bounds stands. `is_of_store` marks what the store itself does, which the first screen says in
-    full.
+    `says` is its sentence, `short` the same in a few words, `asks` the opposite that the standard
+    asks for, `means` the effect on the number, `do` the advice. `covers` are rules that it makes
+    redundant. `is_left_out` marks a label whose cause is the client or the record, not the target:
+    results go without such trials if they are less than half. `is_on_both_sides` marks a bound that
+    holds for both sides of a comparison alike, so that the ratio of two such bounds is valid.
+    `is_of_store` marks the behaviour of the store, which the first screen shows in full.
 
-    `checks` yield the findings of a rule on numbers, or judge the report. What labels a trial or a
-    result stands in `judgements/labels.py`, and what finds the findings of a run in
-    `judgements/judgement.py`, each by the rule's id.
+    `checks` yield the findings of a rule on numbers, or judge a report. Labels are decided in
+    `judgements/labels.py`, findings of a run in `judgements/trial_findings.py`, by the rule's id.
     """
 
     id: str
@@ -70,7 +67,7 @@ class Rule:
 
 
 def listed(rules: list[Rule], **row: Any) -> Callable[[Checking], Checking]:
-    """Add a rule to those of its module, whose function is the one that follows."""
+    """Add a rule to those of its module, with the decorated function as its check."""
 
     def add(check: Checking) -> Checking:
         rules.append(Rule(checks=(check,), **row))
@@ -80,7 +77,7 @@ def listed(rules: list[Rule], **row: Any) -> Callable[[Checking], Checking]:
 
 
 class NumberRules(list[Rule]):
-    """The rules of a module on the numbers of any account, each decorated onto its function."""
+    """The rules of a module on the numbers of any account, as decorators of their functions."""
 
     def note(self, **row: Any) -> Callable[[Checking], Checking]:
         """Add a rule that leaves the number as it is."""

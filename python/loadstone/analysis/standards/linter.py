@@ -1,8 +1,8 @@
-"""The mistakes of benchmark reports, each as a check that an account passes, fails or leaves open.
+"""Checks for common mistakes of benchmark reports.
 
-They are those of Heiser's benchmarking crimes, van der Kouwe et al. (2018), Traeger & Zadok (2008),
-Hoefler & Belli (2015) and their like. What an account does not state is "not stated": never a pass,
-and never taken for a "no". Those that the standard asks about say so in `asks`.
+Sources: Heiser's benchmarking crimes, van der Kouwe et al. (2018), Traeger & Zadok (2008),
+Hoefler & Belli (2015). A missing statement is "not stated", neither a pass nor a failure. `asks` is
+the rule of the standard that a check answers.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ MEMORY_MULTIPLE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MistakeResult:
-    """The outcome of one check, with what it rests on."""
+    """The outcome of one check, with its evidence."""
 
     id: str
     mistake: str
@@ -41,7 +41,7 @@ class MistakeResult:
 
 
 def lint(account: Account) -> tuple[MistakeResult, ...]:
-    """Return the outcome of every check; none where nothing was measured."""
+    """Return the outcomes of all checks; empty if nothing was measured."""
     if not account.measurements:
         return ()
     return tuple(_judged(rule, account) for rule in RULES)

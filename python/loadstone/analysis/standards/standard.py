@@ -1,8 +1,7 @@
 """The standard that a loadstone report declares, and which of its rules this run meets.
 
-A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement that is
-missing. Each says from what it was decided. A report that fails some of them says so, and stays a
-report. Rules that ask for the opposite of a common mistake are answered by its check.
+A rule is `met`, `not met`, `not applicable`, or `unknown` if a statement is missing; each names its
+evidence. A rule that asks for the opposite of a common mistake is answered by that mistake's check.
 """
 
 import hashlib
@@ -42,16 +41,12 @@ STATUSES: Mapping[linter.Outcome, Status] = {
     "not applicable": "not applicable",
 }
 OF_WHO_MEASURED = ("plan-not-run", "late-requests", "littles-law")
-"""Rules that loadstone meets by how it plans and measures: of what it read it cannot say so."""
+"""Rules that loadstone meets by its design; of an imported run they are unknown."""
 
 FACTORS_MAX = 1
 SHOWN_MAX = 4
 OF_THE_TARGET = ("redundancy", "consistency")
-"""What a reader must know of both sides of a ratio, and only people can state."""
-
-
-# Each is decided from what the run holds. Where the run cannot tell, the answer is `unknown`,
-# with what is missing; where it has nothing that the rule speaks of, `not applicable`.
+"""Statements that a ratio of two targets needs, which only people can make."""
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -65,13 +60,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 CLOCK_STEP_NS_MAX = 1000
-"""A coarser clock rounds times of a few microseconds, as drivers of this host have them."""
+"""A coarser clock rounds requests of a few microseconds, such as those of local drivers."""
 NAMED = ("TPC-", "SPC-1", "SPECstorage", "SPEC SFS", "MLPerf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One rule, whether this run meets it, and why."""
+    """A rule of the standard, and whether a run meets it."""
 
     rule: str
     title: str
@@ -80,7 +75,7 @@ class Declared:
 
 
 def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
-    """Return the rules with what this run makes of each."""
+    """Return each rule with its status in a run."""
     is_imported = bool(run.manifest.get("imported"))
     mistakes = {mistake.id: mistake for mistake in findings.mistakes}
     declared = []
@@ -101,16 +96,16 @@ def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
 
 
 def plan_hash(run: Run) -> str:
-    """Return the SHA-256 of the plan as the manifest keeps it since before the first trial.
+    """Return the SHA-256 of the plan, which was fixed before the first trial.
 
-    The steps of a search follow from one another, and are no part of it.
+    Without the steps of searches, which follow from one another.
     """
     plan = [doc for doc in run.manifest["plan"] if "of" not in (doc.get("search") or {})]
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
 def statements_of(run: Run) -> Mapping[str, str | None]:
-    """Return what the campaign states, and None for what it does not."""
+    """Return the statements of the campaign by name; None if one is missing."""
     stated = (run.manifest.get("campaign") or {}).get("statements") or {}
     measured = {"fill": describe_fill(run)}
     return {name: stated.get(name) or measured.get(name) for name in Statements.model_fields}
@@ -333,7 +328,6 @@ def _named(run: Run, findings: Findings) -> Answer:
     do="Repeat in blocks: blocks: 6.",
 )
 def _intervals_count_trials(run: Run, findings: Findings) -> Answer:
-    """Tell whether what n counts in every interval are trials of different times."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say what its trials share"
     repeated = [cell for cell in findings.results if len(cell.trial_rates) > 1]
@@ -365,7 +359,6 @@ def _intervals_count_trials(run: Run, findings: Findings) -> Answer:
     do="Read back what was written, verified.",
 )
 def _writes_are_audited(run: Run, findings: Findings) -> Answer:
-    """Tell whether acknowledged writes were kept in a ledger and read back."""
     if run.manifest.get("imported"):
         return "unknown", "another tool measured this, and does not say"
     writes = sum(
@@ -388,7 +381,7 @@ def _writes_are_audited(run: Run, findings: Findings) -> Answer:
 
 
 def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
-    """Return the disclosure as plain values; what was neither stated nor measured is null."""
+    """Return the disclosure as plain values; null if neither stated nor measured."""
     manifest = run.manifest
     measured = [doc for doc in run.plan if doc["measured"]]
     return {
@@ -436,7 +429,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
 
 
 def _clients(manifest: Manifest) -> list[HostFacts]:
-    """Return the facts of each host that made load; of this one where no others did."""
+    """Return the facts of the client hosts."""
     of_hosts: list[HostFacts] = [
         {"name": host["name"], **host["fingerprint"]} for host in manifest.get("hosts") or ()
     ]

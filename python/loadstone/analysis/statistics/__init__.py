@@ -1,1 +1,1 @@
-"""What repeated measurements say and how surely: ratios, series, tests, percentiles."""
+"""Statistics of repeated measurements: means, ratios, tests, series, percentiles."""

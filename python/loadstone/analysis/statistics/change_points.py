@@ -1,4 +1,4 @@
-"""Where a series changes its level, and what kind of trial that makes it."""
+"""Change points: where the level of a series changes."""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +16,12 @@ Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
 
 SHORTEST_SEGMENT = 3
 ENDS_AT_ONCE = 32
-"""So many ends of segments are priced together: one by one, calls would cost more than numbers."""
+"""Ends of segments whose cost is computed at once, to save calls of numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePoint:
-    """A change of level: the index of the first value after it, the levels, and Welch's p between
-    them.
-    """
+    """A change of level: the index of the first value after it, both levels, and Welch's p."""
 
     index: int
     before: float
@@ -32,13 +30,13 @@ class ChangePoint:
 
     @property
     def magnitude(self) -> float:
-        """Return the relative change of the level, 0.05 for five percent more."""
+        """The relative change of the level: 0.05 is 5 % more."""
         return self.after / self.before - 1 if self.before else math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classification:
-    """What the segments of one trial say about it, with the segments themselves as [start, end)."""
+    """The kind of a trial's course, and its segments as [start, end)."""
 
     kind: Kind
     segments: tuple[tuple[int, int], ...]
@@ -48,15 +46,15 @@ class Classification:
 def e_divisive(
     values: ArrayLike, *, seed: int, alpha: float = 0.001, magnitude: float = 0.05, window: int = 50
 ) -> list[ChangePoint]:
-    """Find the changes of level in a series whose values are independent of each other.
+    """Find the changes of level in a series of independent values.
 
     E-Divisive (Matteson & James, JASA 2014): split where the energy distance between both sides is
-    largest, and keep the split when permutations within the segment seldom reach as much; the p is
-    (k+1)/(B+1), so it already allows for having chosen the best split. As in Hunter (Fleming et
-    al., ICPE'23) a first pass at ten times `alpha` works in windows, then neighbours whose levels
-    differ by less than `magnitude`, or with a Welch p of `alpha` or more, are merged again.
+    largest, if a permutation test within the segment is significant: p = (k+1)/(B+1), which allows
+    for choosing the best split. As in Hunter (Fleming et al., ICPE'23), a first pass at ten times
+    `alpha` works in windows; then neighbours are merged whose levels differ by less than
+    `magnitude`, or with a Welch p of `alpha` or more.
 
-    Seconds of one trial are not independent: give this their batch means.
+    Seconds of one trial are correlated: pass their batch means.
     """
     x = np.asarray(values, dtype=float)
     generator = np.random.default_rng(seed)
@@ -69,10 +67,10 @@ def e_divisive(
 
 
 def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, int]]:
-    """Cut a series into segments of one mean and one variance each; [start, end) in order.
+    """Cut a series into segments [start, end) of one mean and one variance each.
 
-    PELT (Killick, Fearnhead & Eckley, JASA 2012) with the cost n (ln σ² + 1) of a normal segment;
-    the penalty per change is 15 ln n, as Barrett et al. use. Exact: the same as trying all cuts.
+    PELT (Killick, Fearnhead & Eckley, JASA 2012) with the cost n (ln σ² + 1) of a normal segment
+    and the penalty 15 ln n per change, as in Barrett et al. The result is optimal.
     """
     x = np.asarray(values, dtype=float)
     n = x.size
@@ -82,11 +80,11 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
     beta = 15 * math.log(n) if penalty is None else penalty
     sums = np.concatenate([[0.0], np.cumsum(x)])
     squares = np.concatenate([[0.0], np.cumsum(x**2)])
-    # A segment of equal values has no variance, whose logarithm would outbid everything.
+    # A segment of equal values has variance 0, whose logarithm would beat every other cost.
     floor = max(1e-12, 1e-10 * float(x.var()))
 
     def cost(starts: NDArray[np.int_], ends: NDArray[np.int_]) -> Series:
-        """Return what each start costs with each end, a row for each end; inf where too short."""
+        """Return the cost of each segment, a row per end; inf if it is too short."""
         length = ends[:, None] - starts
         divisor = np.maximum(length, 1.0)
         mean = (sums[ends][:, None] - sums[starts]) / divisor
@@ -104,7 +102,7 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
     starts = np.arange(0)
     for first in range(shortest, n + 1, ENDS_AT_ONCE):
         ends = np.arange(first, min(first + ENDS_AT_ONCE, n + 1))
-        # With each end a start becomes possible: that of a segment of the shortest length.
+        # Each end adds a start: that of a segment of the shortest length.
         known = starts.size
         starts = np.concatenate([starts, np.arange(first - shortest, ends[-1] - shortest + 1)])
         reached = best[starts]
@@ -116,7 +114,7 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
             place = known + end - (first - shortest)
             if place < starts.size:
                 reached[place] = best[end]
-        # A start is beaten for good by a cut at an end from which on a whole segment fits.
+        # A start can be pruned once a cut at a later end, with room for a segment, is better.
         judged = ends.size - shortest
         if judged >= 0:
             is_beaten = reached + costs[judged] > best[ends[judged]]
@@ -130,11 +128,10 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
 def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> Classification:
     """Classify the course of a trial's rate: flat, warm-up, slowdown or no steady state.
 
-    Barrett et al. (OOPSLA'17): walk PELT's segments backwards from the last; those whose mean lies
-    within max(its standard deviation, `delta` of its mean) are the same level. When a segment of
-    another level still ends inside the last `tail` of the series there is no steady state;
-    otherwise the steady level is the last one, reached from below (warm-up: it got faster) or from
-    above.
+    Barrett et al. (OOPSLA'17): segments belong to the level of the last one if their means differ
+    by at most max(its standard deviation, `delta` of its mean). If a segment of another level ends
+    within the last `tail` of the series, there is no steady state. Otherwise the series reached its
+    level from below (warm-up) or from above (slowdown).
     """
     x = np.asarray(values, dtype=float)
     segments = pelt(x)
@@ -175,8 +172,8 @@ def _split(x: Series, alpha: float, generator: "np.random.Generator") -> list[in
 def _best_split(distances: Series) -> tuple[int, float] | None:
     """Return the split with the largest energy statistic, and that statistic.
 
-    For every split into m and k values: m·k/(m+k) · (2 mean|x-y| - mean|x-x'| - mean|y-y'|), each
-    mean over distinct pairs.
+    Of m and k values it is m·k/(m+k) · (2 mean|x-y| - mean|x-x'| - mean|y-y'|), with means over
+    distinct pairs.
     """
     n = distances.shape[0]
     # corner[i] sums all distances among the first i values.
@@ -199,9 +196,9 @@ def _best_split(distances: Series) -> tuple[int, float] | None:
 def _is_significant(
     x: Series, distance: float, alpha: float, generator: "np.random.Generator"
 ) -> bool:
-    """Tell whether permutations reach the statistic seen with p = (k+1)/(B+1) below alpha.
+    """Tell whether the permutation test gives p = (k+1)/(B+1) below alpha.
 
-    It stops as soon as p can no longer fall below alpha, which is soon wherever nothing changed.
+    Stops as soon as p cannot fall below alpha any more.
     """
     permutations = math.ceil(4 / alpha)
     allowed = math.ceil(alpha * (permutations + 1)) - 2

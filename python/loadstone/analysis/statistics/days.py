@@ -1,9 +1,8 @@
-"""Trials of several days: a day is one cluster, and an interval counts days, not trials.
+"""Trials of several days, in which the day is the unit of repetition.
 
-What trials of one day have in common (who else used the target, the network, the room) does not
-average out with more trials of that day. So the unit is the day: the mean of its logarithms. Means
-of days are as exchangeable as trials of one day are, and Student's t over them has one degree of
-freedom fewer than there are days.
+Trials of one day share conditions, such as other users of the target, which more trials of that day
+do not average out. Intervals are therefore Student's t over the days' mean logarithms, with one
+degree of freedom fewer than days.
 """
 
 import math
@@ -22,10 +21,10 @@ DAY_NS = 86_400 * 10**9
 
 
 def days_of(starts_ns: Sequence[int]) -> list[int]:
-    """Return which day each start belongs to, counted from 0.
+    """Return the day of each start, counted from 0.
 
-    A day begins in the longest part of the 24 hours in which nothing ever started: neither the
-    zone that the hours were meant in nor a midnight inside a run tears a day apart.
+    Days are divided in the longest part of the 24 hours in which nothing ever started, so that
+    neither time zones nor a run over midnight split a day.
     """
     begin_ns = _night(sorted({start % DAY_NS for start in starts_ns}))
     days = [(start - begin_ns) // DAY_NS for start in starts_ns]
@@ -41,7 +40,7 @@ def _night(hours_ns: Sequence[int]) -> int:
 
 
 def interval_over_days(values: Sequence[float], starts_ns: Sequence[int]) -> Interval:
-    """Return the geometric mean with its interval, over the days where there are several."""
+    """Return the geometric mean with its interval, over days if there are several."""
     means = means_of_days(values, starts_ns)
     if len(means) < 2:
         return mean_interval(values)
@@ -59,7 +58,7 @@ def means_of_days(values: Sequence[float], starts_ns: Sequence[int]) -> list[flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arms:
-    """The units of two arms: trials, or the days' means of them. Pairs stand at equal places."""
+    """The units of two arms: trials, or means of days. Pairs have equal indices."""
 
     a: Sequence[float]
     b: Sequence[float]
@@ -76,11 +75,9 @@ class Arms:
 def shared_days(
     starts_a: Sequence[int | None], starts_b: Sequence[int | None], *, is_paired: bool
 ) -> tuple[list[int], list[int]] | None:
-    """Return the day of each unit of two arms, where both are of several days.
+    """Return the days of the units of two arms; None if one arm is of a single day.
 
-    A pair belongs to the day on which its first arm began. Arms that are no pairs have days of
-    their own; where one has a single day, it is not known how days differ: None, as where a start
-    is not known.
+    None too if a start is unknown. A pair belongs to the day on which its first arm began.
     """
     known_a, known_b = ([start for start in starts if start] for starts in (starts_a, starts_b))
     if len(known_a) < len(starts_a) or len(known_b) < len(starts_b):

@@ -1,7 +1,6 @@
-"""Latency of many requests: histograms merged by their counts, and what may be read from them.
+"""Latency of requests, from merged histograms.
 
-Percentiles of seconds, clients or hosts are never averaged: counts are added, and a percentile is
-read from the sum.
+Percentiles are never averaged: counts are added, and a percentile is read from the sum.
 """
 
 import functools
@@ -42,11 +41,11 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """What a merged histogram says; a percentile it cannot support is absent, with the reason.
+    """The times in a merged histogram.
 
-    `quantiles` has every name of QUANTILES. `at_least` bounds those that lie among requests which
-    timed out, and whose true time is not known. `curve_shares` and `curve_ns` are its percentile
-    curve.
+    `quantiles` has every name of QUANTILES; None if there are too few requests, or if it lies among
+    requests that timed out, with the reason in `unresolved`. `at_least` bounds the latter.
+    `curve_shares` and `curve_ns` are the percentile curve.
     """
 
     count: int
@@ -61,7 +60,7 @@ class Latency:
 
     @property
     def curve(self) -> tuple[CurvePoint, ...]:
-        """The points of the percentile curve, which only charts ask for."""
+        """The points of the percentile curve, for charts."""
         return tuple(
             CurvePoint(quantile=share, value_ns=ns)
             for share, ns in zip(self.curve_shares, self.curve_ns, strict=True)
@@ -70,7 +69,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Requests that were given up: their true time is unknown, and at least `timeout_ns`."""
+    """Requests that timed out, whose time is at least `timeout_ns`."""
 
     count: int
     requests: int
@@ -79,7 +78,6 @@ class Timeouts:
 
 def merge(encoded: Iterable[bytes | None]) -> "Histogram | None":
     """Return the sum of encoded histograms, or None when there is nothing to add."""
-    # Imported here: a report of numbers without histograms needs no compiled part.
     from loadstone._loadgen import Histogram
 
     merged = None
@@ -97,7 +95,7 @@ def merge(encoded: Iterable[bytes | None]) -> "Histogram | None":
 
 
 def combine(histograms: Iterable["Histogram | None"]) -> "Histogram | None":
-    """Return the sum of histograms, which stay as they are."""
+    """Return the sum of histograms, without changing them."""
     from loadstone._loadgen import Histogram
 
     combined = Histogram()
@@ -108,7 +106,7 @@ def combine(histograms: Iterable["Histogram | None"]) -> "Histogram | None":
 
 
 def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> Latency | None:
-    """Return what may be said about a histogram of nanoseconds."""
+    """Return the latency in a histogram of nanoseconds."""
     count = histogram.count if histogram is not None else 0
     if histogram is None or not count:
         return None
@@ -125,7 +123,7 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
         else:
             quantiles[name] = histogram.quantile(q)
     shares = _curve_shares(count)
-    # All points in one pass over the buckets: asked for one by one, each would be a pass.
+    # One pass over the buckets for all points.
     ranks = [max(1, math.ceil(share * count - 1e-9)) for share in shares]
     return Latency(
         count=count,
@@ -141,7 +139,7 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
 
 
 def stated_latency(stated: StatedLatency) -> Latency:
-    """Return what another tool states of its requests: nothing is interpolated."""
+    """Return the latency that another tool states, without interpolation."""
     listed = {float(share): ns for share, ns in stated["quantiles_ns"].items()}
     count = stated["count"]
     shares = [share for share in sorted(listed) if may_print_quantile(share, count)]
@@ -175,6 +173,6 @@ def _timed_out(timeouts: Timeouts) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _curve_shares(count: int) -> tuple[float, ...]:
-    """Return shares that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
+    """Return shares evenly spaced on an axis of log 1/(1-q), with ten values beyond the last."""
     evenly = (1 - 0.5 ** (number / CURVE_STEPS_PER_HALVING) for number in itertools.count())
     return tuple(itertools.takewhile(lambda q: may_print_quantile(q, count), evenly))

@@ -1,8 +1,7 @@
-"""Ratios between repeated trials, and how sure they are.
+"""Ratios between repeated trials, with intervals and tests.
 
-Every function takes plain numbers, one per trial, and gives back plain numbers. Rates and times are
-compared on a logarithmic scale: there a ratio is a difference, errors that grow with the value have
-one size, and the interval cannot reach below zero.
+Functions take one number per trial. Rates and times are compared as logarithms: a ratio is then a
+difference, errors proportional to the value have one size, and no interval reaches below zero.
 """
 
 import math
@@ -21,10 +20,10 @@ from loadstone.errors import InputError
 Numbers = NDArray[np.float64]
 
 TOGETHER = "average ratio"
-"""What the ratio of a suite is called: the geometric mean of the ratios of arithmetic means."""
+"""The name of a suite's ratio: the geometric mean of the ratios of arithmetic means."""
 
 RatioMethod = Literal["paired-t", "welch-t", "bootstrap"]
-"""How the interval of a ratio was made."""
+"""The method of a ratio's interval."""
 
 METHODS: Mapping[RatioMethod, str] = {
     "paired-t": "paired t on logarithms",
@@ -33,16 +32,17 @@ METHODS: Mapping[RatioMethod, str] = {
 }
 
 LARGE = 1000
-"""So many repetitions that t is as good as the normal distribution's z."""
+"""Repetitions from which on Student's t is close to the normal distribution."""
 
 _DRAWN_AT_ONCE = 2**18
-"""Values of resamples that are in memory together: more are no quicker."""
+"""Values of resamples in memory at once; more are not faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """B over A with its interval of confidence; `low` and `high` are None when nothing was
-    repeated. `n_a` and `n_b` trials; where they are of several `days`, it is a ratio over these.
+    """B over A with its confidence interval; `low` and `high` are None without repetitions.
+
+    `n_a` and `n_b` are trials; if they are of several `days`, the interval is over days.
     """
 
     ratio: float
@@ -61,6 +61,13 @@ class Ratio:
         return self.method == "paired-t"
 
     @property
+    def reach(self) -> float | None:
+        """The greatest |ln ratio| within the interval; None without one."""
+        if not self.low or not self.high:
+            return None
+        return max(abs(math.log(self.low)), abs(math.log(self.high)))
+
+    @property
     def t_error(self) -> tuple[float, float] | None:
         """The standard error of ln ratio, and its degrees of freedom; None without a t interval."""
         if self.low is None or self.high is None or self.degrees_of_freedom is None:
@@ -71,13 +78,13 @@ class Ratio:
 
     @property
     def method_words(self) -> str:
-        """Return how the interval was made, in words."""
+        """The method of the interval, in words."""
         return METHODS[self.method] + (" of the days' means" if self.days > 1 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalence:
-    """The outcome of two one-sided tests: equal within the margin, or not shown to be."""
+    """The outcome of two one-sided tests: whether the arms are equal within the margin."""
 
     is_equivalent: bool
     p: float
@@ -88,9 +95,9 @@ class Equivalence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The middle of repeated trials with its interval; absent ends mean nothing was repeated.
+    """The geometric mean of `n` trials with its interval; None without repetitions.
 
-    `n` trials; where they are of several `days`, the interval is one over these.
+    If they are of several `days`, the interval is over days.
     """
 
     centre: float
@@ -122,8 +129,8 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     """Compare trials that ran side by side in the same blocks.
 
-    d_j = ln b_j - ln a_j; exp(mean d ± t(n-1) · s_d / √n). Student's paired t on logarithms; what
-    all blocks have in common (a slow drift, the hour of the day) cancels in d.
+    d_j = ln b_j - ln a_j; exp(mean d ± t(n-1) · s_d / √n). Student's paired t on logarithms, in
+    which effects on both trials of a block, such as a slow drift, cancel.
     """
     a_logs, b_logs = _logs(a), _logs(b)
     if a_logs.size != b_logs.size:
@@ -168,22 +175,22 @@ def welch_error(a: Numbers, b: Numbers) -> tuple[float, float]:
 
 
 def t_p(ratio: Ratio) -> float | None:
-    """Return the two-sided p of a ratio of 1 that belongs to its own t interval; None without one.
+    """Return the two-sided p of a ratio of 1, from the t interval; None without one.
 
-    p < 1 - confidence exactly when the interval leaves out 1, so the two never contradict.
+    p < 1 - confidence exactly if the interval excludes 1.
     """
     if ratio.t_error is None:
         return None
     error, freedom = ratio.t_error
     centre = math.log(ratio.ratio)
     if error <= 1e-12:
-        # Every trial the same: either no difference at all, or one that no chance explains.
+        # All trials are equal: there is no difference, or one that chance does not explain.
         return 1.0 if abs(centre) <= 1e-12 else 0.0
     return 2 * student.above(abs(centre) / error, freedom)
 
 
 def geometric_mean(values: ArrayLike) -> float:
-    """Average ratios or rates so that the base does not matter: exp(mean ln x).
+    """Return the geometric mean, exp(mean ln x), which does not depend on the base of ratios.
 
     Fleming & Wallace, "How not to lie with statistics", CACM 29(3), 1986.
     """
@@ -205,11 +212,10 @@ def geometric_mean_ratio(
 ) -> Ratio:
     """Combine the cases of a suite into one ratio: the geometric mean of mean(b) / mean(a).
 
-    The interval is the pivotal bootstrap on logarithms, [2θ - θ*(1-α/2), 2θ - θ*(α/2)], for which
-    trials are drawn again within every arm of every case (Davison & Hinkley 1997, 5.2.1; Efron's
-    BCa covered no better here and is skewed by the arms being pooled). It speaks about more
-    repetitions of these cases, not about other cases. With fewer than `trials_min` trials in any
-    arm there is no interval.
+    The interval is the pivotal bootstrap on logarithms, [2θ - θ*(1-α/2), 2θ - θ*(α/2)], with trials
+    resampled within each arm of each case (Davison & Hinkley 1997, 5.2.1; BCa had no better
+    coverage here). It holds for more repetitions of these cases, not for other cases. With fewer
+    than `trials_min` trials in any arm there is no interval.
     """
     arms = [_positive(values) for pair in pairs for values in pair]
     if not arms:
@@ -233,7 +239,7 @@ def geometric_mean_ratio(
 
 
 def _resampled_means(arm: Numbers, resamples: int, generator: "np.random.Generator") -> Numbers:
-    """Return the means of resamples with replacement, of which some are in memory at a time."""
+    """Return the means of resamples with replacement, some at a time to save memory."""
     at_once = max(1, _DRAWN_AT_ONCE // arm.size)
     means = [
         arm[generator.integers(0, arm.size, (min(at_once, resamples - start), arm.size))].mean(1)
@@ -247,9 +253,9 @@ def equivalence(
 ) -> Equivalence:
     """Test whether two arms are equal within ± `margin` (TOST).
 
-    Two one-sided tests at 5 % say "equivalent" exactly when the 90 % interval of the ratio lies
-    inside [1/(1+margin), 1+margin]; p is the larger of the two (Schuirmann 1987). A large p of an
-    ordinary test never shows that there is no difference; only this does.
+    Two one-sided tests at 5 % give "equivalent" exactly if the 90 % interval of the ratio lies
+    within [1/(1+margin), 1+margin]; p is the larger of both (Schuirmann 1987). A large p of an
+    ordinary test does not show equality.
     """
     compare = paired_ratio if is_paired else welch_ratio
     ratio = compare(a, b, 0.90)
@@ -269,8 +275,7 @@ def equivalence(
 
 
 def repetitions_needed(spread: float, half_width: float = 0.03, confidence: float = 0.95) -> int:
-    """Plan how many blocks reach an interval of ± `half_width`, given the spread of a pilot's log
-    ratios.
+    """Return the blocks needed for an interval of ± `half_width`, given the spread of log ratios.
 
     The smallest n ≥ 2 with t(n-1) · s / √n ≤ ln(1 + half_width). Beyond 1000 t is as good as z, and
     n = (z · s / ln(1 + half_width))² + z²/2 (Guenther 1981).

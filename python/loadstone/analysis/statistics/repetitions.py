@@ -1,14 +1,14 @@
-"""How many repetitions would it take? Advice for the next run, from the spread of this one.
+"""The repetitions that the next run needs, from the spread of this one.
 
-Two levels repeat: iterations inside a trial, and trials in interleaved blocks. After Kalibera and
-Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013), with S1² the mean variance of
-iterations within trials, S2² the variance of the trials' means over n1 iterations, and costs c1 of
-one more iteration and c2 of one more trial:
+There are two levels: iterations within a trial, and trials in interleaved blocks. By Kalibera and
+Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013), with the mean variance S1² of
+iterations within trials, the variance S2² of the trials' means over n1 iterations, and the costs c1
+of an iteration and c2 of a trial:
 
     T1² = S1²,  T2² = S2² - S1² / n1,  best n1 = ⌈√(c2/c1 · T1²/T2²)⌉
 
-and then the smallest number of trials n with t(n-1) · √((T2² + T1²/n1) / n) ≤ ln(1 + half width).
-Rates are compared on logarithms, where a ratio is a difference.
+and the smallest number of trials n with t(n-1) · √((T2² + T1²/n1) / n) ≤ ln(1 + half width).
+Variances are those of logarithms.
 """
 
 import math
@@ -28,10 +28,9 @@ ITERATIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What one result reached, and what it would take to reach `HALF_WIDTH`.
+    """The precision of one result, and the blocks needed for `HALF_WIDTH`.
 
-    `iterations` is the best number within a trial, and None where nothing tells the two levels
-    apart.
+    `iterations` is the best number per trial; None if trials have a single one.
     """
 
     cell: Result
@@ -43,10 +42,9 @@ class Advice:
 def advise(
     rounds: Sequence[Result], iterations: Sequence[Result], overhead_s: Mapping[str, float]
 ) -> list[Advice]:
-    """Return advice for every result of a round with repeated trials.
+    """Return advice for each result of a round with repeated trials.
 
-    `overhead_s` is the time of a trial that was not measured, by the trial's id: its warm-up and
-    the preparation before it.
+    `overhead_s` is the time of warm-up and preparation, by trial.
     """
     advice = []
     by_trials = grouped_pairs(
@@ -79,7 +77,7 @@ def advise(
 
 
 def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
-    """Report the widths of intervals, and how many blocks would make them narrow enough."""
+    """Report the widths of intervals, and the blocks needed for narrower ones."""
     if not advice:
         return
     worst = max(advice, key=lambda cell_advice: cell_advice.half_width)
@@ -129,7 +127,7 @@ def _rates(
 def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int | None]:
     """Return the variance within and between trials, and the best number of iterations.
 
-    `cost` is that of one more trial over that of one more iteration.
+    `cost` is the cost of a trial over that of an iteration.
     """
     means = np.array([log.mean() for log in logs])
     of_means = float(means.var(ddof=1))

@@ -1,7 +1,6 @@
-"""Where does more load stop helping? Saturation, bounds and models of throughput against load.
+"""Saturation, bounds and models of throughput against load.
 
-Nothing is said beyond what was measured: a model's curve ends at one and a half times the largest
-load, and where a model does not fit it is not used.
+A model is only used where it fits, and up to 1.5 times the largest measured load.
 """
 
 import math
@@ -35,9 +34,9 @@ class ScalingPoint:
 class Saturation:
     """The smallest load that reaches 95 % of the best throughput.
 
-    `is_certain` says that the lower end of its interval does. `knee` is the operational bound
-    N* = X_max · R_1, and `power` the load with the best ratio of throughput to time in the system.
-    `is_reached` is False when the last step up still brought 5 % or more.
+    `is_certain` if the lower end of its interval does. `knee` is the operational bound
+    N* = X_max · R_1, `power` the load with the best ratio of throughput to time in the system.
+    Saturation `is_reached` unless the last step still brought 5 % or more.
     """
 
     load: float
@@ -52,7 +51,7 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A curve of throughput against load, and how far it is from the points.
+    """A curve of throughput against load, and its residuals.
 
     usl: X = γN / (1 + α(N-1) + βN(N-1)); two lines: X = min(γN, ceiling).
     """
@@ -73,7 +72,7 @@ class Model:
 
     @property
     def peak(self) -> float | None:
-        """The load of the best throughput, N = √((1-α)/β); None where the curve never turns."""
+        """The load of the best throughput, N = √((1-α)/β); None if the curve has no maximum."""
         if self.kind != "usl" or self.beta <= 0 or self.alpha >= 1:
             return None
         return math.sqrt((1 - self.alpha) / self.beta)
@@ -88,7 +87,7 @@ class Model:
 
 
 def saturation(points: Sequence[ScalingPoint]) -> Saturation:
-    """Find the saturation point of a sweep (S4), its knee, and whether it was reached at all."""
+    """Find the saturation point of a sweep (S4) and its knee."""
     swept = _sorted(points)
     best = max(swept, key=lambda point: point.rate)
     wanted = SATURATED_SHARE * best.rate
@@ -110,11 +109,11 @@ def saturation(points: Sequence[ScalingPoint]) -> Saturation:
 
 
 def fit(points: Sequence[ScalingPoint]) -> Model:
-    """Fit the universal scalability law, or two straight lines where it does not hold.
+    """Fit the universal scalability law, or two straight lines if it does not hold.
 
-    Least squares on ln X with α, β ≥ 0 (Gunther). It is rejected with fewer than six points, with
-    a residual above 10 %, or when the signs of the residuals form a pattern: a link's ceiling is
-    not of its shape. Then X = min(γN, ceiling), the bounds of operational analysis.
+    Least squares on ln X with α, β ≥ 0 (Gunther). The law is rejected with fewer than six points,
+    with a residual above 10 %, or if the signs of the residuals form a pattern, as at the ceiling
+    of a link. Then X = min(γN, ceiling), the bounds of operational analysis.
     """
     swept = _sorted(points)
     n = np.array([point.load for point in swept])
@@ -135,7 +134,7 @@ def fit(points: Sequence[ScalingPoint]) -> Model:
     worst = float(np.abs(residuals).max())
     if worst > RESIDUAL_MAX:
         return _two_lines(n, x, f"its residuals reach {worst:.0%}")
-    # Residuals of rounding size have signs without a meaning.
+    # The signs of tiny residuals mean nothing.
     if worst > 0.01 and _runs_p(residuals) < 0.05:
         return _two_lines(n, x, "the signs of its residuals form a pattern")
     return replace(model, residuals=tuple(map(float, residuals)))
@@ -156,7 +155,7 @@ def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, fl
 def _nearest(n: Numbers, x: Numbers, parameters: Numbers) -> tuple[float, Numbers]:
     """Return the least sum of squares from a start, and ln γ, α and β there.
 
-    By Levenberg and Marquardt; α and β are held at zero where the slope would take them below it.
+    By Levenberg and Marquardt; α and β are held at zero if the slope would make them negative.
     """
     columns = np.stack([n - 1, n * (n - 1)])
 
@@ -204,7 +203,7 @@ def kneedle(points: Sequence[ScalingPoint], sensitivity: float = 1.0) -> float |
         if here >= before and here >= after:
             candidate = index
         elif here <= before and here <= after:
-            # A valley: what was climbed before it is not yet the knee.
+            # After a valley, an earlier maximum is not the knee.
             candidate = None
         if candidate is not None and difference[index + 1] < difference[candidate] - step:
             return swept[candidate].load

@@ -1,10 +1,10 @@
-"""Tests at several looks, so that data may be judged before all of them are there.
+"""Sequential tests, which allow looks at the data before all of it is there.
 
-Whoever tests after each look at the usual level errs more often than that level says. Here each
-look spends a part of it (Lan & DeMets, Biometrika 70, 1983), in proportion to the data that came
-since the look before. The probability to err at any look is at most the sum of the parts
-(Bonferroni), whatever the looks have in common. That holds for Student's t with few blocks, for
-which the usual boundaries, those of correlated normal sums, are no more than close.
+Testing at the usual level at each look would err more often than that level. Each look therefore
+spends a part of it (Lan & DeMets, Biometrika 70, 1983), in proportion to the data since the look
+before. The probability of an error at any look is at most the sum of the parts (Bonferroni). This
+also holds for Student's t with few blocks, for which boundaries of correlated normal sums are only
+approximate.
 """
 
 import math
@@ -16,11 +16,11 @@ from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.ratios import Ratio
 
 GROWTH = 1.5
-"""How much more data each look has than the one before."""
+"""The data of a look over that of the look before."""
 
 
 def looks_until(least: int, most: int) -> tuple[int, ...]:
-    """Return after how many blocks to look, from `least` to `most`."""
+    """Return the numbers of blocks of the looks, from `least` to `most`."""
     looks = [least]
     while looks[-1] < most:
         following = math.ceil(looks[-1] * GROWTH)
@@ -37,9 +37,9 @@ def level_at(looks: Sequence[int], blocks: int, alpha: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
-    """By how many standard `errors` a ratio lies above a bound, on logarithms.
+    """The distance of a ratio above a bound in standard `errors` of its logarithm.
 
-    `below_p` belongs to the hypothesis that it is at or above the bound, `above_p` to the contrary.
+    `below_p` is the p of the hypothesis that it is not below the bound, `above_p` of the contrary.
     """
 
     errors: float
@@ -48,7 +48,7 @@ class Excess:
 
 
 def excess_of(ratio: Ratio, bound: float, *, is_inverse: bool) -> Excess | None:
-    """Hold a ratio, or with `is_inverse` its inverse, against a bound; None without an interval."""
+    """Compare a ratio, or its inverse if `is_inverse`, with a bound; None without an interval."""
     if ratio.t_error is None:
         return None
     error, freedom = ratio.t_error
@@ -64,9 +64,9 @@ def excess_of(ratio: Ratio, bound: float, *, is_inverse: bool) -> Excess | None:
 def blocks_to_decide(
     excess: Excess, looks: Sequence[int], passed: int, alpha: float, power: float
 ) -> int | None:
-    """Return at which look after the `passed` blocks a test decides, if all goes on as it did.
+    """Return the look after `passed` blocks at which a test will decide with this power.
 
-    With this power; None where no look does.
+    By the excess so far; None if no look will.
     """
     for blocks in (look for look in looks if look > passed):
         expected = abs(excess.errors) * math.sqrt(blocks / passed)
@@ -80,7 +80,7 @@ def spread_that_is_decided(
 ) -> float:
     """Return the largest spread of blocks' log ratios with which an equal build passes.
 
-    With this power, by the last look alone: those before only add to it.
+    With this power at the last look; earlier looks only add to it.
     """
     last = looks[-1]
     return math.log1p(margin) * math.sqrt(last) / _needed(looks, last, alpha, power)

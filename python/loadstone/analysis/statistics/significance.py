@@ -1,7 +1,6 @@
-"""Tests of whether two arms differ at all, and corrections for having asked often.
+"""Tests of whether two arms differ, and corrections for several tests.
 
-An interval says how large a difference is and comes first; these say how often chance alone would
-show as much. All tests are exact where that is affordable, for samples here are small.
+They are exact for small samples. An interval shows the size of a difference and comes first.
 """
 
 import math
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from loadstone.errors import InputError
 
 EXACT_SIGN_FLIPS = 30
-"""Up to this many pairs all 2^n assignments of signs are counted; above it they are drawn."""
+"""Up to this many pairs, all 2^n assignments of signs are counted; beyond it they are drawn."""
 
 ROUNDING = 1e-12
 """Sums that differ by less than this share of all their terms differ by rounding alone."""
@@ -22,16 +21,16 @@ ROUNDING = 1e-12
 def sign_flip_p(differences: ArrayLike, *, seed: int, draws: int = 99_999) -> float:
     """Return the two-sided p of paired differences by flipping their signs.
 
-    Under no difference each d_j is as likely as -d_j: p = #{|Σ ±d_j| ≥ |Σ d_j|} / 2^n (Fisher
-    1935). Drawn instead of counted, p = (k+1)/(B+1) (Phipson & Smyth 2010), so it is never zero.
-    The smallest p that n pairs can reach is 2/2^n: below six pairs nothing is significant at 5 %.
+    Without a difference, d_j is as likely as -d_j: p = #{|Σ ±d_j| ≥ |Σ d_j|} / 2^n (Fisher 1935).
+    If assignments are drawn, p = (k+1)/(B+1) (Phipson & Smyth 2010). The smallest p of n pairs is
+    2/2^n: with fewer than six pairs nothing is significant at 5 %.
     """
     d = np.asarray(differences, dtype=float).ravel()
     if d.size == 0:
         raise InputError("a sign-flip test needs at least one pair")
     least = abs(float(d.sum())) - ROUNDING * float(np.abs(d).sum())
     if least <= 0:
-        # Every sum reaches nothing.
+        # Every sum is at least as far from zero.
         return 1.0
     if d.size <= EXACT_SIGN_FLIPS:
         return _flips_beyond(d, least) / 2.0**d.size
@@ -40,22 +39,22 @@ def sign_flip_p(differences: ArrayLike, *, seed: int, draws: int = 99_999) -> fl
 
 
 def _flips_beyond(d: NDArray[np.float64], least: float) -> int:
-    """Count the assignments of signs whose sum is at least so far from zero, which is not `least`.
+    """Count the assignments of signs whose sum is at least `least`, above zero, from zero.
 
-    Each half of the pairs has few sums: for every sum of one half, those of the other that reach
-    far enough are found by bisection (Horowitz & Sahni 1974). Below zero there are as many.
+    For each sum of one half of the pairs, the sums of the other half that reach far enough are
+    found by bisection (Horowitz & Sahni 1974). There are as many below zero.
     """
     left, right = _signed_sums(d[: d.size // 2]), np.sort(_signed_sums(d[d.size // 2 :]))
     return 2 * int((right.size - np.searchsorted(right, least - left)).sum())
 
 
 def _drawn_sums(d: NDArray[np.float64], draws: int, seed: int) -> NDArray[np.float64]:
-    """Return sums with signs drawn at random: a byte of chance is the signs of eight pairs."""
+    """Return sums with random signs: a random byte is the signs of eight pairs."""
     groups = [d[start : start + 8] for start in range(0, d.size, 8)]
     chance = np.random.default_rng(seed).integers(0, 256, (len(groups), draws), dtype=np.uint8)
     sums = np.zeros(draws)
     for group, signs in zip(groups, chance, strict=True):
-        # Of a group of fewer than eight, sums come several times, all of them equally often.
+        # The sums of a smaller group are repeated equally often.
         sums += np.resize(_signed_sums(group), 256)[signs]
     return sums
 
@@ -71,15 +70,15 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
     """Return the exact two-sided p of the Mann-Whitney test, also with ties.
 
     The distribution of the rank sum over all C(n_a+n_b, n_a) divisions of the pooled mid-ranks is
-    counted by the shift algorithm (Streitberg & Röhmel 1986); scipy's exact method assumes that no
-    two values are equal. Two-sided: twice the smaller tail, at most 1. Above 2 000 pairs of values
-    the normal approximation with a correction for ties takes over.
+    counted by the shift algorithm (Streitberg & Röhmel 1986); scipy's exact method excludes ties.
+    Two-sided: twice the smaller tail, at most 1. Beyond 2,000 pairs of values it is the normal
+    approximation with a correction for ties.
     """
     x, y = np.asarray(a, dtype=float).ravel(), np.asarray(b, dtype=float).ravel()
     if x.size == 0 or y.size == 0:
         raise InputError("a Mann-Whitney test needs at least one trial of each arm")
     _, place, ties = np.unique(np.concatenate([x, y]), return_inverse=True, return_counts=True)
-    # Mid-ranks are multiples of one half: doubled they count in whole numbers.
+    # Mid-ranks are multiples of one half: doubled, they are whole numbers.
     ranks = (2 * np.cumsum(ties) - ties + 1)[place]
     if x.size * y.size > 2_000:
         return _approximate_p(float(ranks[: x.size].sum()) / 2, x.size, y.size, ties)
@@ -104,7 +103,7 @@ def _approximate_p(rank_sum: float, n_a: int, n_b: int, ties: NDArray[np.int_]) 
 
 
 def smallest_p(n_a: int, n_b: int) -> float:
-    """Return the smallest p that the exact Mann-Whitney test can give with so few trials.
+    """Return the smallest p of the exact Mann-Whitney test.
 
     2 / C(n_a+n_b, n_a): 0.33, 0.10, 0.029 and 0.008 for two to five trials of each arm.
     """
@@ -112,7 +111,7 @@ def smallest_p(n_a: int, n_b: int) -> float:
 
 
 def a12(a: ArrayLike, b: ArrayLike) -> float:
-    """Return how often a trial of B exceeds one of A, ties counted half.
+    """Return the probability that a trial of B exceeds one of A; ties count half.
 
     Â12 = (#{b > a} + #{b = a}/2) / (n_a · n_b) (Vargha & Delaney 2000): 0.5 is no difference.
     """
@@ -125,7 +124,7 @@ def a12(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct a declared family so that the chance of even one false claim stays at α.
+    """Correct the p of a family, so that the probability of any false claim is at most α.
 
     p(i) · (m - i + 1) by rising p, made monotone and cut at 1 (S. Holm 1979).
     """

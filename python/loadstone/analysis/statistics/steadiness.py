@@ -1,8 +1,8 @@
-"""Was the measured stretch steady, and where does its warm-up end?
+"""Steadiness of a measured series, and the end of its warm-up.
 
-The claim is never "steady" but "steady within ± a margin over so many rounds". No rule that watches
-a series can see a cliff that is still to come: an SSD that is not yet full, burst credit not yet
-spent. Such preconditions are stated beside the numbers, not inferred from them.
+The claim is "steady within ± a margin over a number of rounds". A series cannot show a change that
+is still to come, such as that of an SSD that fills up or of burst credit that runs out:
+preconditions are stated, not inferred.
 """
 
 import math
@@ -24,7 +24,7 @@ SLOPE_MAX = 0.10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """How many leading seconds MSER-5 cuts off; not `is_valid` when that is more than half."""
+    """The leading seconds that MSER-5 cuts off; not `is_valid` if they are more than half."""
 
     cut: int
     is_valid: bool
@@ -32,7 +32,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The relative change over a window that its trend amounts to, with a 90 % interval."""
+    """The relative change of a window by its trend, with a 90 % interval."""
 
     relative: float
     low: float
@@ -63,8 +63,8 @@ def mser5(values: ArrayLike) -> Truncation:
     """Find the warm-up at the front of a series by the MSER-5 rule.
 
     The values are averaged by fives into Z_1..Z_n; d* = argmin over 0 ≤ d ≤ n-5 of
-    Σ_{i>d} (Z_i - Z̄_{>d})² / (n-d)² (White 1997; White, Cobb & Spratt 2000). When d* lies in the
-    second half the series never settled, and nothing may be cut.
+    Σ_{i>d} (Z_i - Z̄_{>d})² / (n-d)² (White 1997; White, Cobb & Spratt 2000). If d* lies in the
+    second half, the series never settled, and nothing is cut.
     """
     x = np.asarray(values, dtype=float)
     n = x.size // BATCH
@@ -74,7 +74,7 @@ def mser5(values: ArrayLike) -> Truncation:
     starts = np.arange(n - BATCH + 1)
     left = n - starts
     sums = np.cumsum(z[::-1])[::-1][starts]
-    # Taken about the whole mean, so that squares of large rates keep their digits.
+    # Relative to the mean, so that squares of large rates keep their precision.
     centred = z - z.mean()
     squares = np.cumsum(centred[::-1] ** 2)[::-1][starts]
     shifts = sums / left - z.mean()
@@ -85,11 +85,10 @@ def mser5(values: ArrayLike) -> Truncation:
 
 
 def drift(values: ArrayLike, batches: int = 30) -> Drift:
-    """Estimate the trend over a whole window: slope · (K-1) / mean over K batch means, 90 %
-    interval.
+    """Estimate the trend over a window, slope · (K-1) / mean over K batch means.
 
-    K is lowered from 30 to 15 and 10 while the residuals still depend on their neighbours (lag-1
-    autocorrelation above 2/√K); the interval is Student's t of the least-squares slope.
+    K is lowered from 30 to 15 and 10 while residuals are correlated (lag-1 autocorrelation above
+    2/√K). The 90 % interval is Student's t of the least-squares slope.
     """
     x = np.asarray(values, dtype=float)
     for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
@@ -114,7 +113,7 @@ def _line(x: Series, y: Series) -> tuple[float, float, float]:
     square_x, both, _, square_y = np.cov(x, y, bias=True).flat
     slope = float(both / square_x)
     intercept = float(y.mean() - slope * x.mean())
-    # A series that never changes leaves no residuals.
+    # A constant series has no residuals.
     correlation = min(1.0, max(-1.0, both / math.sqrt(square_x * square_y))) if square_y else 1.0
     error = math.sqrt((1 - correlation**2) * square_y / square_x / (x.size - 2))
     return slope, intercept, error
@@ -125,8 +124,8 @@ def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> 
 
     Steady when (a) the round means lie within 20 % of each other, (b) their least-squares line
     changes by at most 10 % over the window (a and b: SNIA SSS PTS 2.0.2), (c) the 90 % interval of
-    the drift lies inside ± `margin` (two one-sided tests), and (d) no change point of 5 % or more
-    is left at p < 0.001. (c) is what turns "no trend seen" into "no trend larger than the margin".
+    the drift lies within ± `margin` (two one-sided tests, which show that no trend is larger), and
+    (d) there is no change point of 5 % or more at p < 0.001.
     """
     x = np.asarray(values, dtype=float)
     if x.size < ROUNDS * round_s:

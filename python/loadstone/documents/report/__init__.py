@@ -11,7 +11,6 @@ from loadstone.documents.card import Card
 from loadstone.documents.report.result import (
     Amount,
     Count,
-    ReportCase,
     ReportEvidence,
     ReportLatency,
     ReportResult,
@@ -161,8 +160,12 @@ class ReportSearchStep(TypedDict):
     sent, or where there were too few."""
 
 
-class ReportSearch(ReportCase):
+class ReportSearch(TypedDict):
     search: str
+    target: str
+    workload: str
+    phase: str
+    parameters: dict[str, Any]
     round: int
     block: int
     confirmed: bool
@@ -285,7 +288,15 @@ class ReportMistake(TypedDict):
     """What that rests on."""
 
 
-class ReportContention(ReportCase):
+class ReportContention(TypedDict):
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
     trials: list[str]
     """Trials in here."""
     wins: Count

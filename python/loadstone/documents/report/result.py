@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
-from pydantic import Field
 from typing_extensions import TypedDict
 
 Count = Annotated[int, Ge(0)]
@@ -151,20 +150,19 @@ class ReportVerdict(TypedDict):
     evidence: list[ReportEvidence]
 
 
-class ReportCase(TypedDict):
-    """The case that numbers are of. A schema has the descriptions of inherited keys by `Field`."""
-
-    target: Annotated[str, Field(description="Name of the target.")]
-    workload: Annotated[str, Field(description="Name of the workload.")]
-    phase: Annotated[str, Field(description="Name of the phase.")]
-    parameters: Annotated[dict[str, Any], Field(description="The parameters of the case, by name.")]
-
-
-class ReportResult(ReportCase):
+class ReportResult(TypedDict):
     """One operation of one case over its trials and agents, judged."""
 
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
     operation: str
     """Name of the operation."""
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
     round: Count | None
     """Round, from 1; null where several are added up."""
     iteration: Count | None

@@ -9,7 +9,6 @@ from loadstone.documents.report.result import (
     Count,
     Positive,
     PositiveFloat,
-    ReportCase,
     ReportLatency,
     ReportSpread,
 )
@@ -131,9 +130,15 @@ class ReportQueries(TypedDict):
     loads: list[ReportQueryLoad]
 
 
-class ReportAction(ReportCase):
+class ReportAction(TypedDict):
     """One action of scripts in one case and round, over all its trials."""
 
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
     action: str
     """The action, as the script names it; ALL is what users did, in action_groups those of one
     type, CREATE_USER and AUDIT apart."""
@@ -143,6 +148,8 @@ class ReportAction(ReportCase):
     user_type: str | None
     """The type, by the script, of the users who alone did these; null where that tells none apart.
     """
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
     round: Count | None
     """Round, from 1; null where several are added up."""
     trials: list[str]
@@ -225,11 +232,19 @@ class ReportOrigin(TypedDict):
     """Whether the times of the trace were kept."""
 
 
-class ReportReplay(ReportCase):
+class ReportReplay(TypedDict):
     """How faithful one trial's replay of a trace was."""
 
     trial: str
     """The trial."""
+    target: str
+    """Name of the target."""
+    workload: str
+    """Name of the workload."""
+    phase: str
+    """Name of the phase."""
+    parameters: dict[str, Any]
+    """The parameters of the case, by name."""
     round: Count
     """Round, from 1."""
     script: str

@@ -1,8 +1,6 @@
-"""Rules on numbers that others printed: what their digits, units and words betray.
+"""Rules on printed numbers: their digits, their units and the words beside them.
 
-They know no report: each finds what it finds in the numbers, in their last digits, and in what was
-stated beside them. A run of ours has no digits that were rounded and no words, so that none of
-these can speak of it.
+They apply to any published report, and to no run, whose numbers are neither rounded nor described.
 """
 
 from loadstone.analysis import numbers
@@ -15,5 +13,5 @@ RULES: tuple[Rule, ...] = (*derived.RULES, *consistency.RULES, *stated.RULES, *q
 
 
 def judge(account: Account) -> tuple[Finding, ...]:
-    """Return what the rules on numbers find, those on printed ones included, problems first."""
+    """Return the findings of all rules on numbers, problems first."""
     return by_severity(numbers.found_by((*numbers.RULES, *RULES), account))

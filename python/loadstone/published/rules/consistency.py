@@ -1,4 +1,4 @@
-"""Numbers that cannot all be right together, and units that are not what they seem."""
+"""Numbers that contradict each other, and ambiguous units."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -34,11 +34,11 @@ LOOKS_ALIKE = 0.05
     do="Recalculate them from the raw data.",
 )
 def contradicting_cell(account: Account) -> Iterator[Finding]:
-    """Find cells whose requests and megabytes per second do not fit the size all the others have.
+    """Find cells whose requests and megabytes per second imply another size than other cells.
 
-    Every printed number stands for what rounds, or is cut, to it. The factor between both columns
-    is the size of a request: the one that fits most cells is taken, and a cell further off than its
-    last digit contradicts its neighbours.
+    The factor between both columns is the size of a request: the one that fits most cells is taken.
+    A printed number stands for all values that are rounded or truncated to it; a cell that still
+    does not fit is a contradiction.
     """
     for cells in _pairs(account):
         factor = _common_factor(cells)
@@ -74,10 +74,10 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
 def contradicting_spread(account: Account) -> Iterator[Finding]:
     """Find cells whose two ± cannot be of the same trials.
 
-    Requests of one size have the same relative spread in requests and in megabytes per second, as
-    far as the printed digits tell.
+    Requests of one size have equal relative spreads in requests and in megabytes per second, within
+    the printed digits.
     """
-    # Two numbers of one cell contradict each other without any neighbours.
+    # This needs no other cells.
     for cells in _pairs(account, least=1):
         if cells[0][0].size_bytes is None:
             continue
@@ -110,7 +110,7 @@ def _relative(measurement: Measurement) -> float:
 
 
 def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
-    """Tell whether no digits behind the printed ones give both the same relative spread."""
+    """Tell whether the relative spreads differ, however the numbers were rounded."""
     if not (rate.spread and printed.spread and rate.value > 0 and printed.value > 0):
         return False
     spans = []
@@ -136,10 +136,10 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
     do="Give MiB or MB, and say which.",
 )
 def megabyte_base(account: Account) -> Iterator[Finding]:
-    """Say which "MB" a table means, where the readings of it and of the size differ.
+    """State which "MB" a table uses, if the numbers tell.
 
-    "4 KB" may be 4096 or 4000 bytes and "MB" 2^20 or 10^6: four factors, of which some tables allow
-    one only. "10 MB" against "MB" allows both bases alike, and nothing is said.
+    "4 KB" may be 4096 or 4000 bytes and "MB" 2^20 or 10^6: of the four factors, some tables allow
+    only one. Sizes in "MB" allow both.
     """
     for cells in _pairs(account):
         size = cells[0][0].size_bytes
@@ -173,7 +173,7 @@ def megabyte_base(account: Account) -> Iterator[Finding]:
 
 
 def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[int, str]) -> str:
-    """Say how many cells fit to their last digit, and how many only next to it."""
+    """Return how many cells fit exactly; the others are off by one in the last digit."""
     factor = reading[0] / (2**20 if reading[1] == "2^20" else 10**6)
     exact = sum(
         abs(rate.value * factor - printed.value)
@@ -191,7 +191,7 @@ def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[
     do="Find out which statement holds.",
 )
 def contradicting_statements(account: Account) -> Iterator[Finding]:
-    """Find quantities that are stated twice with values that do not agree."""
+    """Find quantities that are stated twice with different values."""
     for (quantity, _), entries in _by_quantity(account).items():
         values = [printed_units.in_common(entry.value, entry.unit)[0] for entry in entries]
         if len(entries) < 2 or max(values) <= (1 + AGREE) * min(values):
@@ -215,7 +215,7 @@ def contradicting_statements(account: Account) -> Iterator[Finding]:
     do="Give MiB or MB, and say which.",
 )
 def mixed_units(account: Account) -> Iterator[Finding]:
-    """Find results and ceilings that look alike as printed, but count different megabytes."""
+    """Find results and ceilings that look equal as printed, but use different megabytes."""
     for measurement in account.of(BYTE_RATE):
         base = printed_units.MEGABYTE_OF_TOOL.get(measurement.tool)
         shown = _printed_megabytes(measurement.text)
@@ -260,7 +260,7 @@ def _pairs(account: Account, least: int = 4) -> Iterator[list[tuple[Measurement,
 
 
 def _common_factor(cells: Sequence[tuple[Measurement, Measurement]]) -> float | None:
-    """Return the factor that most cells allow, taken from the middle of what they share."""
+    """Return the factor that most cells allow: the middle of their common range."""
     spans = [_factor_span(rate, printed) for rate, printed in cells]
     edges = sorted({edge for span in spans for edge in span})
     best, chosen = 0, None
@@ -285,13 +285,13 @@ def _fits(rate: Measurement, printed: Measurement, factor: float, *, slack: floa
 
 
 def _rounded_span(measurement: Measurement, *, slack: float) -> tuple[float, float]:
-    """Return what prints as this number when it is rounded or cut, and `slack` last digits more."""
+    """Return the values that round or truncate to this number, ± `slack` last digits."""
     digit = _last_digit(measurement.text or f"{measurement.value:g}")
     return measurement.value - (0.5 + slack) * digit, measurement.value + (1.0 + slack) * digit
 
 
 def _decimal_reading(size: int) -> int:
-    """Return 4000 for 4096 and 10^7 for 10 · 2^20: the same digits with units of a thousand."""
+    """Return the size with decimal units: 4000 for 4096, 10^7 for 10 · 2^20."""
     power = 0
     while size % 1024 == 0 and size >= 1024:
         size //= 1024

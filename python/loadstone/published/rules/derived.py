@@ -1,4 +1,4 @@
-"""Rates that were computed from times, and never counted."""
+"""Rates that were computed from times instead of counted."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -28,12 +28,11 @@ DENOMINATOR_MAX = 10_000_000
     do="Count completions over wall time.",
 )
 def rate_from_latency(account: Account) -> Iterator[Finding]:
-    """Find throughput that was computed as threads over mean latency, and never counted.
+    """Find throughput that was computed as threads over mean latency.
 
-    Two signs: a rate is exactly the number of threads times the rate of one thread, for every cell;
-    and a rate per thread is a quotient of whole numbers, 1000 · n / Σ ms, which says that durations
-    were added up. Such a rate leaves out all time between requests, and everything else the threads
-    did meanwhile.
+    Two signs: each rate is exactly the number of threads times the rate of one thread; and rates
+    per thread are quotients of whole numbers, 1000 · n / Σ ms, so that durations were added up.
+    Such a rate ignores the time between requests.
     """
     per_thread = {(m.target, m.case): m for m in account.of(THREAD_RATE)}
     cells = [
@@ -41,7 +40,7 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
         for m in account.of(RATE)
         if m.threads and (m.target, m.case) in per_thread
     ]
-    # What one thread does by itself has one rate, however many threads wait meanwhile.
+    # What a single thread did has the same rate in both columns.
     cells = [(m, single) for m, single in cells if m.value != single.value]
     exact = [pair for pair in cells if _is_multiple(*pair)]
     quotients = {id(measurement): _quotient(measurement) for measurement in per_thread.values()}
@@ -89,10 +88,10 @@ def _is_multiple(measurement: Measurement, single: Measurement) -> bool:
 
 
 def _quotient(measurement: Measurement) -> tuple[Fraction, float] | None:
-    """Return rate/1000 as a quotient of small whole numbers, and the chance of one so small.
+    """Return rate/1000 as a quotient of small whole numbers, and its probability by chance.
 
-    A number with d digits behind the point lies within half a last digit of a quotient with a
-    denominator up to q with a chance of about q² · 10^-d: there are about q²/2 of them per unit.
+    A number with d decimals is within half a last digit of a quotient with a denominator up to q
+    with a probability of about q² · 10^-d, as there are about q²/2 such quotients per unit.
     """
     text = measurement.text or ""
     digits = len(text.partition(".")[2])

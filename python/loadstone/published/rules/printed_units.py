@@ -1,4 +1,4 @@
-"""What other tools mean by the units they print."""
+"""Units as other tools print them."""
 
 import re
 from contextlib import suppress
@@ -6,7 +6,7 @@ from contextlib import suppress
 from loadstone.errors import InputError
 
 MEGABYTE_OF_TOOL = {"rados bench": 2**20, "elbencho": 2**20, "fio": 10**6, "iperf3": 10**6}
-"""How many bytes a tool's "MB" has: rados bench divides by 2^20 and prints "MB/s" all the same."""
+"""The bytes of a tool's "MB": rados bench, for example, uses 2^20 and prints "MB/s"."""
 
 PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -14,10 +14,10 @@ _RATE = re.compile(r"~?\s*([\d.]+)\s*([kKMGT]?)(i?)(B|b|bit|bits)(?:/s|ps|/sec|\
 
 
 def parse_rate_bytes(text: str, tool: str = "") -> float:
-    """Return a printed rate in bytes per second, as the tool that printed it counts.
+    """Return a printed rate in bytes per second.
 
-    "Gb/s" and "Gbit/s" are bits and powers of ten; "MiB/s" is 2^20; a bare "MB/s" is what the tool
-    means by it, and 10^6 where that is not known.
+    "Gb/s" and "Gbit/s" are decimal bits; "MiB/s" is 2^20; "MB/s" depends on the tool, and is 10^6
+    if that is not known.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
@@ -32,7 +32,7 @@ def parse_rate_bytes(text: str, tool: str = "") -> float:
 
 
 def in_common(value: float, unit: str) -> tuple[float, str]:
-    """Return a number in the unit that all of its kind share: rates of data in bytes a second."""
+    """Return a number in a common unit: bytes per second for data rates, otherwise as stated."""
     with suppress(InputError):
         return parse_rate_bytes(f"{value:f} {unit}"), "B/s"
     return value, unit

@@ -1,4 +1,4 @@
-"""Rates that are a known amount of work divided by whole seconds: their clock was too coarse."""
+"""Rates that are work divided by whole seconds, because the clock was too coarse."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ NEIGHBOURHOOD = 0.10
 def whole_seconds(account: Account) -> Iterator[Finding]:
     """Find groups of rates that all equal work / k for a whole number of seconds k.
 
-    The chance of one such value by accident is the share of such values among the whole numbers
-    within ten percent of it; cells where every second number would do tell nothing and are left
-    out. Rounded and cut quotients both count.
+    Quotients may be rounded or truncated. The probability of such a value by chance is the share
+    of such values among the whole numbers within 10 % of it; cells with a probability of more than
+    half are left out.
     """
     known = [m for m in account.of(RATE) if m.work and m.text is not None and m.text.isdigit()]
     groups = grouped(known, lambda m: (m.operation, m.size_bytes))
@@ -73,7 +73,7 @@ def _finding(
 
 
 def _seconds(measurement: Measurement) -> int | None:
-    """Return the whole number of seconds that gives this rate, rounded or cut, if there is one."""
+    """Return the whole seconds that give this rate, rounded or truncated, if any."""
     assert measurement.work is not None, "asked of rates with known work only"
     value = round(measurement.value)
     for seconds in range(
@@ -86,7 +86,7 @@ def _seconds(measurement: Measurement) -> int | None:
 
 
 def _chance(measurement: Measurement) -> float:
-    """Return the share of whole numbers near a rate that some whole number of seconds gives."""
+    """Return the share of whole numbers near a rate that result from whole seconds."""
     assert measurement.work is not None, "asked of rates with known work only"
     reach = max(3, int(measurement.value * NEIGHBOURHOOD))
     low, high = max(1, int(measurement.value) - reach), int(measurement.value) + reach

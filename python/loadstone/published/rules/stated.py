@@ -1,4 +1,4 @@
-"""What a report says beside its numbers, held against numbers: limits, labels, words."""
+"""Statements beside the numbers of a report, checked against them: limits, labels, words."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ _FALLS = r"\b(?:decreas|drop|fall|fell|reduc|cut|declin|shr[iau]nk|los|down)\w*"
 
 
 def _number(match: re.Match[str]) -> float:
-    """Return a number with a point or a comma; a comma before three digits parts thousands."""
+    """Return a number with a point or a comma; a comma before three digits separates thousands."""
     text = re.sub(r",(?=\d{3}(?!\d))", "", match["number"])
     return float(text.replace(",", "."))
 
@@ -45,9 +45,9 @@ def _part(match: re.Match[str]) -> float:
 
 
 _RANGE = re.compile(r"\d\s*(?:-|\u2013|to|or)\s*\d+(?:[.,]\d+)?\s*(?:×|x\b|times|-?fold|%)")
-"""What lies between two numbers is no single multiple."""
+"""A range of multiples, which is no single multiple."""
 
-# What says more stands before the part of it that says less: "one and a half" holds "half".
+# Longer phrases precede their parts: "one and a half" contains "half".
 MULTIPLES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = tuple(
     (re.compile(pattern), value)
     for pattern, value in (
@@ -77,7 +77,7 @@ _WITH_A_WAY = re.compile(rf"\b(?:{_MORE}|{_LESS}|quicker|shorter|slow|fast)\b")
 
 
 def multiple_in(words: str) -> float | None:
-    """Return the multiple that words say; None where they say none, or a range."""
+    """Return the multiple in words; None if there is none, or a range."""
     text = words.lower()
     if _RANGE.search(text):
         return None
@@ -89,9 +89,9 @@ def multiple_in(words: str) -> float | None:
 
 
 def misses(words: str, stated_ratio: float, ratio: float) -> bool:
-    """Tell whether a ratio is not what words say; "more than twice" is no less than twice.
+    """Tell whether a ratio contradicts words; "more than twice" allows any larger ratio.
 
-    "Five times slower" is said of a fifth of a rate, and of five times the time.
+    "Five times slower" may mean a fifth of a rate, or five times the time.
     """
     text = words.lower()
     either_way = _WITH_A_WAY.search(text) is not None
@@ -123,7 +123,7 @@ APART = 0.10
     do="Name the shared resource, or measure it.",
 )
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
-    """Find limits stated "per bucket" and the like that more of them do not multiply."""
+    """Find limits "per bucket" and the like that do not grow with their number."""
     groups: dict[tuple[str, str, str], list[Statement]] = {}
     for statement in account.statements:
         _, unit = in_common(statement.value, statement.unit)
@@ -162,7 +162,7 @@ def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
     do="Say how many, and what was cached.",
 )
 def faster_than_beneath(account: Account) -> Iterator[Finding]:
-    """Find layers stated to be faster than what they stand on: a cache, or several of it."""
+    """Find layers that are stated to be faster than the layer below."""
     for statement in account.statements:
         below = [
             other
@@ -191,7 +191,7 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
 
 
 def _over(statement: Statement, other: Statement) -> float | None:
-    """Return how often one quantity holds another; None where their units differ in kind."""
+    """Return one quantity over another; None if their units differ in kind."""
     (value, unit), (beneath, of) = (in_common(each.value, each.unit) for each in (statement, other))
     return value / beneath if unit == of and beneath > 0 else None
 
@@ -204,9 +204,9 @@ def _over(statement: Statement, other: Statement) -> float | None:
     do="Find out which of them holds.",
 )
 def two_speeds(account: Account) -> Iterator[Finding]:
-    """Find one device or link whose ceiling is given twice, with values that do not agree."""
+    """Find a device or link with several different ceilings."""
     if account.run:
-        # A run measures one ceiling several ways; what is stated of one thing is one number.
+        # A run may measure one ceiling in several ways.
         return
     groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for ceiling in account.ceilings:
@@ -215,7 +215,7 @@ def two_speeds(account: Account) -> Iterator[Finding]:
     for stated in account.statements:
         value, unit = in_common(stated.value, stated.unit)
         keys = [key for key in groups if key[0] == stated.quantity]
-        # Of a device whose reads and writes stand apart, one figure is of either.
+        # If reads and writes are listed separately, a single figure may be of either.
         if unit == "B/s" and len(keys) == 1 and not stated.per:
             text = f"{stated.value:g} {stated.unit} ({stated.place})"
             groups[keys[0]].append((value, text))
@@ -239,7 +239,7 @@ def two_speeds(account: Account) -> Iterator[Finding]:
     do="Correct the words.",
 )
 def ratios_in_words(account: Account) -> Iterator[Finding]:
-    """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
+    """Find ratios in words that differ from their numbers, such as "thrice" for 2.67."""
     for claim in account.ratios:
         ratio = claim.value / claim.base if claim.base else 0.0
         stated = multiple_in(claim.words)
@@ -262,7 +262,7 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
     do="State the number of threads.",
 )
 def threads_and_cores(account: Account) -> Iterator[Finding]:
-    """Find labels such as "all threads available" on loads that cannot all be all of them."""
+    """Find labels such as "all threads available" that contradict each other."""
     all_of_them = sorted({load.threads for load in account.loads if load.share == "all"})
     wrong = [
         f"{load.threads} threads are said to be fewer than available ({load.place}), and"
@@ -303,7 +303,7 @@ def threads_and_cores(account: Account) -> Iterator[Finding]:
     do="Say which, and of what.",
 )
 def unnamed_spread(account: Account) -> Iterator[Finding]:
-    """Say where a ± stands whose meaning is not given: no interval can be made of it."""
+    """Find a ± without a stated meaning, of which no interval can be made."""
     spreads = [m for m in account.measurements if m.spread is not None]
     if spreads and account.disclosure.spread is None:
         yield Finding(

@@ -17,7 +17,9 @@ from typing import IO, Any, Generic, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from loadstone import regular_file
+from loadstone.documents.mistake import adapter_of
 from loadstone.results.files import durable
+from loadstone.results.layout import plain
 
 LINES_BYTES_MAX = 256 * regular_file.MIB
 
@@ -36,6 +38,30 @@ class Lines(Generic[Entry]):
 
     entries: tuple[Entry, ...] = ()
     is_damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Log(Generic[Entry]):
+    """A log of a run folder, by its name and the type of its entries."""
+
+    name: str
+    kind: type[Entry]
+
+    def append(self, folder: Path, entry: Entry) -> None:
+        """Add one line, and make it durable."""
+        append_line(folder, self.name, cast(Mapping[str, Any], entry))
+
+    def read(self, folder: Path) -> Lines[Entry]:
+        """Read the good lines, and whether there are only such."""
+        return read_lines(folder / self.name, adapter_of(self.kind), self.kind.__annotations__)
+
+    def read_plain(self, folder: Path) -> tuple[Entry, ...]:
+        """Read the good lines, to be shown."""
+        return tuple(map(plain, self.read(folder).entries))
+
+    def is_damaged(self, folder: Path) -> bool:
+        """Tell whether the log holds lines that are not as they were written."""
+        return self.read(folder).is_damaged
 
 
 def append_line(folder: Path, name: str, entry: Mapping[str, Any]) -> None:
