@@ -1,11 +1,14 @@
 """What an engine receives is counted whole, also by connections that no look at them meets."""
 
+import os
 import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -51,18 +54,32 @@ def take(port: int) -> None:
             left -= len(client.recv(left))
 
 
-@pytest.mark.parametrize("has_processes", [False, True])
-def test_connections_that_end_between_two_looks_count(port: int, has_processes: bool) -> None:
+def in_new_session(count: Callable[..., int], *arguments: int) -> int:
+    """Count in a session without the connections of other tests.
+
+    An engine with processes has a session of its own too, and all its connections count.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=os.setsid) as pool:
+        return pool.submit(count, *arguments).result()
+
+
+def count_of_20(has_processes: bool, port: int) -> int:
     with received_by(has_processes, Route(endpoint=f"http://127.0.0.1:{port}")) as received:
         for _ in range(20):
             take(port)
+    return received[0]
+
+
+@pytest.mark.parametrize("has_processes", [False, True])
+def test_connections_that_end_between_two_looks_count(port: int, has_processes: bool) -> None:
+    received = in_new_session(count_of_20, has_processes, port)
     # The end of each connection counts as a byte.
-    assert 20 * SIZE <= received[0] <= 20 * (SIZE + 1)
+    assert 20 * SIZE <= received <= 20 * (SIZE + 1)
 
 
 def test_a_connection_that_stays_counts_what_it_received_meanwhile(port: int) -> None:
-    with socket.create_connection(("localhost", port)) as kept:
-        assert kept.recv(SIZE, socket.MSG_WAITALL)
+    with socket.create_connection(("localhost", port)) as client:
+        assert client.recv(SIZE, socket.MSG_WAITALL)
         with received_by(False, Route(endpoint=f"http://localhost:{port}")) as received:
             take(port)
     assert SIZE <= received[0] <= SIZE + 2
@@ -106,8 +123,12 @@ def test_the_kernel_tells_of_ends_at_the_endpoints_port_alone(
         assert select.select([ends._kernel], [], [], 60)[0]
 
 
-def test_other_programs_and_their_servers_do_not_count(port: int, port_of_nobody: int) -> None:
+def count_of_others(port: int, endpoint_port: int) -> int:
     other = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv({SIZE}, 0x100)"
-    with received_by(True, Route(endpoint=f"http://127.0.0.1:{port_of_nobody}")) as received:
+    with received_by(True, Route(endpoint=f"http://127.0.0.1:{endpoint_port}")) as received:
         subprocess.run([sys.executable, "-c", other], check=True, start_new_session=True)
-    assert received[0] == 0
+    return received[0]
+
+
+def test_other_programs_and_their_servers_do_not_count(port: int, port_of_nobody: int) -> None:
+    assert in_new_session(count_of_others, port, port_of_nobody) == 0
