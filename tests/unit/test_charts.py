@@ -12,11 +12,11 @@ import pytest
 
 from loadstone import published
 from loadstone.analysis import analyse
-from loadstone.analysis.audits import UNANSWERED
 from loadstone.report import REPORTS, Options
 from loadstone.report.formats.html import drawn_of_run
 from loadstone.report.formats.images import run_script
 from loadstone.report.pages.chart_data import proof_data
+from loadstone.results.audits import UNANSWERED
 from loadstone.results.store import read_run
 from tests.unit.drawn_charts import DrawnChart, charts_of, charts_of_account, charts_of_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep

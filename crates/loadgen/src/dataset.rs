@@ -240,7 +240,8 @@ impl Dataset {
         let mut key = Vec::new();
         self.write_key(index, &mut key);
         let key = String::from_utf8_lossy(&key).into_owned();
-        Place { bucket: self.bucket(self.bucket_of(index)), key }
+        let size_bytes = self.length(self.object(index));
+        Place { bucket: self.bucket(self.bucket_of(index)), key, size_bytes }
     }
 
     /// Returns the key that a name in a listing stands for; `None` where names are encrypted, and

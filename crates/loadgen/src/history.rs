@@ -9,7 +9,7 @@ use loadstone_history::{
 
 use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::ledger::{AuditSummary, Call, Finding, HistorySpec, HistorySummary, Place, Spread};
+use crate::ledger::{AuditSummary, Call, Finding, HistorySpec, HistorySummary, Spread};
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::requests::{Request, Subject};
@@ -142,9 +142,8 @@ fn summary_of(judgement: &Judgement, spec: &HistorySpec, dataset: &Dataset) -> A
 
 fn finding_of(anomaly: &Anomaly, dataset: &Dataset) -> Finding {
     let number = anomaly.calls.first().map_or(0, |call| call.key);
-    let Place { bucket, key } = dataset.place_of(number);
     let calls = anomaly.calls.iter().map(call_of).collect();
-    Finding { kind: anomaly.kind.name().into(), bucket, key, number, times: anomaly.times, calls }
+    Finding::new(anomaly.kind.name(), number, dataset.place_of(number), anomaly.times, calls)
 }
 
 fn call_of(call: &loadstone_history::Call) -> Call {

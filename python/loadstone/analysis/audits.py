@@ -1,6 +1,5 @@
 """What audits found: how much of what was acknowledged was read back, and what that excludes."""
 
-import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,17 +9,15 @@ from loadstone.analysis.statistics.student import beta_share
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.lifecycle import AUDIT, place_of
 from loadstone.documents.mix import writes_data
-from loadstone.documents.summary import AuditCall, AuditFinding, HistorySummary, Summary
+from loadstone.documents.summary import AuditFinding, HistorySummary, Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.results.audits import kept_audits
+from loadstone.results.audits import call_words, kept_audits
 from loadstone.results.record import Record, Run
 from loadstone.units import counted
 
 AUDIT_FAILED = "AUDIT_FAILED"
 CONFIDENCE = 0.95
 SHOWN = 5
-UNANSWERED = "unanswered"
-"""The outcome of a call that may have been carried out, or not, or will be later."""
 
 WORDS = {
     "lost": "acknowledged, and not there",
@@ -92,6 +89,11 @@ class Audited:
     def wrong(self) -> int:
         """How many objects are not as was acknowledged."""
         return sum(self.counts.values())
+
+    @property
+    def replays(self) -> list[str]:
+        """The campaigns in the run folder that make the calls of findings again."""
+        return [replay for finding in self.findings if (replay := finding.get("replay"))]
 
     @property
     def wrong_share_max(self) -> float | None:
@@ -328,25 +330,7 @@ def describe(audit: Audited) -> Iterator[str]:
         yield f"  {finding['kind']}: {finding['bucket']}/{finding['key']}: {words}{shown}"
         for call in finding["calls"]:
             yield f"    {call_words(call)}"
+        if replay := finding.get("replay"):
+            yield f"    replay: {replay}"
     if len(audit.findings) > SHOWN:
         yield f"  and {len(audit.findings) - SHOWN} more: loadstone report RUN -f json"
-
-
-def call_words(call: AuditCall) -> str:
-    """Return one call of a proof: when, what, and how it ended."""
-    version = f" of version {call['version']}" if call.get("version") is not None else ""
-    by = f" in trial {call['trial']}" if call.get("trial") else ""
-    if call.get("expected") is not None:
-        version += f" over {call['expected']}"
-    if call.get("client") is not None:
-        by += f" by client {call['client']}"
-    took = "…"
-    if call["outcome"] != UNANSWERED:
-        took = units.format_duration(call["to_unix_ns"] - call["from_unix_ns"])
-    when = f"{_time(call['from_unix_ns'])} +{took}"
-    return f"{when}  {call['operation']}{version}{by}: {call['outcome']}"
-
-
-def _time(unix_ns: int) -> str:
-    moment = datetime.datetime.fromtimestamp(unix_ns / 1e9, datetime.UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{unix_ns // 1_000_000 % 1000:03}"

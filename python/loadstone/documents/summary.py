@@ -39,6 +39,8 @@ class AuditFinding(TypedDict, total=False):
     key: str
     kind: str
     number: Whole
+    replay: str | None
+    size_bytes: Whole
     times: Whole
 
 

@@ -20,7 +20,7 @@ from loadstone.execution.cleaning import begun
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.named_files import located
 from loadstone.execution.refusals import Raised, target_error
-from loadstone.results.audits import keep_audit
+from loadstone.results.audits import keep_audit, stem_of
 from loadstone.results.documents import check_keys, check_record
 from loadstone.results.layout import (
     MANIFEST,
@@ -31,6 +31,7 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.ledgers import audited_trials, ledger_name, owed_in
+from loadstone.results.replays import write_replays
 
 NEEDED: Final = (
     *("case.parameters", "dataset.bucket_prefix", "dataset.objects", "dataset.version"),
@@ -118,5 +119,6 @@ def audit(document: TrialDocument, folder: Path, interrupt: Interrupt) -> Summar
         )
     summary: Summary = json.loads(text)
     if not interrupt.is_asked:
+        write_replays(folder, stem_of(document, summary), document, summary)
         keep_audit(folder, document, summary)
     return summary

@@ -23,6 +23,9 @@ def next_step(
     missing = any(trial.state in ("not run", "interrupted") for trial in findings.trials)
     if missing and kind == "run":
         return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
+    if replays := [replay for audit in findings.audits for replay in audit.replays]:
+        count = f"of the first finding of {len(replays)}" if replays[1:] else "of the finding"
+        return f"make the calls {count} again", f"loadstone run {folder}/{replays[0]}"
     if any(result.is_void for result in answer.results):
         return "see what went wrong", f"loadstone report {folder} --full"
     if kind == "demo":

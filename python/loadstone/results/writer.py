@@ -44,6 +44,7 @@ from loadstone.results.record import (
     PROBE_SCHEMA,
     RECORD_FORMAT,
 )
+from loadstone.results.replays import write_replays
 
 
 class RunWriter:
@@ -332,6 +333,7 @@ class TrialWriter:
                 parquet = f"{kind}/{self._id}{tables.PARQUET_SUFFIX}"
                 tables.convert_to_parquet(stream.path, self._folder, parquet, schema)
                 written.append(self._folder / parquet)
+        write_replays(self._folder, self._id, self._document, summary)
         record = self._record(summary, labels, absent_probes)
         record["files"] = layout.digests_of(self._folder, written)
         durable.write_json(self._folder, f"{TRIALS}/{self._id}{RECORD_SUFFIX}", record)

@@ -85,10 +85,23 @@ pub struct Finding {
     pub key: String,
     /// Its number.
     pub number: u64,
+    /// How long it is.
+    pub size_bytes: u64,
     /// How many calls of a history show the same.
     pub times: u64,
     /// The calls that prove it, in their order.
     pub calls: Vec<Call>,
+    /// The campaign in the run folder that makes these calls again; whoever writes it names it here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
+}
+
+impl Finding {
+    /// Makes a finding of which no replay is written yet.
+    pub(crate) fn new(kind: &str, number: u64, place: Place, times: u64, calls: Vec<Call>) -> Self {
+        let Place { bucket, key, size_bytes } = place;
+        Self { kind: kind.into(), bucket, key, number, size_bytes, times, calls, replay: None }
+    }
 }
 
 /// What was judged of histories.
@@ -178,11 +191,12 @@ struct State {
     unexpected: Vec<u64>,
 }
 
-/// Where an object lies.
+/// Where an object lies, and how long it is.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) bucket: String,
     pub(crate) key: String,
+    pub(crate) size_bytes: u64,
 }
 
 /// What a client of an audit does next.
@@ -368,10 +382,8 @@ impl Audit {
         if state.summary.findings.len() >= FINDINGS_MAX {
             return;
         }
-        let Place { bucket, key } = place();
         let calls = self.owed.history(index).map(|noted| call_of(&noted)).chain(reads).collect();
-        let kind = kind.name().into();
-        state.summary.findings.push(Finding { kind, bucket, key, number: index, times: 1, calls });
+        state.summary.findings.push(Finding::new(kind.name(), index, place(), 1, calls));
     }
 
     /// Takes note of an object that its bucket's listing names.

@@ -347,10 +347,15 @@ class ReportAuditFinding(TypedDict):
     """The key."""
     number: Count
     """The number of the object."""
+    size_bytes: Count | None
+    """How long it is; null in runs of earlier builds."""
     times: Count
     """How many calls of a history show the same."""
     calls: list[ReportAuditCall]
     """The calls that prove it, in their order."""
+    replay: str | None
+    """The campaign in the run folder that makes these calls again; null beyond the first hundred
+    findings of an audit."""
 
 
 class ReportQuantiles(TypedDict):

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.answers.contention import Contention, contentions
-from loadstone.analysis.audits import UNANSWERED, Audited, upper_bound
+from loadstone.analysis.audits import Audited, upper_bound
 from loadstone.analysis.cells.actions import CRYPTOGRAPHY, ActionCell
 from loadstone.analysis.cells.queries import Arm, QueryResults, QueryTimes
 from loadstone.analysis.cells.query_streams import StreamRuns
@@ -64,6 +64,7 @@ from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.report.formats.tabular import SPREAD_IS
 from loadstone.report.next_step import deciding_step
 from loadstone.report.options import Options
+from loadstone.results.audits import UNANSWERED
 from loadstone.results.record import Run
 
 FORMAT: Final = 1
@@ -147,8 +148,9 @@ def _history(audit: Audited) -> ReportHistory:
 
 def _audit_finding(audit: Audited, finding: AuditFinding) -> ReportAuditFinding:
     place = {"target": audit.target, "audit": audit.trial, "times": 1}
+    unknown = dict.fromkeys(("size_bytes", "replay"))
     calls = [_audit_call(call) for call in finding["calls"]]
-    return cast("ReportAuditFinding", {**place, **finding, "calls": calls})
+    return cast("ReportAuditFinding", {**place, **unknown, **finding, "calls": calls})
 
 
 def _audit_call(call: AuditCall) -> dict[str, Any]:

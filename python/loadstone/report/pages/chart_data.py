@@ -13,7 +13,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.answers.answer import LOADS, Answer, case_words
-from loadstone.analysis.audits import UNANSWERED, Audited, call_words
+from loadstone.analysis.audits import Audited
 from loadstone.analysis.cells.sessions import ACTIONS_MAX, TimedAction, read_session_actions
 from loadstone.analysis.instrument.resources import RESOURCES, ResourceSeries
 from loadstone.analysis.judgements.labels import VOIDING
@@ -28,6 +28,7 @@ from loadstone.campaign.schema.target import SYSTEM
 from loadstone.documents.summary import AuditCall, AuditFinding
 from loadstone.report.result_words import operation_words
 from loadstone.report.tables.capacity import STALLED
+from loadstone.results.audits import UNANSWERED, call_words
 from loadstone.results.record import Record, Run
 
 CURVE_POINTS_MAX = 4000
@@ -200,6 +201,7 @@ def proof_data(finding: AuditFinding) -> dict[str, Any]:
     last_ns = max([*ends_ns, *(call["from_unix_ns"] for call in calls)])
     return {
         "title": f"{finding['kind']}: {finding['bucket']}/{finding['key']}",
+        "replay": finding.get("replay"),
         "calls": [
             {
                 "lane": _lane(call),

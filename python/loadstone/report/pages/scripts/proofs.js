@@ -10,12 +10,12 @@ export function proofs() {
   const names = unique(rows.map((row) => row.operation));
   return {
     name: "proofs", title: "Proof of the findings", rows, legend: legendOf(names),
-    caption: "Calls that contradict each other: what each wrote or read, from its begin to its answer. A, B: versions.",
+    caption: "Calls that contradict each other: what each wrote or read, from its begin to its answer. A, B: versions. To make them again: loadstone run RUN/ and the name behind the key.",
     words: `${rows.length} calls of ${data.proofs.length} findings`,
     panels: data.proofs.map((proof) => {
       const lanes = unique(proof.calls.map((row) => row.lane));
       const end = Math.max(1, ...proof.calls.map((row) => row.end));
-      return { title: proof.title, options: () => ({
+      return { title: proof.replay ? `${proof.title} · ${proof.replay}` : proof.title, options: () => ({
         height: 30 * lanes.length + 60, marginLeft: 30 + 7 * Math.max(...lanes.map((lane) => lane.length)), marginBottom: 40, marginTop: 8, marginRight: 70, color: colorScale(names),
         x: { ...AXIS, label: "since the first call began", labelAnchor: "center", domain: [0, end], ticks: 4, tickFormat: axisDuration, grid: true }, y: { ...AXIS, type: "band", label: null, domain: lanes, padding: 0.3, tickSize: 0 },
         marks: [

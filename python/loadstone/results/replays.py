@@ -1,0 +1,169 @@
+"""Replays of an audit's findings: campaigns that make just the calls of a proof again."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.planning.lifecycle import dataset_of
+from loadstone.documents.mix import COMPARE_AND_SWAP, DELETES, WRITES_WHOLE
+from loadstone.documents.summary import AuditCall, AuditFinding, Summary
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.audits import UNANSWERED, call_words
+from loadstone.results.files import durable
+
+REPLAYS = "replays"
+REPLAYS_MAX = 100
+"""Findings of one audit that get a replay: the others are mostly of the same fault."""
+RACES = 100
+"""How often calls that ran at the same time are made again: which of them comes first is chance."""
+REST_NS_MAX = 1_000_000_000
+"""The longest rest between two calls of a replay, however long it was before."""
+
+_CONDITIONAL = {"put_if_absent", "put_if_match", "delete_if_match", COMPARE_AND_SWAP}
+_OF_LISTS = {"ghost", "list_missing", "listed_twice"}
+_ACTIONS = {
+    **dict.fromkeys(WRITES_WHOLE, "WRITE"), **dict.fromkeys(DELETES, "DELETE"), "get": "READ",
+}  # fmt: skip
+
+
+def write_replays(folder: Path, stem: str, document: TrialDocument, summary: Summary) -> None:
+    """Write a replay for each of the first findings of an audit, and name it there.
+
+    `stem` begins the names of the files, and belongs to this audit alone.
+    """
+    findings = (summary.get("audit") or {}).get("findings") or []
+    for number, finding in enumerate(findings[:REPLAYS_MAX], start=1):
+        if number == 1:
+            durable.make_folder_in(folder, REPLAYS)
+        name = f"{REPLAYS}/{stem}-{number:03}-{finding['kind']}"
+        calls = sorted(finding["calls"], key=lambda call: call["from_unix_ns"])
+        if is_race(calls):
+            parts = _race(finding, calls, document)
+        else:
+            script = f"{name}.csv"
+            durable.write_file(folder, script, _script(finding, calls).encode())
+            parts = _sequence(finding, Path(script).name)
+        text = "".join(_lines(finding, calls, document, parts, f"{name}.yaml"))
+        durable.write_file(folder, f"{name}.yaml", text.encode())
+        finding["replay"] = f"{name}.yaml"
+
+
+def is_race(calls: Sequence[AuditCall]) -> bool:
+    """Tell whether what calls show depends on their being made at the same time.
+
+    Calls on a condition count as such: a client that sees nothing of others meets no condition
+    that does not hold. Those of a ledger have no client: their times are bounds.
+    """
+    if any(call["operation"] in _CONDITIONAL for call in calls):
+        return True
+    timed = [call for call in calls if call.get("client") is not None]
+    return any(
+        first["outcome"] == UNANSWERED or second["from_unix_ns"] < first["to_unix_ns"]
+        for first, second in pairwise(timed)
+    )
+
+
+def _lines(
+    finding: AuditFinding,
+    calls: Sequence[AuditCall],
+    document: TrialDocument,
+    parts: tuple[str, dict[str, Any]],
+    name: str,
+) -> Iterator[str]:
+    expected, campaign = parts
+    yield f"# {finding['kind']}: key {json.dumps(finding['key'])} of bucket {finding['bucket']}.\n"
+    yield "# The calls that prove it, in UTC:\n"
+    yield from (f"#   {call_words(call)}\n" for call in calls)
+    yield f"# Expected: {expected}\n"
+    yield f"# Exit code 1: the target does it again. To replay: loadstone run RUN/{name}\n"
+    target = document["target"]
+    settings = target.get("settings") or {}
+    common = {
+        "name": "replay",
+        "targets": {target["name"]: {"driver": target["driver"], **settings}},
+        **campaign,
+    }
+    if encryption := dataset_of(document).get("encryption"):
+        common["dataset"]["encryption"] = encryption
+    for key, value in common.items():
+        # A JSON value is one of YAML.
+        yield f"{key}: {json.dumps(value, ensure_ascii=True)}\n"
+
+
+def _sequence(finding: AuditFinding, script: str) -> tuple[str, dict[str, Any]]:
+    """Return what is expected of calls one after another, and the campaign that makes them."""
+    expected = (
+        "READ returns the bytes of the last WRITE, nothing after a DELETE; LIST names the key"
+        " exactly if it is there. Longer rests between the calls are cut to a second."
+    )
+    return expected, {
+        "dataset": {"size": finding["size_bytes"], "object_prefix": ""},
+        "load": {"threads": 1},
+        "phases": [{"script": {"file": script, "speed": 1}}],
+    }
+
+
+def _script(finding: AuditFinding, calls: Sequence[AuditCall]) -> str:
+    """Return the calls as a script in CSV, each after the rest that was before it."""
+    rows: list[tuple[str, int]] = []
+    due_ns, ended_ns = 0, 0
+    for call in calls:
+        action = _ACTIONS.get(call["operation"])
+        # Of a change that failed nobody knows whether it was made.
+        if action is None or (action != "READ" and call["outcome"] != "ok"):
+            continue
+        if not rows and action != "WRITE" and finding["kind"] != "phantom":
+            rows.append(("WRITE", due_ns))
+        if rows:
+            rest_ns = max(0, call["from_unix_ns"] - ended_ns) if ended_ns else 0
+            due_ns += min(REST_NS_MAX, rest_ns)
+        ended_ns = call["to_unix_ns"]
+        rows.append((action, due_ns))
+    if finding["kind"] in _OF_LISTS:
+        rows.append(("LIST", due_ns))
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("session", "action", "object", "size", "expect", "due_ns"))
+    is_there = False
+    for action, due in rows:
+        is_there = {"WRITE": True, "DELETE": False}.get(action, is_there)
+        size = finding["size_bytes"] if action == "WRITE" else ""
+        expect = "absent" if action == "READ" and not is_there else ""
+        table.writerow((1, action, finding["key"], size, expect, due))
+    return text.getvalue()
+
+
+def _race(
+    finding: AuditFinding, calls: Sequence[AuditCall], document: TrialDocument
+) -> tuple[str, dict[str, Any]]:
+    """Return what is expected of concurrent calls, and the campaign that makes them many times."""
+    operations = {call["operation"] for call in calls}
+    clients = max(2, len({call.get("client") for call in calls}))
+    phase: dict[str, Any] = {"requests": RACES * len(calls)}
+    conditional = operations & _CONDITIONAL
+    if conditional and conditional <= {"put_if_match", COMPARE_AND_SWAP}:
+        phase["contend"] = {"keys": 1, "clients": clients}
+    else:
+        operations |= {"get", "put" if "delete_if_match" in operations else "get"}
+        operations |= {"delete"} if "put_if_absent" in operations else set()
+        phase["mix"] = dict.fromkeys(sorted(operations), 1)
+    model = (document.get("judged") or {}).get("model", "linear")
+    expected = (
+        f"no call contradicts a {model} store. This depends on timing: {clients} clients make the"
+        f" calls at the same time, {RACES} times, on a key that begins with this one's name; none"
+        " found proves nothing."
+    )
+    return expected, {
+        "dataset": {
+            "objects": 1,
+            "size": finding["size_bytes"],
+            "object_prefix": f"{finding['key']}-",
+        },
+        "load": {"threads": clients},
+        "phases": [phase],
+        "audit": {"history": True, "model": model},
+    }
