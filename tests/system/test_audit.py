@@ -232,3 +232,52 @@ def test_a_run_that_only_writes_says_that_nothing_was_read_back(tmp_path: Path) 
         both = loadstone("bench", "put,get", url, *LOAD, "-o", tmp_path / "both", environment=KEYS)
     assert put.out.count("--audit") == 1
     assert both.out.count("--audit") == 0
+
+
+AGAIN = """\
+name: again
+targets: {{store: {{driver: s3, endpoint: "{url}"}}}}
+dataset: {{objects: 100, size: 4KiB, object_prefix: object-}}
+load: {{threads: 4}}
+phases: {phases}
+audit: {audit}
+"""
+
+
+def run_twice_audited(url: str, folder: Path, phases: str, audit: str) -> list[dict[str, Any]]:
+    """Run a campaign whose objects are read back twice; return both audits."""
+    path = folder / "again.yaml"
+    path.write_text(AGAIN.format(url=url, phases=phases, audit=audit))
+    loadstone("run", path, "-o", folder / "run", environment=KEYS)
+    audits: list[dict[str, Any]] = loadstone("report", folder / "run", "-f", "json").json()[
+        "audits"
+    ]
+    return audits
+
+
+def test_what_is_wrong_at_the_second_reading_names_a_first_one_that_was_right(
+    tmp_path: Path,
+) -> None:
+    lies = {"stale_read": 0.3, "prefix": "object-"}
+    with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
+        audits = run_twice_audited(
+            url, tmp_path, "[put, {op: put, name: over}]", "{again_after: 100ms}"
+        )
+    first, second = audits
+    was_wrong = {(finding["bucket"], finding["key"]) for finding in first["findings"]}
+    went_wrong = 0
+    for finding in second["findings"]:
+        earlier = [call for call in finding["calls"] if call["trial"] == first["trials"][0]]
+        assert bool(earlier) is ((finding["bucket"], finding["key"]) not in was_wrong)
+        assert all(call["outcome"] == "ok" for call in earlier)
+        went_wrong += bool(earlier)
+    assert went_wrong > 0
+
+
+def test_a_history_is_judged_again_with_what_the_first_reading_saw(tmp_path: Path) -> None:
+    phases = "[{mix: {get: 1, put: 1}, duration: 500ms}]"
+    with store_under_test.store() as url:
+        audits = run_twice_audited(url, tmp_path, phases, "{history: true, again_after: 100ms}")
+    first, second = (audit["histories"][0]["calls"] for audit in audits)
+    assert second == first + 100
+    assert not any(audit["wrong"] for audit in audits)

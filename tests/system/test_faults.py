@@ -12,6 +12,7 @@ import pytest
 from loadstone.campaign.schema.hook import EMPTY, FILL, Fault
 from loadstone.cli import exit_code
 from loadstone.execution.programs.answers import answer_of
+from tests.conformance import store_under_test
 from tests.system.command import Said, loadstone, trials_of
 from tests.system.servers.processes import free_ports
 from tests.system.test_audit import audit_of
@@ -132,3 +133,30 @@ def test_a_link_of_a_namespace_goes_down_and_comes_up() -> None:
         pytest.skip("this host gives no namespaces, or has no ip")
     count, state = ended.stdout.split("\n", 1)
     assert (count, "LOWER_UP" in state) == ("1", True)
+
+
+FAILING = """\
+name: failing
+targets: {{store: {{driver: s3, endpoint: "{url}"}}}}
+dataset: {{objects: 5000, size: 4KiB}}
+load: {{threads: 2}}
+on_error: continue
+phases: [{{op: put, duration: 3s, rate_limit: 300}}]
+faults: [{{at: 100ms, lasts: 100ms, run: ["true"], undo: ["true"], recovery: {recovery}}}]
+"""
+
+
+@pytest.mark.parametrize(("recovery", "is_expected"), [("1ms", False), ("1m", True)])
+def test_only_what_fails_in_the_time_of_a_fault_is_expected(
+    recovery: str, is_expected: bool, tmp_path: Path
+) -> None:
+    path, run = tmp_path / "failing.yaml", tmp_path / "run"
+    errors = {"put": {"rate": 0.1, "status": 500}}
+    with store_under_test.store(faults={"seed": 3, "errors": errors}) as url:
+        path.write_text(FAILING.format(url=url, recovery=recovery))
+        said = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
+    findings = loadstone("report", run, "-f", "json").json()["findings"]
+    outside = [finding for finding in findings if finding["rule"] == "failed-outside-faults"]
+    assert trials_of(run)[0]["summary"]["failed"] > 0
+    assert bool(outside) is not is_expected
+    assert (said.code == exit_code.FAILED) is not is_expected, said.err

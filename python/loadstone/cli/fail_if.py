@@ -118,6 +118,14 @@ def judge_standing(findings: "Findings", *, are_failures_expected: bool) -> int:
     return exit_code.VOID if void else 0
 
 
+def has_failed_outside(findings: "Findings") -> bool:
+    """Tell, and print, whether requests failed while no fault was under way."""
+    failed = [finding for finding in findings.findings if finding.rule == "failed-outside-faults"]
+    for finding in failed[:CASES_SHOWN]:
+        _say(f"error: {finding.statement}")
+    return bool(failed)
+
+
 def _say(text: str) -> None:
     sys.stdout.flush()
     print(plain(text), file=sys.stderr)

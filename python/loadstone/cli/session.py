@@ -316,13 +316,13 @@ def _exit_code(
     left = [problem for problem in end.problems if isinstance(problem, LeftBehindError)]
     if len(left) < len(end.problems):
         return exit_code.FAILED
-    # A threshold of failures says how many are too many; without one, any is.
-    is_judged = (
-        campaign.expect.failures
-        or bool(campaign.faults)
-        or any(threshold.metric == "failures" for threshold in thresholds)
-    )
+    # A threshold of failures says how many are too many; without one, any is, but for those in the
+    # time of a fault.
+    is_bounded = any(threshold.metric == "failures" for threshold in thresholds)
+    is_judged = campaign.expect.failures or bool(campaign.faults) or is_bounded
     if not code and end.failed_requests and not is_judged:
+        return exit_code.FAILED
+    if findings is not None and not is_bounded and fail_if.has_failed_outside(findings):
         return exit_code.FAILED
     if findings is not None:
         code = code or fail_if.judge_standing(findings, are_failures_expected=is_judged)

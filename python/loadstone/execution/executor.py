@@ -191,9 +191,10 @@ def run_trial(
         if summary["state"] == "interrupted":
             output.trial.interrupt(summary, absent_probes=absent)
         else:
+            writer.ledgers.note_earlier(document, summary)
             output.trial.finish(summary, _stop_labels(summary), absent_probes=absent)
         writer.unwritten.note(document, summary)
-        writer.ledgers.note(document)
+        writer.ledgers.note(document, summary)
         if around.problem is not None:
             raise around.problem
     except TargetError:

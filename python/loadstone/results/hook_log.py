@@ -26,6 +26,7 @@ class HookEntry(TypedDict, total=False):
     said: str
     started_unix_ns: Whole
     ended_unix_ns: Whole
+    ready_unix_ns: Whole
 
 
 _LOG = Log(HOOKS, HookEntry)

@@ -9,7 +9,7 @@ from loadstone.campaign.planning.beyond import written_beyond
 from loadstone.campaign.planning.lifecycle import AUDIT, CLEAN_UP, dataset_of, place_of
 from loadstone.campaign.remains import began
 from loadstone.documents.mix import operations_of
-from loadstone.documents.summary import AuditSummary, Summary
+from loadstone.documents.summary import AuditCall, AuditFinding, AuditSummary, Summary
 from loadstone.documents.trial import (
     HistoryDocument,
     HistoryFile,
@@ -24,6 +24,8 @@ from loadstone.results.layout import digest_of
 
 PUTS = frozenset({"put", "multipart_put"})
 DELETES = frozenset({"delete", "bulk_delete"})
+OF_LISTS = frozenset({"phantom", "ghost", "list_missing", "listed_twice"})
+"""Findings that only a listing shows, or has shown first."""
 
 
 def is_whole(summary: Summary) -> bool:
@@ -110,13 +112,14 @@ class Ledgers:
         self._folder = folder
         self._records: Callable[[], Iterable[RecordDocument]] | None = records
         self._trials: dict[tuple[str, str], dict[str, TrialDocument]] = {}
+        self._audits: dict[tuple[str, str], tuple[TrialDocument, Summary]] = {}
 
     def with_ledgers(self, document: TrialDocument) -> TrialDocument:
         """Return an audit's document with the ledgers that it reads; another trial's as it is."""
         if self._records is not None:
             records, self._records = self._records, None
             for record in sorted(records(), key=lambda record: began(record["summary"])):
-                self.note(record["trial"])
+                self.note(record["trial"], record["summary"])
         if document["phase"] != AUDIT:
             return document
         trials = self._trials.get(place_of(document), {})
@@ -124,15 +127,52 @@ class Ledgers:
             return {**document, "judged": judged_in(self._folder, trials.values(), judged)}
         return {**document, "owed": owed_in(self._folder, trials.values(), document)}
 
-    def note(self, document: TrialDocument) -> None:
+    def note(self, document: TrialDocument, summary: Summary) -> None:
         """Take note of a trial that has run, or was cut off."""
+        place = place_of(document)
         if document["phase"] == CLEAN_UP:
-            self._trials.pop(place_of(document), None)
-        elif document.get("keeps_history") and not document.get("judged"):
+            self._trials.pop(place, None)
+            self._audits.pop(place, None)
+        elif document["phase"] == AUDIT and is_whole(summary):
+            self._audits[place] = document, summary
+            if document.get("judged"):
+                # The next reading is judged by what this one saw, too.
+                self._trials[place][document["id"]] = document
+        elif document.get("keeps_history"):
             # It writes over whatever was there before.
-            self._trials[place_of(document)] = {document["id"]: document}
+            self._trials[place] = {document["id"]: document}
+            self._audits.pop(place, None)
         elif document.get("keeps_ledger"):
-            self._trials.setdefault(place_of(document), {})[document["id"]] = document
+            self._trials.setdefault(place, {})[document["id"]] = document
+            self._audits.pop(place, None)
+
+    def note_earlier(self, document: TrialDocument, summary: Summary) -> None:
+        """Name in the findings of an audit the audit before it that read the same as it must be."""
+        earlier = self._audits.get(place_of(document))
+        if document["phase"] == AUDIT and not document.get("judged") and earlier is not None:
+            _name_earlier(*earlier, (summary.get("audit") or {}).get("findings", []))
+
+
+def _name_earlier(
+    document: TrialDocument, summary: Summary, findings: Iterable[AuditFinding]
+) -> None:
+    audit = summary.get("audit") or {}
+    is_whole_reading = audit["read_back"] == audit["written"] + audit["deleted"]
+    is_all_known = len(audit["findings"]) == sum(audit["counts"].values())
+    if audit["unanswered"] or not is_whole_reading or not is_all_known:
+        return
+    was_wrong = {(finding["bucket"], finding["key"]) for finding in audit["findings"]}
+    for finding in findings:
+        if (finding["bucket"], finding["key"]) in was_wrong or finding["kind"] in OF_LISTS:
+            continue
+        right: AuditCall = {
+            "operation": "get",
+            "trial": document["id"],
+            "outcome": "absent" if finding["kind"] == "resurrected" else "ok",
+            "from_unix_ns": summary["started_unix_ns"] or 0,
+            "to_unix_ns": summary["ended_unix_ns"] or 0,
+        }
+        finding["calls"] = sorted([*finding["calls"], right], key=lambda call: call["from_unix_ns"])
 
 
 def audited_trials(

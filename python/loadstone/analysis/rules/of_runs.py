@@ -46,6 +46,16 @@ RULES: tuple[Rule, ...] = (
         do="Put and read back with verify: 1, look at the store's own log, and find out who else "
         "uses the bucket.",
     ),
+    _finding(
+        id="failed-outside-faults",
+        severity="problem",
+        effect="none",
+        short="requests failed without a fault",
+        says="requests that failed while no fault of the campaign was under way",
+        means="The target was not back when its recovery should have been over, or fails without a "
+        "fault.",
+        do="Look at the chart over time; state a longer recovery of the fault where that is right.",
+    ),
     _note(
         id="audited",
         effect="none",

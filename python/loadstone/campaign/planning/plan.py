@@ -272,7 +272,7 @@ class _Planner:
         self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
         if document.get("keeps_history") and self._campaign.audit is not None:
             model = self._campaign.audit.model
-            self._emit(trial.read_back_of(document, held.threads, model), held)
+            self._audit_twice([(trial.read_back_of(document, held.threads, model), held)])
         self._pause_ns = stop.pause_after_ns
         if self._is_over(stop.next_need):
             self._clean_up(held)
@@ -297,8 +297,7 @@ class _Planner:
 
     def finish(self) -> None:
         """Put what is still to be audited and deleted at the end of the plan."""
-        for held in (*self._left_over, *self._held.values()):
-            self._audit(held)
+        self._audit(*self._left_over, *self._held.values())
         if not self._campaign.keep_data:
             for held in (*self._left_over, *self._held.values()):
                 self._clean_up(held)
@@ -438,12 +437,27 @@ class _Planner:
         """Tell whether nothing to come wants the objects that are there now."""
         return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
 
-    def _audit(self, held: _Held) -> None:
-        """Read back what the ledgers of a dataset say, if there is anything new in them."""
-        if held.is_owed and self._campaign.audit is not None:
-            held.is_owed = False
-            document = trial.audit_of(held.document, held.threads, self._campaign.audit.sample)
+    def _audit(self, *datasets: _Held) -> None:
+        """Read back what the ledgers of datasets say, if there is anything new in them."""
+        if self._campaign.audit is None:
+            return
+        audits = []
+        for held in datasets:
+            if held.is_owed:
+                held.is_owed = False
+                sample = self._campaign.audit.sample
+                audits.append((trial.audit_of(held.document, held.threads, sample), held))
+        self._audit_twice(audits)
+
+    def _audit_twice(self, audits: Sequence[tuple[TrialDocument, _Held]]) -> None:
+        """Read datasets back, and all of them again later, where the campaign asks for that."""
+        assert self._campaign.audit is not None, "that is what asks for audits"
+        for document, held in audits:
             self._emit(document, held)
+        pause_ns = self._campaign.audit.again_after_ns
+        for document, held in audits if pause_ns is not None else ():
+            self._emit(document, held, pause_ns=pause_ns or 0)
+            pause_ns = 0
 
     def _clean_up(self, held: _Held) -> None:
         self._audit(held)

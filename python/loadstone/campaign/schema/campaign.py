@@ -210,6 +210,11 @@ class Audit(Section):
     model: Literal["linear", "read-after-write", "last-writer-wins"] = Field(
         default="linear", description="What the target promises of calls on one object."
     )
+    again_after_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="again_after",
+        description="How long after it was read back everything is read back once more.",
+    )
 
 
 def _read_audit(value: Any) -> Any:

@@ -10,6 +10,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.target import read_environment
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
+    Duration,
     Names,
     OneOrMany,
     PositiveCount,
@@ -194,6 +195,11 @@ class Fault(SomeTrials):
     )
     undo: Words = Field(
         default=(), description="With run and kill: the command that undoes it, or starts anew."
+    )
+    recovery_ns: Duration = Field(
+        default=10_000_000_000,
+        alias="recovery",
+        description="For so long after its end requests may still fail.",
     )
     ready: str = Field(
         default="",

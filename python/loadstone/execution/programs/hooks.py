@@ -76,11 +76,14 @@ class HookRunner:
             environment=self._environment(hook, document),
         )
         entry = self._entry(hook, document, ended)
-        self.keep(entry)
+        try:
+            if hook.ready and ended.is_good:
+                self._wait_until_ready(hook)
+                entry["ready_unix_ns"] = time.time_ns()
+        finally:
+            self.keep(entry)
         if not ended.is_good and hook.on_failure == "stop" and not self._interrupt.is_asked:
             raise _failure(hook, entry)
-        if hook.ready and ended.is_good:
-            self._wait_until_ready(hook)
 
     def _wait_until_ready(self, hook: Hook) -> None:
         give_up = time.monotonic() + hook.timeout_ns / 1e9
