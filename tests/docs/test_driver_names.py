@@ -38,7 +38,6 @@ MEANT_OTHERWISE = {
     "campaign/reading/source.py": {"null"},
     "campaign/schema/json_schema.py": {"file"},
     "campaign/schema/target.py": {"file"},
-    "cli/commands/load/bench.py": {"block"},
     "cli/screen/preview.py": {"block"},
     "execution/programs/arms.py": {"block"},
     "execution/secrets.py": {"file"},
