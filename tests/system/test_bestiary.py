@@ -162,6 +162,58 @@ def test_what_faults_and_maintenance_take_away_or_bring_back_fails(
     }  # fmt: skip
 
 
+def rows(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Try these sequences alone."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    chosen = [row for row in BESTIARY if row.name in names]
+    monkeypatch.setattr("loadstone.card.bestiary.BESTIARY", chosen)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [("503 Slow Down", "undecided"), ("404 Not Found", "failed")]
+)
+def test_a_read_that_fails_after_a_race_has_no_wrong_bytes(
+    status: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(exchange: Exchange) -> bool:
+        request = exchange.request
+        is_read = request.method == "GET" and "/one-writer-wins/k" in request.path
+        if is_read:
+            exchange.send_status(status)
+        return is_read
+
+    rows(monkeypatch, "one-writer-wins")
+    with store_under_test.store() as url, hostile(port_of(url), spoil) as server:
+        document = try_bestiary(
+            target_of(server.url, {}, None), {}, say_left=print, say_freed=print
+        )
+    assert answers(document) == {"one-writer-wins": answer}
+    assert failures(document) == ({"one-writer-wins": "lost"} if answer == "failed" else {})
+
+
+def test_a_power_cut_that_takes_the_bucket_leaves_the_others_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows(monkeypatch, "power-cut-after-puts", "copied-onto-itself")
+    with store_under_test.store() as url:
+        client = store_under_test.s3(url)
+
+        def cut() -> None:
+            for bucket in buckets(url):
+                for entry in client.list_objects_v2(Bucket=bucket).get("Contents", []):
+                    client.delete_object(Bucket=bucket, Key=entry["Key"])
+                client.delete_bucket(Bucket=bucket)
+
+        left: list[str] = []
+        document = try_bestiary(
+            target_of(url, {}, None), {"power_cut": cut, "start": int, "maintain": int},
+            say_left=left.append, say_freed=left.append,
+        )  # fmt: skip
+    assert answers(document) == {"power-cut-after-puts": "failed", "copied-onto-itself": "passed"}
+    assert left == []
+
+
 def test_a_store_in_memory_that_is_killed_has_lost_what_it_acknowledged() -> None:
     url = f"http://127.0.0.1:{free_ports(1)}"
     server = f"{SERVE} --port {port_of(url)}"
