@@ -83,6 +83,16 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
     assert trial.stated["get"].quantiles_ns == {0.99: 9_000_000}
 
 
+@pytest.mark.parametrize("older", ["1,7,1.00,PUT,", "1,0,1.00,PUT,", "0,TOTAL,2.00,PUT,"])
+def test_rows_that_hsbench_left_of_a_longer_file_are_refused(tmp_path: Path, older: str) -> None:
+    rest = "4000,15.6,4000.00,1.00,4.00,9.00,20.00,0\n"
+    text = HSBENCH + f"1,TOTAL,2.00,GET,{rest}".replace(",4000.00,", ",2000.00,")
+    path = written(tmp_path, "out.csv", text + older + rest)
+    with pytest.raises(InputError, match=f"line {text.count(chr(10)) + 1}"):
+        imported("hsbench", [path])
+    assert len(imported("hsbench", [written(tmp_path, "whole.csv", text)]).trials) == 4
+
+
 def test_the_blocks_of_hummingbird_bench_are_trials(tmp_path: Path) -> None:
     put, get = imported("hummingbird", [written(tmp_path, "out.txt", HUMMINGBIRD)]).trials
     assert (put.phase, put.clients, put.size_bytes, put.length_ns) == ("put", 16, 4096, 10 * 10**9)

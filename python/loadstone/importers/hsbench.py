@@ -1,10 +1,10 @@
 """hsbench: a row for each interval and the total of each mode of a loop, as CSV (-o) or JSON (-j).
 
 Its "MB" are 2^20 bytes. Requests that fail are counted as slowdowns, and are not repeated; the
-number of threads, the size and the start are not written.
+number of threads, the size and the start are not written. A GET's times end with the headers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.formats import reading
@@ -33,20 +33,41 @@ COLUMNS = {
 """Names in JSON of the columns of CSV."""
 
 NEEDED = ("IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat", "MaxLat")
+TOTAL = "TOTAL"
+REMAINS_HINT = "hsbench does not shorten a file that is there; take what stands above this row"
 TOLERANCE = 0.02
 
 
 def read_file(path: Path, workload: str, hints: Hints) -> ImportedFile:
     """Read results; the total of a mode in a loop is a trial, and loops are repetitions."""
+    rows = list(_rows(path))
+    _refuse_remains(rows)
     # A mode in which nothing was done has a total of none.
     totals = [
-        (place, row)
-        for place, row in _rows(path)
-        if row["IntervalName"] == "TOTAL" and row["Ops"] != "0"
+        (place, row) for place, row in rows if row["IntervalName"] == TOTAL and row["Ops"] != "0"
     ]
     if not totals:
         FileLine(path).refuse("has no total of a mode with requests", reading.TRUNCATED)
     return ImportedFile(trials=[_trial(place, row, workload, hints) for place, row in totals])
+
+
+def _refuse_remains(rows: Sequence[tuple[FileLine, Mapping[str, str]]]) -> None:
+    """Refuse the rows of an older, longer file: hsbench writes over the begin of one that is there.
+
+    The intervals of a mode count from 0 and end with their total, and loops count up.
+    """
+    loop, due = 0, 0
+    for place, row in rows:
+        earlier, loop = loop, reading.whole(place, "Loop", row.get("Loop", "0"))
+        is_total = row["IntervalName"] == TOTAL
+        is_due = is_total or reading.whole(place, "IntervalName", row["IntervalName"]) == due
+        if loop < earlier or not is_due:
+            place.refuse("continues no row above it: it is of an older file", REMAINS_HINT)
+        due = 0 if is_total else due + 1
+    if due:
+        rows[-1][0].refuse(
+            "has no total of its mode below it", f"{reading.TRUNCATED}; or {REMAINS_HINT}"
+        )
 
 
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
