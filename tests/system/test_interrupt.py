@@ -1,5 +1,6 @@
 """Ctrl-C, whenever it comes, ends a run soon and leaves it readable."""
 
+import os
 import signal
 import socket
 import time
@@ -50,6 +51,47 @@ def test_a_rest_is_interrupted_too(tmp_path: Path) -> None:
     assert run.state == "interrupted"
     assert all(record.is_whole for record in run.records)
     assert run.manifest["not_run"]
+
+
+# It stands in the place of a launcher, and has started what never joins.
+LAUNCHER = "#!/bin/sh\nsleep 1000 & echo $! >$PIDS; wait\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("launch", ["join, names: [a, b]", "mpirun, count: 2"])
+def test_while_hosts_join_a_signal_leaves_no_invitation_and_no_process(
+    launch: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, pids = tmp_path / "mpirun", tmp_path / "pids"
+    launcher.write_text(LAUNCHER)
+    launcher.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    hosts = f"hosts: {{launch: {launch}, listen: 127.0.0.1}}\n"
+    file = campaigns.write(tmp_path, campaigns.QUICK + hosts)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PIDS": str(pids)}
+    process = start("run", file, "-o", tmp_path / "run", environment=environment)
+    has_begun = (
+        (lambda: pids.exists() and pids.read_text())
+        if "mpirun" in launch
+        else (lambda: list(tmp_path.glob("invitations-*/b.*")))
+    )
+    while not has_begun():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, err = campaigns.end(process)
+    assert process.returncode == 130, err
+    assert {path.name for path in tmp_path.iterdir()} <= {"campaign.yaml", "mpirun", "pids"}
+    for pid in pids.read_text().split() if pids.exists() else ():
+        assert "sleep" not in command_of(pid)
+
+
+def command_of(pid: str) -> str:
+    """Return the command line of a process; none of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def test_a_target_that_never_answers_is_interrupted_too(tmp_path: Path) -> None:

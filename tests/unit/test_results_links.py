@@ -1,5 +1,6 @@
 """Nothing outside a run folder changes, whatever links somebody has put into it."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -10,13 +11,16 @@ import pytest
 
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import session
+from loadstone.cli.gate import last_green
 from loadstone.errors import LoadstoneError, ResultError
+from loadstone.results.audits import keep_audit
 from loadstone.results.files import durable
-from loadstone.results.layout import LOCK, MANIFEST
+from loadstone.results.layout import ANSWER, LOCK, MANIFEST
 from loadstone.results.writer import RunWriter
 from tests.unit.crash_disk import Crash
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.sample_runs import document, manifest
+from tests.unit.test_gate import keep_gate
 from tests.unit.test_results_crash_points import campaign as campaign  # a fixture
 from tests.unit.test_results_crash_points import found as found  # a fixture
 
@@ -101,6 +105,36 @@ def test_no_run_begins_in_a_folder_with_links(tmp_path: Path, name: str, kind: s
         RunWriter.create(tmp_path / "run", manifest())
     assert {path: text for path, text in state(tmp_path).items() if path in before} == before
     assert state(tmp_path / "outside").keys() == {"victim"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["audits", "audits/1-audit-1.json"])
+def test_no_audit_is_kept_through_a_link(tmp_path: Path, name: str, kind: str) -> None:
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    RunWriter.create(folder, manifest()).close()
+    plant(folder / name, outside, kind)
+    before = state(outside)
+    audit = document(1) | {"id": "audit-1"}
+    with contextlib.suppress(ResultError):
+        keep_audit(folder, audit, {"started_unix_ns": 1})  # type: ignore[arg-type, typeddict-item]
+    assert state(outside) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [ANSWER, MANIFEST])
+def test_a_baseline_that_is_read_through_links_changes_nothing(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    history, outside = tmp_path / "runs", tmp_path / "outside"
+    history.mkdir()
+    keep_gate(history / "a", "2026-01-01", "no worse", 0)
+    keep_gate(history / "b", "2026-01-02", "no worse", 0)
+    plant(history / "b" / name, outside, kind)
+    before = state(outside)
+    # What is no regular file has no answer, and nobody waits for a writer of a pipe.
+    is_read = kind in ("link", "hard link")
+    assert last_green(history)[0] == ("./b" if is_read else "./a")
+    assert state(outside) == before
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Ranks:
         finally:
             # Also where a second signal has ended the wait.
             if self._started is not None and self._started.poll() is None:
-                self._started.kill()
+                os.killpg(self._started.pid, signal.SIGKILL)
                 self._started.wait()
             if self._output is not None:
                 self._output.close()
@@ -111,7 +111,8 @@ class Ranks:
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(END_S)
             return
-        started.send_signal(signal.SIGTERM)
+        # Of a script that calls the program, the program too.
+        os.killpg(started.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(END_S)
 
