@@ -1,6 +1,7 @@
 """What a command imports: little where little is asked, and nothing that a load host lacks."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -31,21 +32,23 @@ def imported(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def without_extras(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a command as if no extra were installed."""
-    absent = {name for names in extras.EXTRAS.values() for name in names}
-    block = f"""
+ABSENT = {name for names in extras.EXTRAS.values() for name in names}
+WITHOUT_EXTRAS = f"""
 import importlib.abc, sys
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {absent!r}:
+        if name.partition(".")[0] in {ABSENT!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in {absent!r} else found(name)
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in {ABSENT!r} else find_spec(name)
 """
-    return python(f"{block}\n{MAIN}sys.exit(code)", *arguments, cwd=cwd)
+
+
+def without_extras(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command as if no extra were installed."""
+    return python(f"{WITHOUT_EXTRAS}{MAIN}sys.exit(code)", *arguments, cwd=cwd)
 
 
 def test_help_imports_no_library_of_numbers() -> None:
@@ -128,19 +131,36 @@ def test_the_extras_are_what_the_project_says() -> None:
         assert {MODULES.get(name, name) for name in said} == set(extras.EXTRAS[extra])
 
 
+REPORTS = [
+    *(
+        ["report", "run", "-f", form]
+        for form in ("terminal", "json", "csv", "md", "hlog", "openmetrics", "disclosure")
+    ),
+    ["compare", "run", "run"],
+    ["report", "published:theflash", "-f", "md"],
+]
+MARK = "=== end of a command: "
+
+
 def test_without_extras_a_run_and_its_reports_are_whole(tmp_path: Path) -> None:
     done = without_extras("bench", "put", "null", "-n", "10", "-o", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Limited by" in done.stdout
-    for form in ("terminal", "json", "csv", "md", "hlog", "openmetrics", "disclosure"):
-        done = without_extras("report", "run", "-f", form, cwd=tmp_path)
-        assert done.returncode == 0, (form, done.stderr)
-        assert len(done.stdout) > 50
-    done = without_extras("compare", "run", "run", cwd=tmp_path)
+    # In one process: what is not installed can be imported by none of them.
+    each = f"""{WITHOUT_EXTRAS}
+from loadstone.cli import main
+for words in {REPORTS!r}:
+    print("{MARK}", main(words), flush=True)
+"""
+    done = python(each, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *printed, rest = re.split(rf"{MARK} (\d+)\n", done.stdout)
+    assert rest == ""
+    for words, text, code in zip(REPORTS, printed[::2], printed[1::2], strict=True):
+        assert code == "0" or words[0] == "compare", (words, done.stderr)
+        assert len(text) > 50 or words[0] == "compare", words
     assert "Traceback" not in done.stderr
     assert "not installed" not in done.stderr
-    done = without_extras("report", "published:theflash", "-f", "md", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
