@@ -110,10 +110,11 @@ def _run(start: Callable[[], Any], what: str) -> None:
         raise LoadstoneError(message, hint or None) from error
     for line in getattr(server, "damage", ()):
         print(plain(f"warning: damaged and not served: {line}"), file=sys.stderr)
-    print(f"listening on http://{server.address} ({what})", flush=True)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    # A caller that reads the line may end the server at once.
+    print(f"listening on http://{server.address} ({what})", flush=True)
     ended.wait()
     server.stop()
 
