@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,13 +27,33 @@ KEYS = {
 }
 ENVIRONMENT = {**{name: text for name, text in os.environ.items() if name[:4] != "AWS_"}, **KEYS}
 ANSWERS = (0, exit_code.WORSE, exit_code.VOID, exit_code.UNDECIDED)
-SMALL = ("-t", "2", "-n", "400", "-s", "4KiB")
+SMALL = ("-t", "2", "-n", "100", "-s", "4KiB")
 
 
-def test_two_builds_are_measured_in_turns_each_on_new_data(tmp_path: Path) -> None:
-    port = free_port()
-    code, answer = gate(tmp_path, port, server(port), server(port), "put,get")
-    assert code in ANSWERS
+class FinishedGate(NamedTuple):
+    """A gate of two builds that are the same."""
+
+    words: tuple[str | Path, ...]
+    run: Path
+    answer: Any
+
+
+@pytest.fixture(scope="module")
+def finished_gate(tmp_path_factory: pytest.TempPathFactory) -> FinishedGate:
+    port, run = free_port(), tmp_path_factory.mktemp("gate") / "run"
+    words = (
+        "--base", server(port), "--new", server(port), "-o", run, "-q", "--blocks-max", "6",
+        # So many that a p99 has its samples.
+        "bench", "put,get", f"http://127.0.0.1:{port}", *SMALL, "-n", "200",
+    )  # fmt: skip
+    ended = loadstone("ab", "-f", "json", *words, environment=KEYS)
+    assert ended.code in ANSWERS, ended.err
+    return FinishedGate(words, run, ended.json())
+
+
+@pytest.mark.xdist_group("finished gate")
+def test_two_builds_are_measured_in_turns_each_on_new_data(finished_gate: FinishedGate) -> None:
+    run, answer = finished_gate.run, finished_gate.answer
     assert answer["blocks"] == 6
     assert {row["metric"] for row in answer["rows"]} == {
         "requests_per_s",
@@ -42,7 +62,7 @@ def test_two_builds_are_measured_in_turns_each_on_new_data(tmp_path: Path) -> No
         "server_memory_bytes",
     }
     assert answer["failed"] == {"base": 0, "new": 0}
-    legs = read_legs(tmp_path / "run")
+    legs = read_legs(run)
     assert [leg["block"] for leg in legs] == [block for block in range(1, 7) for _ in range(2)]
     assert {leg["arm"] for leg in legs} == {"base", "new"}
     # Drawn by lot in each block: neither is always the first.
@@ -50,8 +70,8 @@ def test_two_builds_are_measured_in_turns_each_on_new_data(tmp_path: Path) -> No
     assert all((leg["state"], leg["exit_code"]) == ("stopped", 0) for leg in legs)
     assert all(leg["used"]["memory_peak_bytes"] > 1 << 20 for leg in legs)
     assert len({leg["data"] for leg in legs}) == 12
-    assert not (tmp_path / "run" / "arms").exists()
-    for record in read_run(tmp_path / "run").records:
+    assert not (run / "arms").exists()
+    for record in read_run(run).records:
         before, after = (record.target_state[when]["server"] for when in ("before", "after"))
         assert after["cpu_ns"] >= before["cpu_ns"]
 
@@ -59,7 +79,7 @@ def test_two_builds_are_measured_in_turns_each_on_new_data(tmp_path: Path) -> No
 def test_a_build_that_takes_twice_the_processor_time_is_worse(tmp_path: Path) -> None:
     port = free_port()
     slow = server(port, "--burn", "200000")
-    code, answer = gate(tmp_path, port, server(port), slow, "get", "--metrics", "cpu")
+    code, answer = gate(tmp_path, port, server(port), slow, "get", "--metrics", "cpu", "-i", "4")
     assert (code, answer["outcome"]) == (exit_code.WORSE, "worse")
     assert answer["rows"][0]["low"] > answer["margin"]
 
@@ -174,30 +194,30 @@ def test_the_command_of_a_run_folder_needs_consent(tmp_path: Path) -> None:
     assert marker.exists()
 
 
+@pytest.mark.xdist_group("finished gate")
 @pytest.mark.parametrize("form", ["terminal", "markdown", "junit"])
-def test_the_answer_comes_in_the_form_that_was_asked_for(tmp_path: Path, form: str) -> None:
-    port = free_port()
-    ended = loadstone(
-        "ab", "--base", server(port), "--new", server(port), "-o", tmp_path / "run", "-q", "-f",
-        form, "--blocks-max", "6", "bench", "put", f"http://127.0.0.1:{port}", *SMALL,
-        environment=KEYS,
-    )  # fmt: skip
+def test_the_answer_comes_in_the_form_that_was_asked_for(
+    finished_gate: FinishedGate, form: str
+) -> None:
+    ended = loadstone("ab", "--resume", "-f", form, *finished_gate.words, environment=KEYS)
     assert ended.code in ANSWERS, ended.err
     head = {"terminal": "no worse than", "markdown": "**no worse than", "junit": "<?xml"}
     assert ended.out.startswith(head[form])
     assert ended.out.count("\n") > 4
+    # A gate that has all its blocks runs none again.
+    assert len(read_legs(finished_gate.run)) == 12
 
 
 def gate(
     folder: Path, port: int, base: str, new: str, operation: str, *options: str
 ) -> tuple[int, Any]:
     """Run a gate, and return its exit code and its answer."""
-    own = [word for word in options if word.startswith("--metrics") or word in ("cpu",)]
-    load = [word for word in options if word not in own]
+    of_gate = [word for word in options if word.startswith("--metrics") or word in ("cpu",)]
+    load = [word for word in options if word not in of_gate]
     ended = loadstone(
         "ab", "--base", base, "--new", new, "-o", folder / "run", "-f", "json",
-        "--blocks-max", "6", *own, "bench", operation, f"http://127.0.0.1:{port}", *SMALL, *load,
-        environment=KEYS,
+        "--blocks-max", "6", *of_gate, "bench", operation, f"http://127.0.0.1:{port}", *SMALL,
+        *load, environment=KEYS,
     )  # fmt: skip
     assert ended.out, ended.err
     return ended.code, ended.json()
