@@ -17,10 +17,10 @@ from loadstone.analysis.answers.answer import (
     Weight,
     answer_of,
     answer_of_scripts,
+    contentions,
     no_result,
     store_statements,
 )
-from loadstone.analysis.answers.contention import contentions
 from loadstone.analysis.audits import is_never_read
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.limits.observed import CEILING_PASSED, CEILING_TOUCHED

@@ -1,4 +1,4 @@
-"""Audits of a run after its end: one file each in its folder, beside the records of its trials."""
+"""Audits of a run after its end, a file each in its folder."""
 
 import datetime
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def stem_of(document: TrialDocument, summary: Summary) -> str:
 
 
 def kept_audits(folder: Path) -> Iterator[tuple[TrialDocument, Summary]]:
-    """Yield the audits that a run folder keeps, the earliest first."""
+    """Yield the audits in a run folder, the earliest first."""
     for path in sorted((folder / AUDITS).glob("*.json")):
         audit = check_record(path, read_plain(path))
         check_keys(path, "audit", audit, ("trial.id", "trial.target.name", "summary"))

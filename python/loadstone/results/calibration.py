@@ -1,7 +1,7 @@
-"""Calibrations: what the load generator reaches on this host against targets that do nothing.
+"""Calibrations: the rates of the load generator on this host against targets that do nothing.
 
-They are kept per host and per build of the load generator, as one JSON file each under the user's
-state folder, and copied into the manifest of every run that they fit.
+There is a JSON file per host and build of the load generator in the user's state folder, which is
+copied into the manifest of each run on that host.
 
 History of the format:
   1  the first: sessions with their conditions, and the points measured in each.
@@ -38,15 +38,15 @@ NOT_CALIBRATED = "this host has not been calibrated"
 OTHER_BUILDS_ONLY = "this host was calibrated with other builds of the load generator only"
 
 AGE_MAX = datetime.timedelta(days=7)
-"""An older point says too little of the host as it is now to outweigh a new one."""
+"""An older point is replaced by a new one, even if that is lower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPoint:
-    """What one load reached against a target that does nothing.
+    """The rate of one load against a target that does nothing.
 
-    `cpu_ns_per_request` is time of the load's own threads. `run_delay_share` is how long the worst
-    of them waited for a core, of the time measured.
+    `cpu_ns_per_request` is the time of load threads, `run_delay_share` the share of the measured
+    time that the worst of them waited for a core.
     """
 
     driver: str
@@ -68,7 +68,7 @@ class CalibrationPoint:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What a later measurement of the same load has in common with this one."""
+        """The key of the load, which later measurements of it share."""
         return (
             self.driver,
             self.operation,
@@ -83,14 +83,14 @@ class CalibrationPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Points that were measured together, when, and under which conditions."""
+    """Points that were measured together, with their time and conditions."""
 
     measured: AwareDatetime
     conditions: HostConditions
     points: tuple[CalibrationPoint, ...]
 
     def document(self) -> dict[str, Any]:
-        """Return it as it is kept."""
+        """Return the session as a JSON document."""
         return {
             "measured": self.measured.isoformat(timespec="seconds"),
             "conditions": self.conditions,
@@ -100,14 +100,14 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """All that is kept of one host and build, or of it what bears on one run."""
+    """The calibration of one host and build, or its part for one run."""
 
     host: HostIdentity
     build: str
     sessions: tuple[Session, ...]
 
     def document(self) -> KeptCalibration:
-        """Return it as it is kept."""
+        """Return the calibration as a JSON document."""
         return {
             "format": CALIBRATION_FORMAT,
             "host": self.host,
@@ -116,11 +116,10 @@ class Calibration:
         }
 
     def with_session(self, new: Session) -> "Calibration":
-        """Return it with a new session.
+        """Return the calibration with a new session.
 
-        A ceiling is the highest rate that this host and build have reached. So of two measurements
-        of one load the higher is kept, with its date, as long as conditions are the same and it is
-        not too old; else the new one replaces it.
+        A ceiling is the highest rate that this host and build have reached: of two measurements of
+        a load under equal conditions the higher one is kept, unless it is too old.
         """
         standing = {old.key for _, old, _ in self.standing_against(new)}
         better = [point for point in new.points if point.key not in standing]
@@ -137,7 +136,7 @@ class Calibration:
     def standing_against(
         self, new: Session
     ) -> tuple[tuple[Session, CalibrationPoint, CalibrationPoint], ...]:
-        """Return the points that stay, though a new session has measured them lower."""
+        """Return the points that stay although a new session has lower ones, with both."""
         lower = {point.key: point for point in new.points}
         return tuple(
             (session, old, lower[old.key])
@@ -148,7 +147,7 @@ class Calibration:
         )
 
     def of_drivers(self, drivers: Sequence[str]) -> "Calibration":
-        """Return only what was measured of some drivers."""
+        """Return the points of some drivers."""
         calibrations = (
             _only(session, [point for point in session.points if point.driver in drivers])
             for session in self.sessions
@@ -158,12 +157,12 @@ class Calibration:
 
 
 def folder() -> Path:
-    """Return where calibrations are kept."""
+    """Return the folder of calibrations."""
     return state_folder() / "calibration"
 
 
 def identity_of(host: HostFacts) -> HostIdentity:
-    """Return of a host's facts those that make it the same host on another day."""
+    """Return the facts that identify a host."""
     model = (host.get("cpu") or {}).get("model")
     return {"name": host.get("name"), "machine": host.get("machine"), "cpu_model": model}
 
@@ -189,7 +188,7 @@ def conditions_of(host: HostFacts) -> HostConditions:
 
 
 def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a target that decide what a request costs, with those not given."""
+    """Return the settings of a target that affect the cost of a request, defaults included."""
     facts = facts_of(driver)
     costs = {
         name: usual if settings.get(name) is None else settings[name]
@@ -202,7 +201,7 @@ def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usual_costs(driver: str) -> dict[str, Any]:
-    """Return the settings that decide what a request of a driver costs, when they are not given."""
+    """Return the defaults of a driver's settings that affect the cost of a request."""
     known = calibrated_drivers().get(driver)
     calibration = known.facts.calibration if known else None
     if known is None or calibration is None:
@@ -223,7 +222,7 @@ def calibrated_operations() -> tuple[str, ...]:
 
 
 def path_of(host: HostFacts, build: str) -> Path:
-    """Return the file that keeps the calibration of a host and build."""
+    """Return the file of the calibration of a host and build."""
     return folder() / f"{_digest(identity_of(host))}-{build}.json"
 
 
@@ -241,15 +240,12 @@ def read(path: Path) -> Calibration:
 
 
 def parse(document: Mapping[str, object]) -> Calibration:
-    """Return the calibration that a document holds, as a file or a manifest keeps it.
-
-    ValidationError says what is no such thing.
-    """
+    """Return the calibration in a document of a file or manifest; raise ValidationError if none."""
     return adapter_of(Calibration).validate_python(document)
 
 
 def keep(host: HostFacts, build: str, session: Session) -> Path:
-    """Add a session to what is kept of this host and build; readers never see half of it."""
+    """Add a session to the calibration of this host and build, atomically."""
     path = path_of(host, build)
     with durable.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -260,10 +256,7 @@ def keep(host: HostFacts, build: str, session: Session) -> Path:
 
 
 def kept_of(host: HostFacts, build: str) -> Calibration:
-    """Return what is kept of this host and build; nothing where that cannot be read.
-
-    One that cannot be read is of no use to anybody, and must not stand in the way.
-    """
+    """Return the calibration of this host and build; empty if missing or unreadable."""
     path = path_of(host, build)
     if path.exists():
         with contextlib.suppress(ResultError):
@@ -289,7 +282,7 @@ def copy_for(host: HostFacts, build: str, drivers: Sequence[str]) -> KeptCalibra
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Keep two calibrations of one user from disturbing each other."""
+    """Hold the lock that prevents concurrent calibrations of one user."""
     with durable.writing(folder()):
         folder().mkdir(parents=True, exist_ok=True)
     try:
@@ -307,7 +300,7 @@ def alone() -> Iterator[None]:
 
 
 def check_drivers(names: Sequence[str]) -> None:
-    """Refuse drivers that have no target which does nothing."""
+    """Refuse drivers without a target that does nothing."""
     for name in names:
         if name not in calibrated_drivers():
             allowed = f"a driver that can be calibrated: {', '.join(calibrated_drivers())}"

@@ -1,4 +1,4 @@
-"""What one ceiling left behind: its document, its measurements, and every output as it was printed.
+"""The record of one ceiling: its document, its measurements, and all outputs as printed.
 
 RUN/ceilings/C001.json    a finished ceiling, written last
 RUN/ceilings/C001-1.txt   what its first command printed, and so on
@@ -20,9 +20,9 @@ CEILING_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingRecord:
-    """One measured ceiling; `measurements` hold rates in bytes per second, and where they stand.
+    """One measured ceiling, with rates in bytes per second.
 
-    `left_behind` are the commands of its clean-up that failed, each with why.
+    `left_behind` are the failed commands of its clean-up, with the reasons.
     """
 
     ceiling: CeilingDocument
@@ -39,10 +39,10 @@ class CeilingRecord:
 
 
 class CeilingWriter:
-    """Keeps the outputs of one ceiling as they come, and its record at its end."""
+    """Writes the outputs of one ceiling as they come, and its record at the end."""
 
     def __init__(self, folder: Path, document: CeilingDocument) -> None:
-        """Begin; what an earlier, interrupted attempt left goes away."""
+        """Begin, and remove the files of an interrupted attempt."""
         self._folder = folder
         self._document = document
         self._outputs = 0
@@ -52,7 +52,7 @@ class CeilingWriter:
                 durable.remove_file(folder, f"{CEILINGS}/{path.name}")
 
     def write_output(self, content: bytes) -> Path:
-        """Keep what a program printed; return where."""
+        """Write the output of a program; return the file."""
         self._outputs += 1
         name = f"{CEILINGS}/{self._document['id']}-{self._outputs}.txt"
         durable.write_file(self._folder, name, content)
@@ -65,7 +65,7 @@ class CeilingWriter:
         ended_unix_ns: int,
         left_behind: Sequence[LeftBehind],
     ) -> None:
-        """Write the record, after which the ceiling is never measured again."""
+        """Write the record; the ceiling is then finished."""
         record: CeilingRecordDocument = {
             "ceiling_format": CEILING_FORMAT,
             "ceiling": self._document,
@@ -78,7 +78,7 @@ class CeilingWriter:
 
 
 def finished_ceilings(folder: Path) -> frozenset[str]:
-    """Return the ids of the ceilings that were measured to their end."""
+    """Return the ids of finished ceilings."""
     return frozenset(path.stem for path in (folder / CEILINGS).glob("*.json"))
 
 

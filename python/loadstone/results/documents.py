@@ -23,7 +23,7 @@ from loadstone.errors import ResultError
 
 
 class RecordDocument(TypedDict, total=False):
-    """What one trial left behind."""
+    """The record of one trial."""
 
     record_format: Whole
     trial: TrialDocument
@@ -35,7 +35,7 @@ class RecordDocument(TypedDict, total=False):
 
 
 class CeilingRecordDocument(TypedDict, total=False):
-    """What one ceiling left behind."""
+    """The record of one ceiling."""
 
     ceiling_format: Whole
     ceiling: CeilingDocument
@@ -49,12 +49,12 @@ Document = TypeVar("Document")
 
 
 def check_manifest(path: Path, document: Mapping[str, Any]) -> Manifest:
-    """Return a manifest; refuse values of other kinds than those it was written with."""
+    """Return a typed manifest; raise ResultError on a value of another type."""
     return _checked(path, document, Manifest)
 
 
 def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
-    """Return a trial's record likewise."""
+    """Return the typed record of a trial; raise ResultError on a value of another type."""
     record = _checked(path, document, RecordDocument)
     audit = record.get("summary", {}).get("audit") or {}
     for finding in audit.get("findings", ()):
@@ -65,7 +65,7 @@ def check_record(path: Path, document: Mapping[str, Any]) -> RecordDocument:
 
 
 def check_ceiling(path: Path, document: Mapping[str, Any]) -> CeilingRecordDocument:
-    """Return a ceiling's record likewise."""
+    """Return the typed record of a ceiling; raise ResultError on a value of another type."""
     return _checked(path, document, CeilingRecordDocument)
 
 
@@ -73,19 +73,19 @@ JUDGED = (
     *("phase", "block", "round", "measured"),
     *("case.target", "case.workload", "case.parameters", "target.name", "target.driver"),
 )
-"""What a trial says of itself in any run that can be judged."""
+"""The keys of a trial that judging a run needs."""
 FINDING = ("kind", "bucket", "key", "calls")
 CALL = ("from_unix_ns", "to_unix_ns", "operation", "outcome")
-"""What an audit says of each finding, and of each call that proves it."""
+"""The required keys of a finding of an audit, and of a call that proves it."""
 
 
 def check_judged(path: Path, trial: TrialDocument) -> None:
-    """Refuse a trial that does not say what it takes to judge its run."""
+    """Refuse a trial without the keys that judging needs."""
     check_keys(path, f'trial "{trial.get("id")}"', trial, JUDGED)
 
 
 def check_keys(path: Path, what: str, document: Mapping[str, Any], ways: Iterable[str]) -> None:
-    """Refuse a part of a file that lacks a key; a way to one inside another has dots in it."""
+    """Refuse a part of a file that lacks a key; nested keys are joined with dots."""
     for way in ways:
         inner: Any = document
         for step in way.split("."):
@@ -98,7 +98,7 @@ def check_keys(path: Path, what: str, document: Mapping[str, Any], ways: Iterabl
 
 
 def _checked(path: Path, document: Mapping[str, Any], kind: type[Document]) -> Document:
-    """Return a document as it was read: keys that this build does not know stay in it."""
+    """Return a document as it was read, including keys unknown to this build."""
     try:
         adapter_of(kind).validate_python(document, strict=True)
     except ValidationError as error:
@@ -129,7 +129,7 @@ def _dotted(way: tuple[int | str, ...]) -> str:
 
 
 def _place(document: Any, way: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the way to a value without what is no step of it: which of several kinds failed."""
+    """Return the path of a value, without pydantic's names of union members."""
     steps = []
     for step in way:
         is_list = isinstance(document, list) and isinstance(step, int)

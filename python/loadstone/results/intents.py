@@ -18,11 +18,8 @@ INTENTS = "intents.jsonl"
 
 
 class IntentEntry(TypedDict, total=False):
-    """One line: places that a trial was about to make, or of these those that it did not.
-
-    The target refused to make them, or was not asked for them any more.
-
-    Or the device or file system on which it has claimed places.
+    """One line: places that a trial is about to create (`names`), those of them that it did not
+    create (`unmade`), or the device or file system of its places (`volume`).
     """
 
     target: str
@@ -39,25 +36,22 @@ is_damaged = _LOG.is_damaged
 
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
-    """Note that a trial is about to make places, and make the note durable."""
+    """Note durably that a trial is about to create places."""
     _LOG.append(folder, {**_entry(document, time), "names": list(names)})
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
-    """Note which of these places are certainly not made, and make the note durable."""
+    """Note durably which places were certainly not created."""
     _LOG.append(folder, {**_entry(document, time), "unmade": list(names)})
 
 
 def note_volume(folder: Path, document: TrialDocument, volume: str, time: str) -> None:
-    """Note on what a trial claims places, and make the note durable."""
+    """Note durably the device or file system of a trial's places."""
     _LOG.append(folder, {**_entry(document, time), "volume": volume})
 
 
 def intended(folder: Path, trials: Iterable[str]) -> set[str]:
-    """Return which of these trials may have made places that they were about to make.
-
-    A damaged line may be of any trial.
-    """
+    """Return the trials that may have created places; all of them if a line is damaged."""
     lines = _LOG.read(folder)
     if lines.is_damaged:
         return set(trials)
@@ -68,10 +62,10 @@ def intended(folder: Path, trials: Iterable[str]) -> set[str]:
 
 
 class Intents:
-    """What earlier sessions of a run were about to make.
+    """The intents of earlier sessions of a run.
 
-    Also what trials that are finished have made and marked: a clean-up takes the mark away before
-    the place, and a kill can come between. Only an empty place without a mark is adopted.
+    Those of finished trials count too, because a clean-up removes the mark before the place, and a
+    kill can come between. Only an empty place without a mark is adopted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,14 +78,11 @@ class Intents:
                 self._volumes.setdefault(place, []).append(entry["volume"])
 
     def take_volume(self, document: TrialDocument, volume: str) -> None:
-        """Take note of what a trial of this session has claimed places on."""
+        """Add the device or file system of places of a trial of this session."""
         self._volumes.setdefault(place_of(document), []).append(volume)
 
     def adopted(self, document: TrialDocument) -> TrialDocument:
-        """Return a trial's document with the places that it may take for the run's own.
-
-        And with what the run has claimed them on, in this session too.
-        """
+        """Return a trial's document with the places that it may adopt, and the run's volumes."""
         place = place_of(document)
         mine = _may_be_made(
             entry
@@ -111,9 +102,9 @@ class Intents:
 
 
 def _may_be_made(entries: Iterable[IntentEntry]) -> list[str]:
-    """Return the places that were asked for more often than they were refused.
+    """Return the places that were requested more often than refused.
 
-    What one session asked for in vain may still come when a later one was refused it.
+    A request of one session may still be carried out after a later one was refused.
     """
     times: dict[str, int] = {}
     for entry in entries:

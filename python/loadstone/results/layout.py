@@ -29,7 +29,7 @@ RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
 
 JSON_BYTES_MAX = 256 * regular_file.MIB
-"""A manifest of a hundred thousand trials has some 150 MiB."""
+"""The manifest of a hundred thousand trials has some 150 MiB."""
 
 HIDDEN = "***"
 _HEADERS = "headers"
@@ -38,13 +38,13 @@ _HEADER_IN_TEXT = re.compile(
     r"""("[^"\n]*"|'[^'\n]*'|[^\s{][^,}\n]*)""",
     re.MULTILINE,
 )
-"""A key and its literal value, in YAML or as --set has it; references are maps."""
+"""A key and its literal value, in YAML or in --set; references are maps."""
 
 _MANIFEST_KEYS = {"state": str, "name": str, "run": str, "seed": int, "plan": list}
 
 
 NO_HOME = Path("/nonexistent")
-"""What users without a home directory have in its place, by the custom of Debian."""
+"""The home directory of users without one, as in Debian."""
 
 
 def in_home(path: str) -> Path:
@@ -56,7 +56,7 @@ def in_home(path: str) -> Path:
 
 
 def state_folder() -> Path:
-    """Return where what outlives a run is kept: in XDG_STATE_HOME, or else in ~/.local/state."""
+    """Return the folder of files that outlive a run: in XDG_STATE_HOME, or ~/.local/state."""
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else in_home(".local/state")) / "loadstone"
 
@@ -89,7 +89,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object, as it was written: what people are shown of it goes through `plain`."""
+    """Read one JSON object unchanged; use `read_plain` to show it."""
     document, _ = _read(path)
     return document
 
@@ -117,10 +117,10 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def plain(value: Any) -> Any:
-    """Return a document to be shown, whose texts steer no terminal: it may be a stranger's.
+    """Return a document to be shown, without control characters and credentials in headers.
 
-    It names nothing on a target any more: a key with a control character is another key. It
-    holds no header that carries a credential: early versions kept those of a campaign's targets.
+    It may be a stranger's, and early versions recorded the headers of targets. Its names must not
+    be used on a target: a key with a control character is another key.
     """
     match value:
         case str():
@@ -138,14 +138,14 @@ def plain(value: Any) -> Any:
 
 
 def _without_credentials(campaign: str) -> str:
-    """Return the text of a campaign, or of a command, without headers that carry a credential."""
+    """Return the text of a campaign or a command without credentials in headers."""
     return _HEADER_IN_TEXT.sub(
         lambda line: f"{line[1]}{HIDDEN}" if carries_credential(line[2]) else line[0], campaign
     )
 
 
 def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:
-    """Refuse a document without a format version, or with one from the future."""
+    """Refuse a document without a format version, or with a newer one."""
     format_number = document.get(key)
     if not isinstance(format_number, int) or isinstance(format_number, bool) or format_number < 1:
         raise ResultError(f'"{path}" does not say its "{key}"; loadstone did not write it')
@@ -159,11 +159,11 @@ def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int)
 
 NODES = "nodes"
 OUTPUT_BYTES_MAX = 1 << 20
-"""fio's own JSON has some 20 KiB, iperf3's 10 for each stream."""
+"""The JSON of fio has some 20 KiB, that of iperf3 10 KiB per stream."""
 
 
 class NodeOutputs:
-    """Holds the outputs until there is a run folder, which comes after the probes."""
+    """Holds the outputs of probes until there is a run folder."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -171,7 +171,7 @@ class NodeOutputs:
         self._outputs: dict[str, bytes] = {}
 
     def take(self, printed: Mapping[str, str]) -> list[str]:
-        """Take what one probe's programs printed, by step; return the files it will stand in."""
+        """Take the outputs of one probe by step; return the names of their files."""
         if not printed:
             return []
         self._probes += 1
@@ -183,7 +183,7 @@ class NodeOutputs:
         return names
 
     def write(self, run: Path) -> None:
-        """Write them into a run's folder; nothing where no program was started."""
+        """Write the outputs into a run folder."""
         if not self._outputs:
             return
         durable.make_folder_in(run, NODES)
@@ -210,12 +210,12 @@ def digest_of(path: Path) -> FileDigest:
 
 
 def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, FileDigest]:
-    """Return the digests of files of a run, by their names inside its folder."""
+    """Return the digests of files of a run by their relative names."""
     return {str(path.relative_to(folder)): digest_of(path) for path in sorted(paths)}
 
 
 def altered(folder: Path, digests: Mapping[str, FileDigest]) -> Iterator[str]:
-    """Yield the files of a run that are not as they were when their digests were taken."""
+    """Yield the files of a run that do not match their digests."""
     for name, wanted in digests.items():
         path = folder / name
         is_inside = path.resolve().is_relative_to(folder.resolve())
@@ -224,19 +224,19 @@ def altered(folder: Path, digests: Mapping[str, FileDigest]) -> Iterator[str]:
 
 
 def _is_as(path: Path, wanted: FileDigest) -> bool:
-    # A file may have been made so long that it is never read to its end.
+    # The size first: a replaced file may be too long to read.
     return path.stat().st_size == wanted.get("bytes") and digest_of(path) == wanted
 
 
 def sealed(manifest: Manifest) -> Manifest:
-    """Return a manifest with the digest of all else that it says, at its end."""
-    return {**_unsealed(manifest), "manifest_sha256": _said_by(manifest)}
+    """Return a manifest with a digest of its other keys."""
+    return {**_unsealed(manifest), "manifest_sha256": _digest_of(manifest)}
 
 
 def is_as_sealed(manifest: Manifest) -> bool:
-    """Tell whether a manifest says what it said when it was written; one without digest may."""
+    """Tell whether a manifest matches its digest, or has none."""
     digest = manifest.get("manifest_sha256")
-    return digest is None or digest == _said_by(manifest)
+    return digest is None or digest == _digest_of(manifest)
 
 
 def _unsealed(manifest: Manifest) -> Manifest:
@@ -245,8 +245,8 @@ def _unsealed(manifest: Manifest) -> Manifest:
     return left
 
 
-def _said_by(manifest: Manifest) -> str:
-    # By what it says, not by its bytes: to be indented anew changes nothing.
+def _digest_of(manifest: Manifest) -> str:
+    # Of the content, not the bytes, so that indentation does not matter.
     content = json.loads(json.dumps(_unsealed(manifest)))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The ledgers and histories of a run: which of them an audit reads, and what their trials did."""
+"""The ledgers and histories of a run, and those that an audit reads."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ OF_LISTS = frozenset({"phantom", "ghost", "list_missing", "listed_twice"})
 
 
 def is_whole(summary: Summary) -> bool:
-    """Tell whether all requests of a trial were answered, or given up by the load generator."""
+    """Tell whether all requests of a trial were answered or timed out."""
     hosts = summary.get("hosts") or ()
     return summary.get("state") == "finished" and all(
         host.get("state") in ("finished", "idle") for host in hosts
@@ -37,12 +37,12 @@ def is_whole(summary: Summary) -> bool:
 
 
 def ledger_name(trial: TrialDocument) -> str:
-    """Return where the ledger of a trial is in a run folder."""
+    """Return the name of a trial's ledger in a run folder."""
     return f"{LEDGERS}/{trial['id']}{SUFFIX}"
 
 
 def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None:
-    """Return what an audit must know of a trial's ledger; None where there is none."""
+    """Return the description of a trial's ledger for an audit; None without one."""
     name = ledger_name(trial)
     if not (folder / name).exists():
         return None
@@ -62,7 +62,7 @@ def ledger_document(folder: Path, trial: TrialDocument) -> LedgerDocument | None
 
 
 def owed_in(folder: Path, trials: Iterable[TrialDocument], audit: TrialDocument) -> OwedDocument:
-    """Return what the ledgers of trials on one dataset say, in the order in which they ran."""
+    """Return the ledgers of trials on one dataset for an audit, in the order of the trials."""
     trials = list(trials)
     ledgers = [ledger_document(folder, trial) for trial in trials]
     is_known = not any(trial.get("keeps_history") for trial in trials)
@@ -80,7 +80,7 @@ def owed_in(folder: Path, trials: Iterable[TrialDocument], audit: TrialDocument)
 def judged_in(
     folder: Path, trials: Iterable[TrialDocument], judged: HistoryDocument
 ) -> HistoryDocument:
-    """Return the histories of trials on one dataset, and what was there before them."""
+    """Return the histories of trials on one dataset for an audit."""
     recorded = [trial for trial in trials if trial.get("keeps_history")]
     files = [history_file.name_of(trial["id"]) for trial in recorded]
     return {
@@ -91,7 +91,7 @@ def judged_in(
 
 
 def judge(audit: TrialDocument, folder: Path, name: str) -> AuditSummary:
-    """Judge the histories that an audit names together with its own, which has this name."""
+    """Judge the histories of an audit's document, together with its own file."""
     judged = audit["judged"] or {}
     names = [*(file["path"] for file in judged["files"]), name]
     files: list[HistoryFile] = [
@@ -102,20 +102,18 @@ def judge(audit: TrialDocument, folder: Path, name: str) -> AuditSummary:
     return summary
 
 
-# As with objects that are not there (`Unwritten` in `writer.py`): what earlier trials of this
-# session and of those before it have left is told to the audits that follow.
 class Ledgers:
-    """Which trials have changed each dataset since it was made."""
+    """The trials that changed each dataset since it was created, in any session of the run."""
 
     def __init__(self, folder: Path, records: Callable[[], Iterable[RecordDocument]]) -> None:
-        """Begin with the trials that are finished; read once a trial is to run."""
+        """Use the records of finished trials, which are read before the first trial."""
         self._folder = folder
         self._records: Callable[[], Iterable[RecordDocument]] | None = records
         self._trials: dict[tuple[str, str], dict[str, TrialDocument]] = {}
         self._audits: dict[tuple[str, str], tuple[TrialDocument, Summary]] = {}
 
     def with_ledgers(self, document: TrialDocument) -> TrialDocument:
-        """Return an audit's document with the ledgers that it reads; another trial's as it is."""
+        """Return an audit's document with its ledgers; other documents unchanged."""
         if self._records is not None:
             records, self._records = self._records, None
             for record in sorted(records(), key=lambda record: began(record["summary"])):
@@ -178,7 +176,7 @@ def _name_earlier(
 def audited_trials(
     plan: Iterable[TrialDocument], begun: Mapping[str, Summary]
 ) -> dict[tuple[str, str], list[TrialDocument]]:
-    """Return the trials of a run that kept ledgers of each dataset that may still be there."""
+    """Return the trials with ledgers of each dataset that may still exist."""
     audited: dict[tuple[str, str], list[TrialDocument]] = {}
     ran = [document for document in plan if document["id"] in begun]
     for document in sorted(ran, key=lambda document: began(begun[document["id"]])):

@@ -1,4 +1,4 @@
-"""What one trial left behind: the document it was made from, its summary, and its tables.
+"""The record of a trial: its document, its summary, and its tables; and the run of records.
 
 History of the record's format:
   1  the first: intervals and probes as Parquet, one JSON document beside them.
@@ -21,7 +21,7 @@ from loadstone.results.hook_log import HookEntry
 
 RECORD_FORMAT = 1
 
-# The trial was cut short (by a person, a kill or a power cut): what is there is true but not whole.
+# The trial was interrupted by a person, a kill or a power cut: its data is correct but incomplete.
 INTERRUPTED = "INTERRUPTED"
 # The trial ended early because the campaign told it to stop at so many failed requests.
 STOPPED = "STOPPED"
@@ -40,9 +40,9 @@ INTERVAL_SCHEMA = _loadgen.INTERVALS
 ACTION_SCHEMA = _loadgen.ACTIONS
 PROBE_SCHEMA = _loadgen.PROBES
 
-# So many pairs of an operation, or a script's action, and an outcome has a second of one host.
+# The most pairs of an operation (or action) and an outcome in a second of one host.
 PAIRS_MAX = 4096
-# So many values the probes of one host read in a second.
+# The most values that the probes of one host read in a second.
 READINGS_MAX = 100_000
 # Warm-up and cool-down, clocks that were set meanwhile, and seconds that were only begun.
 _SPARE_S = 60
@@ -50,14 +50,13 @@ _SPARE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Record:
-    """Everything one trial left behind; what is found out about it can be kept beside it.
+    """The record of one trial.
 
-    `trial` is the document that was executed and `summary` the load generator's account of it;
-    an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not
-    be read on this host to the reason.
-    `hooks` are the entries of the log of hooks about this trial, with those of earlier attempts.
-    `files` are the digests of its tables, if they were kept.
-    `target_state` is what was seen of the target "before" and "after" the load, if anybody looked.
+    `trial` is the executed document, `summary` that of the load generator, which may be empty if
+    interrupted. `absent_probes` are the probes that could not be read, with the reasons. `hooks`
+    are the trial's entries in the log of hooks, earlier attempts included. `files` are the digests
+    of its tables, if recorded. `target_state` is the state of the target "before" and "after" the
+    load, if observed.
     """
 
     trial: TrialDocument
@@ -79,43 +78,40 @@ class Record:
 
     @property
     def is_whole(self) -> bool:
-        """Say whether the trial ran to its end."""
+        """Whether the trial ran to its end."""
         return INTERRUPTED not in self.labels and RUNNING not in self.labels
 
     @property
     def intervals(self) -> Table:
-        """Read the intervals from disk, anew at every access: keep them if they are used twice."""
+        """Read the intervals from disk, at each access."""
         return self.read_intervals()
 
     @property
     def probes(self) -> Table:
-        """Read what the probes saw from disk, anew at every access."""
+        """Read the readings of probes from disk, at each access."""
         return tables.read_table(
             self.probes_path, PROBE_SCHEMA, rows_max=self._rows_max(READINGS_MAX)
         )
 
     @property
     def actions(self) -> Table:
-        """Read the intervals of a script's actions from disk; empty where there is no script."""
+        """Read the intervals of a script's actions from disk; empty without a script."""
         return tables.read_table(
             self.actions_path, ACTION_SCHEMA, rows_max=self._rows_max(PAIRS_MAX)
         )
 
     def read_requests(self) -> Iterator[Table]:
-        """Read the requests one by one, in batches, where the campaign had them logged."""
+        """Read the log of single requests in batches, if there is one."""
         if self.operations_path is not None:
             yield from tables.read_stream(self.operations_path, is_packed=True)
 
     def read_intervals(self, columns: Sequence[str] | None = None) -> Table:
-        """Read some columns of the intervals; without the histograms that is cheap."""
+        """Read some columns of the intervals; histograms are the expensive ones."""
         rows_max = self._rows_max(PAIRS_MAX)
         return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns, rows_max)
 
     def _rows_max(self, rows_of_a_second: int) -> int:
-        """Return how many rows a table of a trial as long as this one can have.
-
-        A small file can hold any number of rows; to unpack them would take minutes and gigabytes.
-        """
+        """Return the most rows of a table by the trial's length: a small file may unpack to GiB."""
         iterations = self.summary.get("iterations") or ()
         began_ns = self.summary.get("started_unix_ns") or 0
         ended_ns = self.summary.get("ended_unix_ns") or began_ns
@@ -129,11 +125,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of a plan, as its folder keeps it; records stand in the plan's order.
+    """One execution of a plan, with records in the plan's order.
 
-    `altered` are the files that are not as they were written; records that they concern say so.
-    `members` are the runs that this one was merged from (`results/several.py`); such a member's
-    client is called `client`.
+    `altered` are the files that do not match their digests; their records are labelled. `members`
+    are the runs that this one was merged from (`results/several.py`), each with its `client`.
     """
 
     path: Path
@@ -160,16 +155,16 @@ class Run:
     def state(self) -> str:
         """Return "running", "finished", "interrupted" or "failed".
 
-        A folder that says "running" and has no process that writes it was killed: "interrupted".
+        A run that was killed is "interrupted": its manifest says "running", but no process writes.
         """
         state = str(self.manifest["state"])
         return "interrupted" if state == "running" and not self.is_being_written else state
 
     @property
     def plan(self) -> Sequence[TrialDocument]:
-        """Return the documents of all trials, in the order they were to run.
+        """Return the documents of all planned trials, in order.
 
-        A search that has begun is there by its trials; one that has not, by itself.
+        A search is replaced by its trials once it has begun.
         """
         begun = {(entry.get("search") or {}).get("of") for entry in self.manifest["plan"]}
         return [entry for entry in self.manifest["plan"] if entry["id"] not in begun]
@@ -181,11 +176,11 @@ class Run:
 
 
 INSTEAD: Mapping[str, str] = {"io_uring": "blocking calls are used, one thread for each client"}
-"""What a driver does without a feature of the kernel, by the feature's name in the summary."""
+"""The replacement of a kernel feature, by the feature's name in the summary."""
 
 
 def refused(summary: Summary) -> dict[str, str]:
-    """Return the features of the kernel that this host refused, each with what the kernel said."""
+    """Return the kernel features that this host refused, with the kernel's reasons."""
     features = summary.get("features") or {}
     return {name: features[name] for name in INSTEAD if isinstance(features.get(name), str)}
 

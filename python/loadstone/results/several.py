@@ -18,21 +18,21 @@ from loadstone.results.record import Record, Run
 
 CLIENT = "client"
 
-# What a campaign may say differently: how a run is described, judged and shown.
+# Keys in which campaigns may differ: how a run is described, judged and shown.
 OF_NO_MATTER = frozenset({"description", "expect", "statements", "report"})
 
 # From the best to the worst.
 STATES = ("finished", "running", "interrupted", "failed")
 
-# What a manifest keeps by the number of a trial, and as a list of entries.
+# Keys of a manifest with a value per trial, and with lists.
 BY_TRIAL = ("failed", "skipped", "searches")
 LISTS = ("problems", "resumed", "cleaned")
 
 
 def merge_runs(runs: Sequence[tuple[str, Run]]) -> Run:
-    """Return named runs as one; an empty name stands for the host that the run was made on.
+    """Return named runs as one; an empty name stands for the run's host.
 
-    InputError names what keeps them apart: two campaigns, one client twice, one run twice.
+    Raises InputError for different campaigns, or for a client or a run given twice.
     """
     _refuse_other_campaigns([run for _, run in runs])
     names = _client_names(runs)
@@ -144,7 +144,7 @@ def _entry(entry: HookEntry, client: str) -> HookEntry:
 
 
 def _manifest(members: Sequence[Run], names: Sequence[str]) -> Manifest:
-    """Return what holds for all: the first one's campaign, the times of all, what hosts share."""
+    """Return the merged manifest: the first campaign, the whole time, and common host facts."""
     manifests = [member.manifest for member in members]
     first: Mapping[str, Any] = manifests[0]
     merged: dict[str, Any] = {key: first[key] for key in first if _is_common(key, manifests)}

@@ -1,4 +1,4 @@
-"""Reads a run folder: one that is whole, one that was cut short, one that is being written.
+"""Reads a run folder that is finished, interrupted or being written.
 
 RUN/
 ├── manifest.json            what was planned, on which host, and how the run stands
@@ -51,9 +51,9 @@ __all__ = ["RunWriter", "TrialWriter", "read_begun", "read_manifest", "read_reco
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run folder to be shown; raise ResultError naming the file at fault and what is wrong.
+    """Read a run folder to be shown; raise ResultError with the file and its fault.
 
-    Tables are not read yet, but it is made sure that they are there and were not cut off.
+    Tables are checked for existence and truncation, but not read yet.
     """
     folder = Path(path)
     if folder.name == MANIFEST:
@@ -99,16 +99,16 @@ def read_run(path: str | Path) -> Run:
 
 
 def damaged_logs(folder: Path) -> list[str]:
-    """Return the logs of a run with lines that are not as they were written."""
+    """Return the logs of a run with damaged lines."""
     logs = {INTENTS: intents.is_damaged, HOOKS: hook_log.is_damaged}
     return [name for name, is_damaged in logs.items() if is_damaged(folder)]
 
 
 def read_begun(folder: Path) -> dict[str, Summary]:
-    """Return the summaries of the trials that began; one that did not end has an empty one.
+    """Return the summaries of the trials that began; empty if a trial did not end.
 
-    No table is opened: what to remove from a target is asked for after Ctrl-C, and of runs whose
-    tables are damaged. A record that cannot be read counts as one of a trial that did not end.
+    Opens no table, as clean-ups also need this after Ctrl-C and for damaged runs. An unreadable
+    record counts as that of a trial that did not end.
     """
     begun: dict[str, Summary] = {}
     for path in (folder / TRIALS).glob(f"*{tables.STREAM_SUFFIX}"):
@@ -127,13 +127,13 @@ def read_begun(folder: Path) -> dict[str, Summary]:
 
 
 def read_record(folder: Path, name: str) -> Record:
-    """Read what one finished trial of a run left behind."""
+    """Read the record of one finished trial."""
     path = folder / TRIALS / (name + RECORD_SUFFIX)
     return _finished_record(path, _logs_of_requests(folder))
 
 
 def _logs_of_requests(folder: Path) -> Mapping[str, Path]:
-    """Return the logs of single requests, by their trials."""
+    """Return the logs of single requests by trial."""
     logs: dict[str, Path] = {}
     for path in sorted((folder / OPERATIONS).glob("*")):
         logs.setdefault(path.name.partition(".")[0], path)

@@ -48,7 +48,7 @@ from loadstone.results.replays import write_replays
 
 
 class RunWriter:
-    """Holds a run folder, alone, from its creation to its end."""
+    """Writes a run folder, with an exclusive lock from its creation to its end."""
 
     def __init__(self, path: Path, manifest: Manifest, lock: durable.FolderLock) -> None:
         """Use `create` or `reopen`."""
@@ -56,9 +56,9 @@ class RunWriter:
         self.manifest = manifest
         self._lock = lock
         self._made: Sequence[Path] = ()
-        # A digest that did not fit stays as it is: to renew it would hide that.
+        # A wrong digest is not renewed, which would hide it.
         self._is_sealed_anew = layout.is_as_sealed(manifest)
-        # What is noted from here on is made and marked by this process, or its trial fails.
+        # Later intents are of this process, which creates and marks the places or fails the trial.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
         self.ledgers = Ledgers(path, self.records)
@@ -67,8 +67,7 @@ class RunWriter:
     def create(cls, path: str | Path, manifest: Manifest) -> Self:
         """Make the folder and its manifest, with the state "running".
 
-        An empty folder may be there already. Anything else in it is refused: nothing that
-        may still be wanted is ever written over.
+        The folder may exist if it is empty: nothing is ever overwritten.
         """
         folder = Path(path)
         check_outside_runs(folder)
@@ -98,7 +97,7 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, path: str | Path) -> Self:
-        """Take up a run that was interrupted; what it had finished stays as it is."""
+        """Continue an interrupted run; finished trials stay."""
         folder = Path(path)
         read_manifest(folder)
         lock = durable.FolderLock(folder, LOCK)
@@ -121,9 +120,9 @@ class RunWriter:
                 )
             run = cls(folder, manifest, lock)
             manifest["state"] = "running"
-            # What is written from now on changes what they are the digests of.
+            # Files will change, and their digests with them.
             manifest.pop("files", None)
-            # Copies of a run may lack the folders that were empty.
+            # Copies of a run may lack empty folders.
             durable.make_folder_in(folder, TRIALS)
             durable.make_folder_in(folder, PROBES)
             run._write_manifest()
@@ -135,7 +134,7 @@ class RunWriter:
 
     @classmethod
     def lock(cls, path: str | Path) -> Self:
-        """Hold a run folder as it is, so that no other process resumes it meanwhile."""
+        """Lock a run folder, so that no other process resumes it."""
         folder = Path(path)
         read_manifest(folder)
         lock = durable.FolderLock(folder, LOCK)
@@ -146,22 +145,22 @@ class RunWriter:
             raise
 
     def note_cleaning(self) -> None:
-        """Note that what the run wrote is being deleted from its targets."""
+        """Note that the run's data is being deleted from its targets."""
         now = datetime.datetime.now(datetime.UTC).isoformat()
         self.amend({"cleaned": [*self.manifest.get("cleaned", ()), now]})
 
     def withdraw_cleaning(self) -> None:
-        """Take the last note back: no target was reached, so nothing was deleted."""
+        """Withdraw the last note, as no target was reached."""
         self.amend({"cleaned": list(self.manifest.get("cleaned", ()))[:-1]})
 
     def note_deleting(self, run: str) -> None:
-        """Note that another run is about to delete what this one kept."""
+        """Note that another run is about to delete this one's data."""
         others = self.manifest.get("deleted_by", [])
         if run not in others:
             self.amend({"deleted_by": [*others, run]})
 
     def _remove_leftovers(self) -> None:
-        """Remove streams of finished trials, and drafts, which kills have left."""
+        """Remove streams of finished trials, and drafts, left by kills."""
         for trial in self.finished:
             for kind in (TRIALS, ACTIONS, PROBES):
                 with contextlib.suppress(OSError):
@@ -169,20 +168,20 @@ class RunWriter:
         durable.remove_drafts(self.path)
 
     def records(self) -> Iterator[RecordDocument]:
-        """Yield the records of the trials that ran to their end, as they stand in their files."""
+        """Yield the records of finished trials, unchecked."""
         for name in sorted(self.finished):
             yield cast(RecordDocument, read_json(self.path / TRIALS / (name + RECORD_SUFFIX)))
 
     @property
     def finished(self) -> frozenset[str]:
-        """Return the ids of the trials that ran to their end, and so are never run again."""
+        """The ids of finished trials, which are never run again."""
         names = (path.name for path in (self.path / TRIALS).glob(f"*{RECORD_SUFFIX}"))
         return frozenset(
             name.removesuffix(RECORD_SUFFIX) for name in names if not name.endswith(PARTIAL_SUFFIX)
         )
 
     def begin_trial(self, document: TrialDocument) -> "TrialWriter":
-        """Open the files of a trial; what an earlier, interrupted attempt left goes away."""
+        """Open the files of a trial, and remove those of an interrupted attempt."""
         if document["id"] in self.finished:
             raise ResultError(f'trial {document["id"]} of run "{self.path}" is finished already')
         return TrialWriter(self.path, document)
@@ -198,7 +197,7 @@ class RunWriter:
         durable.write_json(self.path, MANIFEST, self.manifest)
 
     def finish(self, end: Manifest) -> None:
-        """Write how the run ended (`state`, `ended` …) and let go of the folder."""
+        """Write the end of the run (`state`, `ended` …) and release the folder."""
         try:
             files = layout.digests_of(self.path, self._finished_files())
             self.amend({**end, "files": files})
@@ -206,7 +205,7 @@ class RunWriter:
             self.close()
 
     def _finished_files(self) -> Iterator[Path]:
-        """Yield the files that never change once the run has ended; records know their tables."""
+        """Yield the files that do not change after the end; tables are in their records."""
         yield from (self.path / TRIALS / (trial + RECORD_SUFFIX) for trial in self.finished)
         yield from (self.path / CEILINGS).glob("*")
         yield from (self.path / NODES).glob("*")
@@ -214,7 +213,7 @@ class RunWriter:
         yield from self.path.glob(INTENTS)
 
     def discard_if_empty(self) -> bool:
-        """Remove a folder that holds nothing but what `create` made; return whether it did."""
+        """Remove the folder if it only has what `create` made; return whether it did."""
         names = {entry.name for entry in self.path.iterdir()}
         if MANIFEST not in names or not _is_begun(self.path, names - {MANIFEST}):
             return False
@@ -225,7 +224,7 @@ class RunWriter:
         return True
 
     def close(self) -> None:
-        """Let go of the folder; without `finish` before it, the run counts as interrupted."""
+        """Release the folder; without `finish`, the run counts as interrupted."""
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -236,10 +235,9 @@ class RunWriter:
 
 
 class TrialWriter:
-    """Takes what a trial yields while it runs, and makes it a record when it ends.
+    """Writes the data of a trial while it runs, and its record at the end.
 
-    Until `finish` has returned, the trial counts as interrupted, with everything that was
-    written so far.
+    Until `finish` has returned, the trial counts as interrupted, with all data so far.
     """
 
     def __init__(self, folder: Path, document: TrialDocument) -> None:
@@ -256,7 +254,7 @@ class TrialWriter:
         self._actions: tables.StreamWriter | None = None
         self._ledger: LedgerWriter | None = None
         if document.get("keeps_ledger"):
-            # Before the load: without a frame behind it, nothing of the attempt is known.
+            # Before the load: without any frame, nothing is known of the attempt.
             self._ledger = LedgerWriter(folder, self._id)
         self._history = HistoryWriter(folder, self._id) if document.get("keeps_history") else None
 
@@ -265,7 +263,7 @@ class TrialWriter:
         self._intervals.write(rows)
 
     def write_probes(self, rows: Table) -> None:
-        """Append what the probes saw."""
+        """Append readings of the probes."""
         if self._probes is None:
             self._probes = self._stream(PROBES, PROBE_SCHEMA)
         self._probes.write(rows)
@@ -297,13 +295,13 @@ class TrialWriter:
         self._history.write(calls)
 
     def judge_history(self) -> AuditSummary:
-        """Judge the histories that the trial names together with its own."""
+        """Judge the histories of the trial's document, together with its own."""
         assert self._history is not None, "its reads are the last calls of the history"
         self._history.finish()
         return judge(self._document, self._folder, self._history.name)
 
     def note_target(self, state: Mapping[str, TargetState]) -> None:
-        """Take what was seen of the target before and after the load into the record."""
+        """Add the state of the target before and after the load to the record."""
         self._target_state = state
 
     def finish(
@@ -312,7 +310,7 @@ class TrialWriter:
         labels: Sequence[str] = (),
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
-        """Turn the streams into Parquet and, as the last thing, write the record."""
+        """Convert the streams to Parquet and, at last, write the record."""
         written = []
         if self._operations is not None:
             self._operations.finish()
@@ -337,21 +335,15 @@ class TrialWriter:
         record = self._record(summary, labels, absent_probes)
         record["files"] = layout.digests_of(self._folder, written)
         durable.write_json(self._folder, f"{TRIALS}/{self._id}{RECORD_SUFFIX}", record)
-        # The streams have done their duty. Should they outlive a kill here, they are not read, and
-        # `reopen` removes them.
+        # After a kill here, remaining streams are not read, and `reopen` removes them.
         with contextlib.suppress(OSError):
             for kind in (TRIALS, ACTIONS, PROBES):
                 durable.remove_file(self._folder, f"{kind}/{self._id}{tables.STREAM_SUFFIX}")
 
-    def interrupt(
-        self,
-        summary: Summary,
-        labels: Sequence[str] = (),
-        absent_probes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Keep what there is as a part of a trial, which `--resume` will run again."""
+    def interrupt(self, summary: Summary, absent_probes: Mapping[str, str] | None = None) -> None:
+        """Write the partial record of a trial, which `--resume` will run again."""
         self.close()
-        record = self._record(summary, (INTERRUPTED, *labels), absent_probes)
+        record = self._record(summary, (INTERRUPTED,), absent_probes)
         durable.write_json(self._folder, f"{TRIALS}/{self._id}{PARTIAL_SUFFIX}", record)
 
     def discard(self) -> None:
@@ -396,7 +388,7 @@ class TrialWriter:
 
 
 def is_only_begun(path: str | Path) -> bool:
-    """Tell whether a folder holds no more than what a run makes before its manifest."""
+    """Tell whether a folder only has what a run makes before its manifest."""
     try:
         names = {entry.name for entry in Path(path).iterdir()}
         return bool(names) and _is_begun(Path(path), names)
@@ -405,7 +397,7 @@ def is_only_begun(path: str | Path) -> bool:
 
 
 def _is_begun(folder: Path, names: set[str]) -> bool:
-    # What `create` makes before the manifest may be there: a kill can come between the two.
+    # A kill may have come between these and the manifest.
     begun = {LOCK, TRIALS, PROBES, *filter(durable.is_draft, names)}
     return names <= begun and all(
         _is_empty_folder(folder / name) for name in names & {TRIALS, PROBES}
@@ -417,7 +409,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _remove_begun(folder: Path) -> None:
-    """Remove what `create` makes, as long as there is no manifest; its caller holds the lock."""
+    """Remove what `create` made, if there is no manifest; the caller holds the lock."""
     with contextlib.suppress(OSError):
         if not _is_begun(folder, {entry.name for entry in folder.iterdir()}):
             return
@@ -429,7 +421,7 @@ def _remove_begun(folder: Path) -> None:
 
 
 def _remove_folders(made: Sequence[Path]) -> None:
-    """Remove the folders that `create` made, the innermost first, as far as they are empty."""
+    """Remove the folders that `create` made, innermost first, if empty."""
     for folder in made:
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -457,18 +449,19 @@ def _refuse_what_is_there(folder: Path) -> None:
         )
 
 
-# The load generator lists them in a trial's summary, and a later trial of the same dataset gets
-# them in its document: what is not found there is counted apart, as no further failure.
 class Unwritten:
-    """What each dataset lacks, by its target and its buckets."""
+    """The objects that each dataset lacks, from the summaries of its trials.
+
+    Later trials of the dataset get them in their documents, and count them apart from failures.
+    """
 
     def __init__(self, records: Callable[[], Iterable[RecordDocument]]) -> None:
-        """Begin with what the trials that are finished have left; read once one is to run."""
+        """Use the records of finished trials, which are read before the first trial."""
         self._records: Callable[[], Iterable[RecordDocument]] | None = records
         self._ranges: dict[tuple[str, str], list[list[int]]] = {}
 
     def with_unwritten(self, document: TrialDocument) -> TrialDocument:
-        """Return a trial's document with the objects that are not there to its knowledge."""
+        """Return a trial's document with the objects that are known to be missing."""
         if self._records is not None:
             records, self._records = self._records, None
             for record in records():
@@ -481,7 +474,7 @@ class Unwritten:
         return {**document, "ownership": ownership}
 
     def note(self, document: TrialDocument, summary: Summary) -> None:
-        """Take note of how a trial left its dataset."""
+        """Add the missing objects after a trial."""
         place = place_of(document)
         if document["phase"] == CLEAN_UP:
             self._ranges.pop(place, None)

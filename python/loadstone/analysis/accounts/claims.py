@@ -105,19 +105,17 @@ def _reasons(case: CaseComparison) -> tuple[str, ...]:
     return tuple(map(reason_words, case.reasons))
 
 
-def blocks_needed(case: CaseComparison, half_width: float = MARGIN) -> int | None:
-    """Return the number of pairs for an interval of ± `half_width`, by the spread so far.
+def blocks_needed(case: CaseComparison) -> int | None:
+    """Return the number of pairs for an interval of ± `MARGIN`, by the spread so far.
 
     None if there are no pairs, or if days are the unit.
     """
     ratio = case.ratio
-    if ratio.low is None or ratio.high is None or not ratio.is_paired:
-        return None
-    if ratio.days > 1:
+    if ratio.low is None or ratio.high is None or not ratio.is_paired or ratio.days > 1:
         return None
     half = (math.log(ratio.high) - math.log(ratio.low)) / 2
     spread = half * math.sqrt(ratio.n_a) / statistics.t_quantile(ratio.confidence, ratio.n_a - 1)
-    return statistics.repetitions_needed(spread, half_width)
+    return statistics.repetitions_needed(spread, MARGIN)
 
 
 def kinds_words(comparison: Comparison) -> str:

@@ -12,9 +12,11 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import LABELS
 from loadstone.analysis.judgements.result import Result
 from loadstone.analysis.judgements.standing import reason_words
+from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.documents.mix import COMPARE_AND_SWAP
 
 KNEE_SHARE = 0.95
 CURVE_POINTS_MIN = 4
@@ -303,3 +305,35 @@ def _named(action: ActionCell, *, is_phase_named: bool) -> Result:
     # A single phase needs no name.
     phase = action.cell.phase if is_phase_named else operation
     return replace(action.cell, operation=operation, phase=phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """A result whose requests each end with a win.
+
+    `tries_per_win` includes the win; `fairness` is the least of its trials' Jain indices over
+    clients, None if a trial has none.
+    """
+
+    result: Result
+    tries_per_win: float | None
+    fairness: float | None
+
+
+def contentions(results: Iterable[Result], trials: Sequence[TrialFacts]) -> list[Contention]:
+    """Return the contentions among some results."""
+    fairness = {trial.trial: trial.fairness for trial in trials}
+    return [
+        Contention(
+            result=result,
+            tries_per_win=result.objects / result.good if result.good else None,
+            fairness=_least([fairness.get(trial) for trial in result.trials]),
+        )
+        for result in results
+        if result.operation == COMPARE_AND_SWAP
+    ]
+
+
+def _least(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return min(known) if known and len(known) == len(values) else None

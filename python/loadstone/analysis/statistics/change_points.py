@@ -15,6 +15,10 @@ Series = NDArray[np.float64]
 Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
 
 SHORTEST_SEGMENT = 3
+ALPHA = 0.001
+WINDOW = 50
+SAME_LEVEL = 0.02
+TAIL = 0.25
 ENDS_AT_ONCE = 32
 """Ends of segments whose cost is computed at once, to save calls of numpy."""
 
@@ -43,27 +47,25 @@ class Classification:
     steady_from: int | None
 
 
-def e_divisive(
-    values: ArrayLike, *, seed: int, alpha: float = 0.001, magnitude: float = 0.05, window: int = 50
-) -> list[ChangePoint]:
+def e_divisive(values: ArrayLike, *, seed: int, magnitude: float = 0.05) -> list[ChangePoint]:
     """Find the changes of level in a series of independent values.
 
     E-Divisive (Matteson & James, JASA 2014): split where the energy distance between both sides is
     largest, if a permutation test within the segment is significant: p = (k+1)/(B+1), which allows
     for choosing the best split. As in Hunter (Fleming et al., ICPE'23), a first pass at ten times
-    `alpha` works in windows; then neighbours are merged whose levels differ by less than
-    `magnitude`, or with a Welch p of `alpha` or more.
+    ALPHA works in windows of WINDOW values; then neighbours are merged whose levels differ by less
+    than `magnitude`, or with a Welch p of ALPHA or more.
 
     Seconds of one trial are correlated: pass their batch means.
     """
     x = np.asarray(values, dtype=float)
     generator = np.random.default_rng(seed)
     candidates: set[int] = set()
-    step = max(1, window // 2)
+    step = WINDOW // 2
     for start in range(0, max(1, x.size - step), step):
-        piece = x[start : start + window]
-        candidates.update(start + index for index in _split(piece, 10 * alpha, generator))
-    return _merge(x, sorted(candidates), alpha, magnitude)
+        piece = x[start : start + WINDOW]
+        candidates.update(start + index for index in _split(piece, 10 * ALPHA, generator))
+    return _merge(x, sorted(candidates), magnitude)
 
 
 def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, int]]:
@@ -125,13 +127,13 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
     return list(pairwise(reversed(cuts)))
 
 
-def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> Classification:
+def classify(values: ArrayLike) -> Classification:
     """Classify the course of a trial's rate: flat, warm-up, slowdown or no steady state.
 
     Barrett et al. (OOPSLA'17): segments belong to the level of the last one if their means differ
-    by at most max(its standard deviation, `delta` of its mean). If a segment of another level ends
-    within the last `tail` of the series, there is no steady state. Otherwise the series reached its
-    level from below (warm-up) or from above (slowdown).
+    by at most max(its standard deviation, 2 % of its mean). If a segment of another level ends
+    within the last quarter of the series, there is no steady state. Otherwise the series reached
+    its level from below (warm-up) or from above (slowdown).
     """
     x = np.asarray(values, dtype=float)
     segments = pelt(x)
@@ -139,7 +141,7 @@ def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> C
         return Classification(kind="no steady state", segments=(), steady_from=None)
     last_start, last_end = segments[-1]
     level = float(x[last_start:last_end].mean())
-    band = max(float(x[last_start:last_end].std()), delta * abs(level))
+    band = max(float(x[last_start:last_end].std()), SAME_LEVEL * abs(level))
     steady_from = last_start
     differing: list[float] = []
     for start, end in reversed(segments[:-1]):
@@ -151,7 +153,7 @@ def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> C
     all_segments = tuple(segments)
     if not differing:
         return Classification(kind="flat", segments=all_segments, steady_from=0)
-    if steady_from > x.size * (1 - tail):
+    if steady_from > x.size * (1 - TAIL):
         return Classification(kind="no steady state", segments=all_segments, steady_from=None)
     kind: Kind = "warm-up" if level > float(np.mean(differing)) else "slowdown"
     return Classification(kind=kind, segments=all_segments, steady_from=steady_from)
@@ -213,12 +215,12 @@ def _is_significant(
     return True
 
 
-def _merge(x: Series, indexes: list[int], alpha: float, magnitude: float) -> list[ChangePoint]:
+def _merge(x: Series, indexes: list[int], magnitude: float) -> list[ChangePoint]:
     remaining = list(indexes)
     while True:
         cuts = [0, *remaining, x.size]
         points = [_change_point(x, *cuts[place : place + 3]) for place in range(len(remaining))]
-        weak = [point for point in points if point.p >= alpha or abs(point.magnitude) < magnitude]
+        weak = [point for point in points if point.p >= ALPHA or abs(point.magnitude) < magnitude]
         if not weak:
             return points
         remaining.remove(max(weak, key=lambda point: (point.p, -abs(point.magnitude))).index)

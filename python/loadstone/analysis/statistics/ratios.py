@@ -95,7 +95,7 @@ class Equivalence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The geometric mean of `n` trials with its interval; None without repetitions.
+    """The geometric mean of `n` trials with its 95 % interval; None without repetitions.
 
     If they are of several `days`, the interval is over days.
     """
@@ -104,26 +104,21 @@ class Interval:
     low: float | None
     high: float | None
     n: int
-    confidence: float
     days: int = 1
 
 
-def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+def mean_interval(values: ArrayLike) -> Interval:
     """Return the geometric mean of trials with Student's t interval on logarithms.
 
     exp(mean ln x ± t(n-1) · s / √n), s the standard deviation of the logarithms.
     """
     logs = _logs(values)
-    centre = float(logs.mean())
-    low = high = None
-    if logs.size > 1:
-        half = (
-            t_quantile(confidence, logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
-        )
-        low, high = math.exp(centre - half), math.exp(centre + half)
-    return Interval(
-        centre=math.exp(centre), low=low, high=high, n=int(logs.size), confidence=confidence
-    )
+    centre, n = float(logs.mean()), int(logs.size)
+    if n < 2:
+        return Interval(centre=math.exp(centre), low=None, high=None, n=n)
+    half = t_quantile(0.95, n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
+    low, high = math.exp(centre - half), math.exp(centre + half)
+    return Interval(centre=math.exp(centre), low=low, high=high, n=n)
 
 
 def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:

@@ -182,11 +182,11 @@ def _nearest(n: Numbers, x: Numbers, parameters: Numbers) -> tuple[float, Number
     return float(least @ least), parameters
 
 
-def kneedle(points: Sequence[ScalingPoint], sensitivity: float = 1.0) -> float | None:
+def kneedle(points: Sequence[ScalingPoint]) -> float | None:
     """Return the knee by Kneedle (Satopää et al., ICDCSW'11) with the loads on an axis of log2 N.
 
     The first local maximum of the difference curve y - x (both scaled to 0..1) after which it falls
-    by `sensitivity` times the mean step of x. It depends on the axis, so it is an annotation only.
+    by the mean step of x. It depends on the axis, so it is an annotation only.
     """
     swept = _sorted(points)
     x = np.log2(np.array([point.load for point in swept]))
@@ -196,7 +196,7 @@ def kneedle(points: Sequence[ScalingPoint], sensitivity: float = 1.0) -> float |
     x = (x - x.min()) / np.ptp(x)
     y = (y - y.min()) / np.ptp(y)
     difference = y - x
-    step = sensitivity * float(np.abs(np.diff(x)).mean())
+    step = float(np.abs(np.diff(x)).mean())
     candidate: int | None = None
     for index in range(1, len(swept) - 1):
         before, here, after = difference[index - 1 : index + 2]

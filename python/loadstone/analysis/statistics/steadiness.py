@@ -84,14 +84,14 @@ def mser5(values: ArrayLike) -> Truncation:
     return Truncation(cut=chosen * BATCH if is_valid else 0, is_valid=is_valid)
 
 
-def drift(values: ArrayLike, batches: int = 30) -> Drift:
+def drift(values: ArrayLike) -> Drift:
     """Estimate the trend over a window, slope · (K-1) / mean over K batch means.
 
     K is lowered from 30 to 15 and 10 while residuals are correlated (lag-1 autocorrelation above
     2/√K). The 90 % interval is Student's t of the least-squares slope.
     """
     x = np.asarray(values, dtype=float)
-    for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
+    for count in [k for k in (30, 15, 10) if k <= x.size] or [x.size]:
         means = batch_means(x, count)
         index = np.arange(count, dtype=float)
         slope, intercept, error = _line(index, means)

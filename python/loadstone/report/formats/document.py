@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from pydantic_core import to_json
 
 from loadstone.analysis import Findings, TrialFacts
-from loadstone.analysis.answers.contention import Contention, contentions
+from loadstone.analysis.answers.answer import Contention, contentions
 from loadstone.analysis.audits import Audited, upper_bound
 from loadstone.analysis.cells.actions import CRYPTOGRAPHY, ActionCell
 from loadstone.analysis.cells.queries import Arm, QueryResults, QueryTimes

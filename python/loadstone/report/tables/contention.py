@@ -2,7 +2,7 @@
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answers.contention import Contention, contentions
+from loadstone.analysis.answers.answer import Contention, contentions
 from loadstone.analysis.naming import describe_parameters
 from loadstone.report.result_words import NOT_KNOWN, quantile_words
 from loadstone.report.tables.layout import Column, Table, numbers
