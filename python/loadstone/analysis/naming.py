@@ -30,7 +30,7 @@ METRIC_WORDS = {
     "actions_per_s": "actions per second",
     "actions_busy_per_s": "actions per second that one client would do of these alone",
     "seconds": "seconds",
-    "server_cpu_ns_per_request": "processor time a request",
+    "server_cpu_ns_per_request": "CPU per request",
     "server_memory_bytes": "memory",
 }
 
