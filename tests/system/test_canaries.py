@@ -27,11 +27,13 @@ import pytest
 import zstandard
 
 from loadstone.cli import COMMANDS
+from loadstone.results.store import read_run
 from loadstone.view.page_server import PageServer
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
 from tests.system.command import HANGS_AFTER_S, NO_STATE, Said
 from tests.system.hostile_server import Exchange, hostile, is_object_read
+from tests.unit.test_metrics_push import collecting
 
 PART = 8
 S3_SECRET = "canary-Q3/s+5f1e7c90ab24d683"
@@ -48,7 +50,17 @@ GIVEN = {
     "LOADSTONE_ACCESS_KEY": ACCESS_KEY,
     "LOADSTONE_SECRET_KEY": STORE_SECRET,
 }
-FORMS = ("terminal", "html", "markdown", "csv", "json")
+FORMS = (
+    "terminal",
+    "html",
+    "markdown",
+    "csv",
+    "json",
+    "junit",
+    "openmetrics",
+    "disclosure",
+    "hlog",
+)
 # Given to a program by name: a hook may have it, what is kept of the hook may not.
 OF_HOOKS = HOOK_SECRET
 SMALL = ["-t", "4", "-n", "12", "-s", "4KiB", "-b", "2", "--object-prefix", "object-"]
@@ -294,6 +306,39 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     check_pages(cage, tmp_path)
     loadstone(cage, "list", "runs", tmp_path)
     cage.check_folder(tmp_path / "reports")
+    assert not cage.problems, cage.problems[:5]
+
+
+CONTENTION = """
+name: contention
+targets: {{store: {{driver: s3, endpoint: "{url}"}}}}
+dataset: {{objects: 12, size: 4KiB}}
+expect: {{failures: true}}
+phases: [{{contend: {{keys: 2, clients: 4}}, requests: 40}}]
+"""
+
+
+def test_contention_objects_of_others_and_pushed_metrics_tell_nothing(
+    cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    file, kept, contended, read = (tmp_path / name for name in ("c.yaml", "kept", "c", "read"))
+    with hostile(store_port, Parrot(cage, S3_SECRET)) as server, collecting() as collector:
+        target = f"s3+{server.url}"
+        file.write_text(CONTENTION.format(url=server.url))
+        loadstone(cage, "run", file, "-o", contended, "--metrics-push", collector.url)
+        assert len(collector.pushes) > 0
+        for push in collector.pushes:
+            cage.check("pushed metrics", push.SerializeToString())
+        loadstone(cage, "bench", "put", target, *SMALL, "--keep-data", "-o", kept)
+        bucket = read_run(kept).plan[0]["dataset"]["bucket_prefix"] + "1"
+        words = ["get,head,list", f"{target}/{bucket}", "--existing", "-n", "24", "-o", read]
+        assert loadstone(cage, "bench", *words).code == 1
+        loadstone(cage, "clean", kept, "--yes")
+    for folder in (contended, kept, read):
+        assert cage.check_folder(folder) > 3
+    page = tmp_path / "page.html"
+    loadstone(cage, "report", contended, "-f", "html", "-o", page)
+    cage.check("report", page.read_bytes())
     assert not cage.problems, cage.problems[:5]
 
 

@@ -1,5 +1,6 @@
 """Metrics pushed to a collector: what arrives is what Prometheus would have scraped."""
 
+import contextlib
 import http.server
 import threading
 from collections.abc import Iterator
@@ -54,14 +55,21 @@ class _Push(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def collector() -> Iterator[Collector]:
+@contextlib.contextmanager
+def collecting() -> Iterator[Collector]:
+    """Run a collector."""
     with Collector() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as server:
+        yield server
 
 
 def test_the_last_push_has_all_that_would_be_scraped(collector: Collector, tmp_path: Path) -> None:
