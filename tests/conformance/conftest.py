@@ -17,12 +17,14 @@ OPERATIONS = {row["name"]: row for row in _loadgen.operations()}
 
 # Operations on buckets have a test of their own, for they work without objects.
 ON_BUCKETS = {"create_bucket", "delete_bucket"}
-# So have appends, of which several make an object, what needs versions, and steps of uploads.
+# So have appends, of which several make an object, what needs versions or locks, and steps of
+# uploads.
 ON_VERSIONS = {"versioned_put", "get_version", "list_versions", "delete_version"}
 ON_UPLOADS = {"list_uploads"} | {
     name for name, row in OPERATIONS.items() if "create_upload" in row["takes_from"]
 }
-BESIDE_TABLE = ON_BUCKETS | {"append"} | ON_VERSIONS | ON_UPLOADS
+ON_LOCKS = {name for name, row in OPERATIONS.items() if row["locks"]}
+BESIDE_TABLE = ON_BUCKETS | {"append"} | ON_VERSIONS | ON_LOCKS | ON_UPLOADS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

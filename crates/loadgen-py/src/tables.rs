@@ -150,6 +150,7 @@ pub(crate) fn operations(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             row.set_item("needs_objects", operation.needs_objects)?;
             row.set_item("is_mixed", operation.is_mixed)?;
             row.set_item("reads_existing", operation.reads_existing)?;
+            row.set_item("locks", operation.operation.locks())?;
             row.set_item("repeats", plain_values(py, &operation.repeats)?)?;
             row.set_item("options", operation.options)?;
             let takes_from = operation.takes_from.iter().map(|taken| taken.name());

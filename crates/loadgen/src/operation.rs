@@ -77,6 +77,14 @@ pub enum Operation {
     PresignedGet,
     /// Write a whole object by a signed URL.
     PresignedPut,
+    /// Lock the newest version of an object for a short time.
+    PutRetention,
+    /// Put a legal hold on the newest version of an object.
+    PutLegalHold,
+    /// Lift the legal hold on the newest version of an object.
+    LiftLegalHold,
+    /// Try to delete a version that is locked.
+    DeleteLocked,
 }
 
 /// What the rest of the program needs to know of an operation.
@@ -270,6 +278,14 @@ operations! {
         Object, None, Read, true, false, true, Always, [], [];
     PresignedPut, "presigned_put", "write a whole object by a signed URL",
         Object, Puts, Written, false, false, true, Always, [], [];
+    PutRetention, "put_retention", "lock an object for a short time",
+        Object, Describes, None, true, false, true, Always, [], [];
+    PutLegalHold, "put_legal_hold", "put a legal hold on an object",
+        Object, Describes, None, true, false, true, Always, [], [];
+    LiftLegalHold, "lift_legal_hold", "lift the legal hold on an object",
+        Object, Describes, None, true, false, true, Always, [], [];
+    DeleteLocked, "delete_locked", "try to delete a locked version, which must be refused",
+        Object, Describes, None, true, false, true, Always, [], [];
 }
 
 /// The operations that write an object whole, a bit for each: the hot loop asks after each request.
@@ -329,6 +345,15 @@ impl Operation {
     pub fn asks_for_object(self) -> bool {
         let OperationInfo { scope, needs_objects, .. } = self.info();
         *needs_objects && matches!(scope, Scope::Object | Scope::Block) && !self.is_upload_step()
+    }
+
+    /// Tells whether it locks objects, so that only buckets that can lock will do.
+    #[must_use]
+    pub fn locks(self) -> bool {
+        matches!(
+            self,
+            Self::PutRetention | Self::PutLegalHold | Self::LiftLegalHold | Self::DeleteLocked
+        )
     }
 
     /// Tells whether it is for an upload that its mix has begun, or begins one.

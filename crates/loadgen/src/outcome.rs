@@ -61,6 +61,7 @@ kinds! {
     33 LOST_RACE      "lost_race"      "Another write came first, so that the condition did not hold.";
     34 CHANGED        "changed"        "The object is another than was listed.";
     35 ABSENT         "absent"         "The object is not there; whether it should be, the history tells.";
+    36 LOCK_IGNORED   "lock_ignored"   "A locked version was deleted.";
 }
 
 impl Outcome {

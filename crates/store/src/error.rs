@@ -72,6 +72,8 @@ pub(crate) enum Refusal {
     NothingToMatch,
     #[error("a precondition failed")]
     PreconditionFailed,
+    #[error("the version is locked, by a retention or a legal hold")]
+    Locked,
     #[error("a part is missing or its ETag differs")]
     InvalidPart,
     #[error("parts are not in ascending order")]

@@ -47,6 +47,13 @@ impl Calendar {
         write_digits(&mut text[13..15], self.second_of_day % 60);
         text
     }
+
+    /// Writes `YYYY-MM-DDTHH:MM:SSZ`.
+    pub fn iso8601(&self) -> String {
+        let Self { year, month, day, second_of_day } = *self;
+        let (hour, minute) = (second_of_day / 3600, second_of_day / 60 % 60);
+        format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second_of_day % 60)
+    }
 }
 
 /// Reads an ISO 8601 time in UTC such as `2026-11-21T04:51:06.000000Z` as seconds since 1970.

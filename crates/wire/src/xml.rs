@@ -2,6 +2,7 @@
 
 use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 
+use crate::date::Calendar;
 use crate::encode::decode_url;
 
 /// What a store says went wrong.
@@ -432,6 +433,26 @@ pub fn versioning_body(status: &str) -> Vec<u8> {
          <Status>{status}</Status></VersioningConfiguration>"
     )
     .into_bytes()
+}
+
+/// Returns the body of a PutObjectRetention that locks until a second since 1970, in governance mode.
+#[must_use]
+pub fn retention_body(until_unix_s: u64) -> Vec<u8> {
+    format!(
+        "<Retention xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Mode>GOVERNANCE</Mode>\
+         <RetainUntilDate>{}</RetainUntilDate></Retention>",
+        Calendar::from_unix(until_unix_s).iso8601()
+    )
+    .into_bytes()
+}
+
+/// Returns the body of a PutObjectLegalHold.
+#[must_use]
+pub fn legal_hold_body(is_held: bool) -> &'static [u8] {
+    match is_held {
+        true => b"<LegalHold><Status>ON</Status></LegalHold>",
+        false => b"<LegalHold><Status>OFF</Status></LegalHold>",
+    }
 }
 
 /// Returns the body of a CreateBucket request for a region that is not the default one.

@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, cast
 
 from loadstone.campaign.planning.existing import Lists
 from loadstone.campaign.planning.filling import StoreSize
@@ -27,6 +27,7 @@ from loadstone.cli.scripts import CampaignScripts, making_scripts
 from loadstone.cli.stores import store_sizes
 from loadstone.documents.ceiling import CeilingDocument
 from loadstone.documents.manifest import CampaignChange, Manifest, Resumption, RunOutcome
+from loadstone.documents.mix import LOCKS, operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError, LeftBehindError, LoadstoneError
 from loadstone.execution import runner
@@ -287,7 +288,23 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Script
     # Limits of this host bind its own load only.
     for worry in host_limits.check(plan) if campaign.hosts is None else ():
         say(f"warning: {worry.text}\nhint: {worry.hint}")
+    tell_of_locks(plan)
     return plan
+
+
+def tell_of_locks(plan: Plan, stream: TextIO | None = None) -> None:
+    """Say on which targets objects will be locked, and how they are removed."""
+    retentions = {
+        document["target"]["name"]: document["target"].get("settings", {}).get("retention_s")
+        for document in plan.documents()
+        if not LOCKS.isdisjoint(operations_of(document))
+    }
+    for name, retention_s in retentions.items():
+        say(
+            f'note: objects of target "{name}" are locked, for {retention_s} s or by a legal hold;'
+            " the clean-up lifts the locks",
+            stream,
+        )
 
 
 def _print_remains(folder: Path) -> None:

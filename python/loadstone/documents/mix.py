@@ -15,6 +15,8 @@ REWRITES = _with_effect("rewrites")
 """They write objects again that are there, each in the version that it has."""
 WRITES_BLOCKS = _with_effect("writes_block")
 DELETES = _with_effect("deletes")
+LOCKS = frozenset(row["name"] for row in _loadgen.operations() if row["locks"])
+"""They lock objects, or try what a lock forbids."""
 CHANGES_NOTHING = _with_effect("none")
 CHANGES_OBJECTS = frozenset(row["name"] for row in _loadgen.operations()) - _with_effect(
     "none", "buckets"

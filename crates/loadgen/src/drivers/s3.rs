@@ -26,6 +26,7 @@ mod buckets;
 mod conditional;
 mod facts;
 mod head;
+mod locks;
 mod multipart;
 mod objects;
 mod presigned;

@@ -54,6 +54,8 @@ pub enum LieKind {
     AbortIgnored,
     /// A write took the version before it away.
     LostVersion,
+    /// A locked version was deleted.
+    LockIgnored,
 }
 
 /// What to do with a write.
@@ -87,6 +89,7 @@ struct KeyState {
     conditions: u64,
     aborts: u64,
     covers: u64,
+    locks: u64,
     /// What the last write replaced.
     previous: Option<Arc<Object>>,
 }
@@ -195,6 +198,17 @@ impl Lies {
             state.tell(LieKind::LostVersion, bucket, key, number);
         }
         is_lost
+    }
+
+    /// Decides on the next delete of a locked version of a key: tells whether it is carried out.
+    pub(crate) fn ignores_lock(&self, bucket: &str, key: &str) -> bool {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).locks);
+        let is_ignored = self.falls("lock_ignored", self.config.lock_ignored, bucket, key, number);
+        if is_ignored {
+            state.tell(LieKind::LockIgnored, bucket, key, number);
+        }
+        is_ignored
     }
 
     /// Keeps the version that a write replaced, for reads that shall be stale and conditions that

@@ -140,6 +140,8 @@ pub struct LieConfig {
     pub abort_ignored: f64,
     /// Writes in a bucket with versions after which the version before is gone.
     pub lost_version: f64,
+    /// Deletes of locked versions that are carried out.
+    pub lock_ignored: f64,
     /// Only keys with this beginning are lied about.
     pub prefix: String,
     /// File to which each lie is appended as a line of JSON: the truth for a detector's test.
@@ -148,7 +150,7 @@ pub struct LieConfig {
 
 impl LieConfig {
     /// Returns the shares, each with its name in a configuration.
-    pub(crate) fn shares(&self) -> [(&'static str, f64); 9] {
+    pub(crate) fn shares(&self) -> [(&'static str, f64); 10] {
         [
             ("lies.lost_write", self.lost_write),
             ("lies.stale_read", self.stale_read),
@@ -159,6 +161,7 @@ impl LieConfig {
             ("lies.several_winners", self.several_winners),
             ("lies.abort_ignored", self.abort_ignored),
             ("lies.lost_version", self.lost_version),
+            ("lies.lock_ignored", self.lock_ignored),
         ]
     }
 }

@@ -14,13 +14,17 @@ pub(super) async fn create(
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
     let input = request.input;
-    if input.object_lock_enabled_for_bucket == Some(true) {
-        return Err(s3_error!(NotImplemented, "this store has no object lock"));
-    }
     if input.bucket.contains(".-") || input.bucket.contains("-.") {
         return Err(s3_error!(InvalidBucketName, "a dot and a dash must not stand side by side"));
     }
-    front.account.create_bucket(&input.bucket, Settings::default())?;
+    let settings = match input.object_lock_enabled_for_bucket {
+        Some(true) => {
+            let versioning = Versioning::Enabled;
+            Settings { locks_objects: true, versioning, ..Settings::default() }
+        }
+        _ => Settings::default(),
+    };
+    front.account.create_bucket(&input.bucket, settings)?;
     let location = Some(format!("/{}", input.bucket));
     Ok(S3Response::new(CreateBucketOutput { location }))
 }
@@ -106,6 +110,9 @@ pub(super) async fn set_versioning(
         Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
         _ => return Err(s3_error!(MalformedXML)),
     };
+    if bucket.settings().locks_objects && versioning != Versioning::Enabled {
+        return Err(s3_error!(InvalidBucketState, "a bucket that locks objects keeps versions"));
+    }
     front.account.change_bucket(&bucket, |settings| settings.versioning = versioning)?;
     Ok(S3Response::new(PutBucketVersioningOutput::default()))
 }

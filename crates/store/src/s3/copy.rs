@@ -81,6 +81,7 @@ fn as_one(about: About, source: &Object) -> About {
         part_bytes: Vec::new(),
         part_checksums: Vec::new(),
         form: Form::Plain,
+        lock: None,
         ..about
     }
 }

@@ -6,6 +6,7 @@ use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
+use super::lock;
 use super::translate::rule;
 use crate::error::Refusal;
 use crate::stored::bucket::Bucket;
@@ -22,15 +23,32 @@ fn check(wanted: Option<&EtagRule>, found: Option<&Object>) -> Result<(), Refusa
     }
 }
 
+/// A key that is to be deleted, and what the client says of it.
+struct Wanted<'a> {
+    key: &'a str,
+    /// Whether a version is named, which goes for good: a lock keeps it.
+    names_version: bool,
+    etag: Option<EtagRule>,
+    bypasses_governance: bool,
+}
+
 /// Returns what asks whether a key may be deleted.
 fn checked(
     front: &Front,
     bucket: &Arc<Bucket>,
-    key: &str,
-    wanted: Option<EtagRule>,
+    wanted: Wanted<'_>,
 ) -> impl FnOnce(Option<&Object>) -> Result<(), Refusal> + Send + use<> {
-    let (account, bucket, key) = (front.account.clone(), bucket.clone(), key.to_owned());
-    move |found| account.unless_lied(&bucket, &key, found, &|object| check(wanted.as_ref(), object))
+    let (account, bucket, key) = (front.account.clone(), bucket.clone(), wanted.key.to_owned());
+    let Wanted { names_version, etag, bypasses_governance, .. } = wanted;
+    move |found| {
+        let is_kept = |version: &Object| {
+            lock::forbids_delete(&account, &bucket, &key, version, bypasses_governance)
+        };
+        if names_version && found.is_some_and(is_kept) {
+            return Err(Refusal::Locked);
+        }
+        account.unless_lied(&bucket, &key, found, &|object| check(etag.as_ref(), object))
+    }
 }
 
 pub(super) async fn one(
@@ -39,9 +57,14 @@ pub(super) async fn one(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
     let bucket = front.account.bucket(&input.bucket)?;
-    let wanted = rule(input.if_match);
     let version_id = input.version_id.as_deref();
-    let check = checked(front, &bucket, &input.key, wanted);
+    let wanted = Wanted {
+        key: &input.key,
+        names_version: version_id.is_some(),
+        etag: rule(input.if_match),
+        bypasses_governance: input.bypass_governance_retention == Some(true),
+    };
+    let check = checked(front, &bucket, wanted);
     let deleted = front.account.delete(&bucket, &input.key, version_id, check).await?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.is_marker.then_some(true),
@@ -62,9 +85,14 @@ pub(super) async fn many(
     let is_quiet = input.delete.quiet.unwrap_or(false);
     let mut output = DeleteObjectsOutput::default();
     for named in input.delete.objects {
-        let wanted = named.e_tag.map(|etag| EtagRule::parse(etag.value()));
         let version_id = named.version_id.as_deref();
-        let check = checked(front, &bucket, &named.key, wanted);
+        let wanted = Wanted {
+            key: &named.key,
+            names_version: version_id.is_some(),
+            etag: named.e_tag.map(|etag| EtagRule::parse(etag.value())),
+            bypasses_governance: input.bypass_governance_retention == Some(true),
+        };
+        let check = checked(front, &bucket, wanted);
         match front.account.delete(&bucket, &named.key, version_id, check).await {
             Ok(deleted) if !is_quiet => {
                 let marker = deleted.is_marker && named.version_id.is_none();

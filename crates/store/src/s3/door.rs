@@ -29,11 +29,10 @@ const REFUSED: [&str; 11] = [
 ];
 
 /// Headers that may only say what this store does anyhow.
-const FIXED: [(&str, &str); 5] = [
+const FIXED: [(&str, &str); 4] = [
     ("x-amz-acl", "private"),
     ("x-amz-storage-class", "STANDARD"),
     ("x-amz-object-ownership", "BucketOwnerEnforced"),
-    ("x-amz-bucket-object-lock-enabled", "false"),
     ("x-amz-bucket-namespace", "global"),
 ];
 

@@ -30,6 +30,7 @@ impl From<Refusal> for S3Error {
             Refusal::BucketExists => S3ErrorCode::BucketAlreadyOwnedByYou,
             Refusal::BucketNotEmpty => S3ErrorCode::BucketNotEmpty,
             Refusal::PreconditionFailed => S3ErrorCode::PreconditionFailed,
+            Refusal::Locked => S3ErrorCode::AccessDenied,
             Refusal::InvalidPart => S3ErrorCode::InvalidPart,
             Refusal::InvalidPartOrder => S3ErrorCode::InvalidPartOrder,
             Refusal::Incomplete => S3ErrorCode::IncompleteBody,

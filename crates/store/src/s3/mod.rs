@@ -9,6 +9,7 @@ mod delete;
 mod door;
 mod error;
 mod listing;
+mod lock;
 mod multipart;
 mod object;
 mod parameters;
@@ -118,6 +119,9 @@ operations! {
     get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = bucket::location;
     get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = bucket::versioning;
     put_bucket_versioning(PutBucketVersioningInput) -> PutBucketVersioningOutput = bucket::set_versioning;
+    get_object_lock_configuration(GetObjectLockConfigurationInput) -> GetObjectLockConfigurationOutput = lock::configuration;
+    put_object_retention(PutObjectRetentionInput) -> PutObjectRetentionOutput = lock::retain;
+    put_object_legal_hold(PutObjectLegalHoldInput) -> PutObjectLegalHoldOutput = lock::hold;
     put_object(PutObjectInput) -> PutObjectOutput = object::put;
     get_object(GetObjectInput) -> GetObjectOutput = object::get;
     head_object(HeadObjectInput) -> HeadObjectOutput = object::head;

@@ -8,6 +8,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::checksum::{self, Promise, checksums_in, checksums_out, shown_type, with_checksums};
+use super::lock;
 use super::translate::{
     ReadCondition, described, etag, header, marked_deleted, metadata, precondition, take_in_upload,
     timestamp,
@@ -210,6 +211,7 @@ macro_rules! answer {
         let (object, about) = (&$found.object, &$found.object.about);
         let checksum = $input.checksum_mode.and_then(|_| $found.checksum($input.part_number));
         let shown = checksum.unwrap_or_default();
+        let (mode, until, hold) = lock::shown(about.lock.as_ref());
         with_checksums!(shown => $output {
             accept_ranges: Some("bytes".to_owned()),
             content_length: Some($found.length() as i64),
@@ -223,6 +225,9 @@ macro_rules! answer {
             expires: expires(object),
             last_modified: Some(timestamp(object.modified_us)),
             metadata: metadata(&about.metadata),
+            object_lock_legal_hold_status: hold,
+            object_lock_mode: mode,
+            object_lock_retain_until_date: until,
             parts_count: $found.parts_count,
             version_id: shown_version(object),
             checksum_type: shown.checksum_type,

@@ -8,7 +8,7 @@ use s3s::{S3Result, s3_error};
 use crate::exchange::route;
 
 /// Each parameter, with the methods that read it: of a bucket or the account, and of an object.
-const READ: [(&str, &str, &str); 25] = [
+const READ: [(&str, &str, &str); 28] = [
     ("bucket-region", "GET", ""),
     ("continuation-token", "GET", ""),
     ("delete", "POST", ""),
@@ -16,6 +16,7 @@ const READ: [(&str, &str, &str); 25] = [
     ("encoding-type", "GET", "GET"),
     ("fetch-owner", "GET", ""),
     ("key-marker", "GET", ""),
+    ("legal-hold", "", "PUT"),
     ("list-type", "GET", ""),
     ("location", "GET", ""),
     ("marker", "GET", ""),
@@ -23,9 +24,11 @@ const READ: [(&str, &str, &str); 25] = [
     ("max-keys", "GET", ""),
     ("max-parts", "", "GET"),
     ("max-uploads", "GET", ""),
+    ("object-lock", "GET", ""),
     ("part-number-marker", "", "GET"),
     ("partNumber", "", "GET HEAD PUT"),
     ("prefix", "GET", ""),
+    ("retention", "", "PUT"),
     ("start-after", "GET", ""),
     ("upload-id-marker", "GET", ""),
     ("uploadId", "", "DELETE GET POST PUT"),
@@ -39,15 +42,19 @@ const READ: [(&str, &str, &str); 25] = [
 /// Refuses a request with a parameter that this store does not read there.
 pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     let is_of_object = route::has_key(uri, headers);
+    let query = uri.query().unwrap_or_default();
+    let is_lock = names(query).any(|name| name == "legal-hold" || name == "retention");
     let is_read = |name: &str| {
         let row = READ.iter().find(|(known, ..)| *known == name);
         let methods =
             row.map_or("", |(_, bucket, object)| if is_of_object { object } else { bucket });
         methods.split(' ').any(|known| known == method.as_str())
+            // A version is locked by its name, and never put.
+            || (name == "versionId" && is_lock)
             // Signatures, and what clients add for logs.
             || name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"))
     };
-    match names(uri.query().unwrap_or_default()).find(|name| !is_read(name)) {
+    match names(query).find(|name| !is_read(name)) {
         None => Ok(()),
         Some(name) => {
             Err(s3_error!(NotImplemented, "this store does not do what the parameter {name} asks"))
@@ -90,6 +97,7 @@ mod tests {
             "PUT /b/k?partNumber=1&uploadId=u",
             "DELETE /b/k?versionId=v&X-Amz-Signature=s",
             "PUT /b/k?",
+            "PUT /b/k?legal-hold&versionId=v",
         ] {
             assert!(is_allowed(line), "{line}");
         }
@@ -102,6 +110,7 @@ mod tests {
             "DELETE /b?versioning",
             "DELETE /b/k?versions",
             "PUT /b/k?versionId=v",
+            "DELETE /b/k?legal-hold",
             "GET /b/k?uploads",
         ] {
             assert!(!is_allowed(line), "{line}");

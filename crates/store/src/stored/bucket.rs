@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     /// Swift container metadata, names in lower case and without prefix.
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) versioning: Versioning,
+    /// Whether its versions can be locked; it keeps versions then.
+    pub(crate) locks_objects: bool,
     /// Swift storage policy, by name only.
     pub(crate) policy: Option<String>,
 }

@@ -50,6 +50,36 @@ pub(crate) struct About {
     /// Checksums of those parts, by the algorithm of the object's own; empty without one.
     pub(crate) part_checksums: Vec<String>,
     pub(crate) form: Form,
+    pub(crate) lock: Option<Lock>,
+}
+
+/// What keeps a version from being deleted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Lock {
+    pub(crate) retention: Option<Retention>,
+    /// Whether a legal hold is on it.
+    pub(crate) is_held: bool,
+}
+
+/// Until when a version is kept.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Retention {
+    /// Whether who may can lift it; compliance nobody can.
+    pub(crate) is_governance: bool,
+    pub(crate) until_us: u64,
+}
+
+impl Retention {
+    pub(crate) fn is_in_force(self, now_us: u64, bypasses_governance: bool) -> bool {
+        now_us < self.until_us && !(self.is_governance && bypasses_governance)
+    }
+}
+
+impl Lock {
+    pub(crate) fn is_in_force(&self, now_us: u64, bypasses_governance: bool) -> bool {
+        let is_retained = |retention: Retention| retention.is_in_force(now_us, bypasses_governance);
+        self.is_held || self.retention.is_some_and(is_retained)
+    }
 }
 
 /// What kind of object it is.

@@ -53,6 +53,7 @@ impl From<Refusal> for Failure {
             Refusal::Incomplete | Refusal::Body(_) | Refusal::NotAsSigned => {
                 StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
             }
+            Refusal::Locked => StatusCode::FORBIDDEN,
             Refusal::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::Full { .. } | Refusal::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -22,6 +22,7 @@ from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
+from loadstone.cli.session import tell_of_locks
 from loadstone.cli.stores import store_sizes
 from loadstone.documents.mix import operations_of
 from loadstone.documents.trial import TrialDocument
@@ -104,6 +105,7 @@ def print_preview(
         say(f"warning: {absent}", sys.stdout)
     for worry in host_limits.check(plan):
         say(f"warning: {worry.text}\nhint: {worry.hint}", sys.stdout)
+    tell_of_locks(plan, sys.stdout)
     _print_starts(schedule, STARTS_LISTED if are_trials_listed else STARTS_SHOWN)
     if not are_trials_listed:
         print("\n--trials lists each trial")

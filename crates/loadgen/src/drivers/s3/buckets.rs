@@ -7,6 +7,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
+use super::locks::LOCKS;
 use crate::error::{Error, Kind};
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::beside::{IF_NONE, OwnerTag, keys_of_ours, names_writers, try_claim};
@@ -255,8 +256,11 @@ impl S3Client {
         } else {
             Vec::new()
         };
+        let locks = [LOCKS];
+        let headers = if self.thread.s3.settings.retention_s.is_some() { &locks[..] } else { &[] };
         self.at(bucket, "");
-        self.ask(&HeadSpec::new(Method::Put, &[200, 201]), &body.as_slice()).await
+        let spec = HeadSpec { headers, ..HeadSpec::new(Method::Put, &[200, 201]) };
+        self.ask(&spec, &body.as_slice()).await
     }
 
     /// Writes a small object where none is; stores that know no such condition just write it.

@@ -37,6 +37,10 @@ const OWN_OPERATIONS: &[Operation] = &[
     Operation::AbortUpload,
     Operation::PresignedGet,
     Operation::PresignedPut,
+    Operation::PutRetention,
+    Operation::PutLegalHold,
+    Operation::LiftLegalHold,
+    Operation::DeleteLocked,
 ];
 const ALL: [Operation; http_target::OPERATIONS.len() + OWN_OPERATIONS.len()] =
     joined(http_target::OPERATIONS, OWN_OPERATIONS);
@@ -225,6 +229,10 @@ impl HttpStore for S3Client {
             Operation::AbortUpload => self.end_without_parts(request).await,
             Operation::PresignedGet => self.read_by_url(request).await,
             Operation::PresignedPut => self.write_by_url(request).await,
+            Operation::PutRetention => self.retain(request).await,
+            Operation::PutLegalHold => self.hold(request, true).await,
+            Operation::LiftLegalHold => self.hold(request, false).await,
+            Operation::DeleteLocked => self.delete_locked(request).await,
             _ => unreachable!("OPERATIONS names no other"),
         }
     }
@@ -292,6 +300,7 @@ impl S3Client {
         self.at(bucket, "");
         let spec = HeadSpec {
             query: b"delete",
+            headers: self.bypass(),
             digest: BodyDigest::Md5,
             ..HeadSpec::new(Method::Post, &[200])
         };

@@ -1,5 +1,7 @@
 //! The settings of a target of driver `s3`.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Map, Value};
 
 use crate::drivers::s3::facts::FACTS;
@@ -96,7 +98,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         SettingKind::Flag,
         "whether a clean-up deletes all versions and delete markers of what the run wrote",
     ),
+    setting(
+        "retention_s",
+        SettingKind::Number,
+        "for how many seconds put_retention locks an object, 2 to 60: buckets that loadstone makes can \
+         lock then; a clean-up lifts the locks (governance mode), or waits for their end",
+    ),
 ];
+
+/// The shortest retention that lasts until a delete is refused, and the longest that a clean-up waits for.
+const RETENTION_S: RangeInclusive<u64> = 2..=60;
 
 /// The checksum that goes with an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +166,8 @@ pub(super) struct S3Settings {
     pub(super) versioning: Option<Versioning>,
     /// Whether a place is what its versions are, and not only its newest ones.
     pub(super) deletes_versions: bool,
+    /// For how long objects are locked, where buckets that loadstone makes can lock them.
+    pub(super) retention_s: Option<u64>,
     pub(super) server_encryption: Option<ServerEncryption>,
     /// Whether requests have signed headers beside their own.
     pub(super) adds_signed_headers: bool,
@@ -187,6 +200,7 @@ impl S3Settings {
             _ => None,
         };
         let flag = |key| flag_of(map, key);
+        let retention_s = map.get("retention_s").and_then(Value::as_u64);
         let deletes_versions = flag("delete_versions");
         let server_encryption = ServerEncryption::of(map)?;
         Ok(Self {
@@ -208,7 +222,8 @@ impl S3Settings {
             },
             checks_stored_checksum: flag("check_stored_checksum"),
             versioning,
-            deletes_versions: deletes_versions || versioning.is_some(),
+            deletes_versions: deletes_versions || versioning.is_some() || retention_s.is_some(),
+            retention_s,
             adds_signed_headers: !signed_headers.is_empty() || server_encryption.is_some(),
             server_encryption,
             signed_headers,
@@ -250,6 +265,34 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
              version of an object: allowed with versioning: enabled"
                 .into(),
         );
+    }
+    let locks = trial.mix.iter().find(|share| share.operation.locks());
+    match map.get("retention_s") {
+        None => mistakes.extend(locks.map(|share| {
+            let name = share.operation.name();
+            format!("mix: found {name} on a target without retention_s, allowed: with it")
+        })),
+        Some(value) => {
+            if !value.as_u64().is_some_and(|retention_s| RETENTION_S.contains(&retention_s)) {
+                mistakes.push(format!(
+                    "target.settings.retention_s: found {value}, allowed: whole seconds from 2 to 60"
+                ));
+            }
+            if settings::text(map, "versioning") == Some("suspended") {
+                mistakes.push(
+                    "target.settings.retention_s: found it with versioning: suspended, allowed: \
+                     without, because a bucket that locks objects keeps their versions"
+                        .into(),
+                );
+            }
+            if trial.allow_foreign {
+                mistakes.push(
+                    "target.settings.retention_s: found it with allow_foreign, allowed: without, \
+                     because objects are locked in buckets of loadstone's own alone"
+                        .into(),
+                );
+            }
+        }
     }
     let has_presigned = has(Operation::PresignedGet) || has(Operation::PresignedPut);
     mistakes.extend(server_encryption::mistakes(map, has_presigned));

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use loadstone_wire::encode::write_query;
 use loadstone_wire::http1::Method;
 use loadstone_wire::xml::{self, ListedVersion};
 
 use super::S3Client;
+use super::locks::version_query;
 use super::target::Versioning;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
@@ -98,8 +98,7 @@ impl S3Client {
         };
         let thread = Rc::clone(&self.http.thread);
         let object = thread.dataset.id(request.object());
-        let mut query = Vec::new();
-        write_query(&mut query, &[("versionId", Some(ids[number].as_bytes()))]);
+        let query = version_query(&ids[number]);
         self.at_object(request.object().index, b"");
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, expected) };
@@ -158,8 +157,7 @@ impl S3Client {
                 }
             }
         };
-        let mut query = Vec::new();
-        write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
+        let query = version_query(&id);
         self.at_object(index, b"");
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete, &[200, 202, 204]) };
         self.ask(&spec, &Nothing).await.completion()

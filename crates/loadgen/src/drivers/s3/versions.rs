@@ -9,6 +9,7 @@ use loadstone_wire::xml::{self, ListedVersion};
 
 use super::S3Client;
 use super::buckets::{MARK, as_put};
+use super::locks::version_query;
 use super::target::Versioning;
 use crate::error::{Error, Kind};
 use crate::ownership::beside::Writer;
@@ -64,17 +65,7 @@ impl S3Client {
         let (all, alone): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(key, _)| xml::is_writable(key));
         for (key, id) in &alone {
-            let mut query = Vec::new();
-            write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
-            self.renew_deadline();
-            self.at(bucket, key);
-            let spec =
-                HeadSpec { query: &query, ..HeadSpec::new(Method::Delete, &[200, 202, 204, 404]) };
-            let reply = self.ask(&spec, &Nothing).await;
-            if reply.status == 0 {
-                return Err(self.refused(format!("delete versions in \"{bucket}\""), &reply));
-            }
-            if !reply.outcome.is_ok() {
+            if !self.delete_version(bucket, key, id).await? {
                 failed.insert((*key).to_owned());
             }
         }
@@ -92,7 +83,9 @@ impl S3Client {
                 _ => return Err(self.refused(format!("delete versions in \"{bucket}\""), &reply)),
             }
         }
-        Ok(keys.iter().filter(|key| !failed.contains(*key)).count() as u64)
+        let gone = keys.iter().filter(|key| !failed.contains(*key)).count() as u64;
+        let failed: Vec<String> = failed.into_iter().collect();
+        Ok(gone + self.delete_unlocked(bucket, &failed).await?)
     }
 
     /// Tells whether a bucket keeps versions; not, if the store does not tell.
@@ -173,8 +166,7 @@ impl S3Client {
     ) -> Result<bool, Error> {
         self.renew_deadline();
         self.at(bucket, &version.key);
-        let mut query = Vec::new();
-        write_query(&mut query, &[("versionId", Some(version.id.as_bytes()))]);
+        let query = version_query(&version.id);
         match self.writer_here(&query).await {
             Ok(Writer::Absent) => Ok(true),
             Ok(Writer::Run(run)) => Ok(self.title().is_ours(&run)),
@@ -187,7 +179,7 @@ impl S3Client {
     }
 
     /// Returns the versions of a key that the last page showed, or asks for them.
-    async fn known_versions(
+    pub(super) async fn known_versions(
         &mut self,
         bucket: &str,
         key: &str,

@@ -1,0 +1,181 @@
+//! Object locks as load: retention, legal holds, and deletes that a lock must forbid; and how a clean-up
+//! deletes what was locked.
+
+use std::collections::HashSet;
+
+use loadstone_wire::date::parse_iso8601;
+use loadstone_wire::encode::write_query;
+use loadstone_wire::http1::Method;
+use loadstone_wire::xml;
+
+use super::S3Client;
+use crate::clock::unix_ns;
+use crate::error::Error;
+use crate::outcome::{Completion, Outcome};
+use crate::ownership::Places;
+use crate::ownership::beside::{Header, SharedPlace};
+use crate::requests::Request;
+use crate::transport::connection::Reply;
+use crate::transport::http_store::HttpStore;
+use crate::transport::http_target::{BodyDigest, HeadSpec};
+use crate::transport::transfer::Nothing;
+
+/// Has a new bucket lock objects.
+pub(super) const LOCKS: Header<'static> = ("x-amz-bucket-object-lock-enabled", b"true");
+const BYPASS: Header<'static> = ("x-amz-bypass-governance-retention", b"true");
+/// How far a store's clock may be ahead.
+const MARGIN_S: u64 = 1;
+const SHOWN: &[&str] =
+    &["x-amz-version-id", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold"];
+
+impl S3Client {
+    /// Locks the newest version of an object for the time that the target's settings give.
+    pub(super) async fn retain(&mut self, request: &Request) -> Completion {
+        self.retain_until(request).await.0
+    }
+
+    async fn retain_until(&mut self, request: &Request) -> (Completion, u64) {
+        let retention_s = self.thread.s3.settings.retention_s.unwrap_or_default();
+        // A retention ends with a whole second, and lasts at least as long as is asked for.
+        let until_s = unix_ns().div_ceil(1_000_000_000) + retention_s;
+        self.at_object(request.object().index, b"");
+        let reply = self.change_lock(b"retention", &xml::retention_body(until_s)).await;
+        (reply.completion(), until_s)
+    }
+
+    /// Puts a legal hold on the newest version of an object, or lifts it.
+    pub(super) async fn hold(&mut self, request: &Request, is_held: bool) -> Completion {
+        self.at_object(request.object().index, b"");
+        self.change_lock(b"legal-hold", xml::legal_hold_body(is_held)).await.completion()
+    }
+
+    /// Tries to delete the newest version of an object, which is locked: the store must refuse it. Whether
+    /// it is locked is asked for, and it is locked if not, outside of the time that is taken.
+    pub(super) async fn delete_locked(&mut self, request: &Request) -> Completion {
+        self.at_object(request.object().index, b"");
+        let asked = self.ask_for_body(&HeadSpec::new(Method::Head, &[200]), &Nothing, SHOWN).await;
+        if !asked.outcome.is_ok() {
+            return asked.completion();
+        }
+        let answer = |name| self.http.collect.header(name);
+        let mut until_s = answer(SHOWN[1]).and_then(parse_iso8601).unwrap_or_default();
+        let is_held = answer(SHOWN[2]).is_some_and(|status| status.eq_ignore_ascii_case("ON"));
+        let Some(id) = answer(SHOWN[0]).map(str::to_owned) else {
+            let text = "the store names no version of the object: the bucket keeps none";
+            return SharedPlace::refuse(self, Outcome::UNSUPPORTED, text.to_owned());
+        };
+        let is_locked = |until_s| is_held || until_s > unix_ns() / 1_000_000_000 + MARGIN_S;
+        if !is_locked(until_s) {
+            self.renew_deadline();
+            let (locked, end_s) = self.retain_until(request).await;
+            if !locked.outcome.is_ok() {
+                return locked;
+            }
+            until_s = end_s;
+        }
+        // The request itself has the time of one.
+        self.renew_deadline();
+        self.at_object(request.object().index, b"");
+        let query = version_query(&id);
+        // How a store says no: AWS by 403, others by 400 or 409. A repetition might find it deleted.
+        let delete = HeadSpec::new(Method::Delete, &[400, 403, 409]);
+        let spec = HeadSpec { query: &query, is_idempotent: false, ..delete };
+        let mut completion = self.ask(&spec, &Nothing).await.completion();
+        if completion.outcome.http_status().is_some_and(|status| (200..300).contains(&status)) {
+            completion.outcome = match is_locked(until_s) {
+                true => {
+                    let text = format!("the store deleted version {id}, which is locked");
+                    self.object_to(Outcome::LOCK_IGNORED, text)
+                }
+                false => {
+                    let text = "the lock may have ended before the delete: raise retention_s";
+                    self.object_to(completion.outcome, text.to_owned())
+                }
+            };
+        }
+        completion
+    }
+
+    /// Returns the header by which a clean-up deletes what the run has locked.
+    pub(super) fn bypass(&self) -> &'static [Header<'static>] {
+        match self.thread.s3.settings.retention_s {
+            Some(_) => &[BYPASS],
+            None => &[],
+        }
+    }
+
+    /// Deletes all versions of keys that were refused for their locks: lifts legal holds, and waits until
+    /// the retentions have ended where the store lets nobody bypass them. Returns how many keys are gone.
+    pub(super) async fn delete_unlocked(
+        &mut self,
+        bucket: &str,
+        keys: &[String],
+    ) -> Result<u64, Error> {
+        let Some(retention_s) = self.thread.s3.settings.retention_s else { return Ok(0) };
+        let mut left = Vec::new();
+        for key in keys {
+            for version in self.known_versions(bucket, key).await? {
+                self.renew_deadline();
+                self.at(bucket, key);
+                if !version.is_marker {
+                    // Where there is no hold, or no right to lift it, the delete shows what comes of it.
+                    let id = Some(version.id.as_bytes());
+                    let mut query = Vec::new();
+                    write_query(&mut query, &[("legal-hold", None), ("versionId", id)]);
+                    self.change_lock(&query, xml::legal_hold_body(false)).await;
+                }
+                if !self.delete_version(bucket, key, &version.id).await? {
+                    left.push((key, version.id));
+                }
+            }
+        }
+        if !left.is_empty() {
+            let reactor = self.reactor();
+            let wait_ns = (retention_s + MARGIN_S) * 1_000_000_000;
+            self.http.thread.reactor.set_deadline(u64::MAX);
+            reactor.sleep_until(reactor.now_ns() + wait_ns).await;
+        }
+        let mut kept = HashSet::new();
+        for (key, id) in left {
+            if !self.delete_version(bucket, key, &id).await? {
+                kept.insert(key);
+            }
+        }
+        Ok((keys.len() - kept.len()) as u64)
+    }
+
+    /// Deletes a version outside of the measurement; tells whether it is gone.
+    ///
+    /// # Errors
+    /// Nothing came back.
+    pub(super) async fn delete_version(
+        &mut self,
+        bucket: &str,
+        key: &str,
+        id: &str,
+    ) -> Result<bool, Error> {
+        self.renew_deadline();
+        self.at(bucket, key);
+        let query = version_query(id);
+        let delete = HeadSpec::new(Method::Delete, &[200, 202, 204, 404]);
+        let spec = HeadSpec { query: &query, headers: self.bypass(), ..delete };
+        let reply = self.ask(&spec, &Nothing).await;
+        match reply.status {
+            0 => Err(self.refused(format!("delete versions in \"{bucket}\""), &reply)),
+            _ => Ok(reply.outcome.is_ok()),
+        }
+    }
+
+    async fn change_lock(&mut self, query: &[u8], body: &[u8]) -> Reply {
+        let put = HeadSpec::new(Method::Put, &[200, 204]);
+        let spec = HeadSpec { query, digest: BodyDigest::Md5, ..put };
+        self.ask(&spec, &body).await
+    }
+}
+
+/// Returns the query that names a version.
+pub(super) fn version_query(id: &str) -> Vec<u8> {
+    let mut query = Vec::new();
+    write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
+    query
+}
