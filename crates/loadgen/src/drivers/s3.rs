@@ -46,6 +46,8 @@ pub(super) struct S3 {
     keys: KeyKeeper,
     region: String,
     settings: S3Settings,
+    /// Whether the mix has conditions on ETags.
+    needs_etags: bool,
     /// Whether the mix deletes the versions that it writes.
     deletes_own_versions: bool,
 }
@@ -86,13 +88,20 @@ impl Driver for S3 {
             settings::texts(map, "endpoints").into_iter().map(Url::parse).collect();
         let urls = urls.map_err(|reason| Error::Trial(vec![format!("endpoints: {reason}")]))?;
         let region = settings::text(map, "region").map(str::to_owned).or(account.region);
+        let has = |operation| trial.mix.iter().any(|share| share.operation == operation);
         Ok(Self {
             http: Arc::new(HttpTarget::open(trial, urls, objects::plain_key, judge)?),
             keys: account.keys,
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             settings: S3Settings::read(map)?,
-            deletes_own_versions: trial.mix.len() > 1
-                && trial.mix.iter().any(|share| share.operation == Operation::DeleteVersion),
+            needs_etags: [
+                Operation::PutIfMatch,
+                Operation::DeleteIfMatch,
+                Operation::CompareAndSwap,
+            ]
+            .into_iter()
+            .any(has),
+            deletes_own_versions: trial.mix.len() > 1 && has(Operation::DeleteVersion),
         })
     }
 

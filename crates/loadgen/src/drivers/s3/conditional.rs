@@ -62,7 +62,7 @@ impl S3Client {
     /// Writes an object if there is none.
     pub(super) async fn write_if_absent(&mut self, request: &Request) -> Completion {
         let reply = self.write_on(request, 0, Some(IF_NONE)).await;
-        if reply.outcome.is_ok() {
+        if reply.outcome.is_ok() && self.thread.s3.needs_etags {
             let etag = self.http.collect.header("etag");
             self.thread.etags.borrow_mut().note(request.object(), etag);
         }
@@ -207,11 +207,12 @@ impl S3Client {
         let sha256 = is_alone.then(|| thread.sha256_ahead(request.object())).flatten();
         let digest = BodyDigest::Object(sha256);
         let spec = HeadSpec { digest, headers: &headers, is_idempotent: false, ..put };
+        let upload = http.body(object, 0..object.length);
         // The version is of use where a put without a condition makes one.
-        let names: &[&str] = match condition {
-            Some(_) => &["etag"],
-            None => &["etag", "x-amz-version-id"],
-        };
-        self.ask_for_body(&spec, &http.body(object, 0..object.length), names).await
+        match condition {
+            Some(_) if !thread.s3.needs_etags => self.ask(&spec, &upload).await,
+            Some(_) => self.ask_for_body(&spec, &upload, &["etag"]).await,
+            None => self.ask_for_body(&spec, &upload, &["etag", "x-amz-version-id"]).await,
+        }
     }
 }

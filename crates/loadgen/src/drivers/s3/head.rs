@@ -292,12 +292,18 @@ impl HeadWriter {
             None => Payload::Unsigned,
             Some(hash) => Payload::Sha256(hash),
         };
+        // Sorted, so that those that need no signature come first.
+        let plain = spec.headers.iter().take_while(|(name, _)| is_unsigned(name)).count();
+        let (plain, signed) = spec.headers.split_at(plain);
+        for (name, value) in plain {
+            http1::header(out, name, value);
+        }
         let mut request = sigv4::Request {
             method: spec.method,
             path: &self.path,
             query: spec.query,
             host: &self.host,
-            headers: spec.headers,
+            headers: signed,
             payload,
         };
         thread.follow_keys();
@@ -314,7 +320,7 @@ impl HeadWriter {
         {
             encryption.add_headers(spec, &mut headers);
         }
-        headers.extend_from_slice(spec.headers);
+        headers.extend_from_slice(signed);
         if let Some((name, value)) = &sum {
             headers.push((name, value.as_bytes()));
         }
@@ -326,6 +332,12 @@ impl HeadWriter {
         drop(headers);
         self.sum = sum.map(|(_, sum)| sum);
     }
+}
+
+/// Tells whether a header goes without a signature: S3 wants one of `host`, of those that begin with
+/// `x-amz-`, and of those that describe the body. Another line would cost another block to hash.
+fn is_unsigned(name: &str) -> bool {
+    matches!(name, "if-match" | "if-none-match" | "range")
 }
 
 /// Changes the last digit of a signature that was just written.
