@@ -27,8 +27,13 @@
 //! twin. Duplicates lie on multiples of 4 KiB; a target that looks for larger ones finds fewer.
 //! A share of 1 has the pages of the set in order, over and over, so that a buffer that has been
 //! filled once can be written again as it is: what fio and rados bench do.
+//!
+//! Instead of random bytes, pages can hold those of a user's file. An object then holds a stretch of the
+//! file, a header before each 4,032 bytes; where it begins is drawn by object and version. Behind the
+//! file's end its begin follows.
 
 mod blocks;
+pub(crate) mod content;
 mod held;
 mod random;
 pub mod sealed;
@@ -42,7 +47,7 @@ pub use verifier::{Evidence, Verdict, Verifier};
 use std::ops::Range;
 
 use crate::chance::mix64;
-use crate::trial::Trial;
+use crate::trial::{DatasetSpec, Trial};
 
 /// The unit of payload.
 pub const PAGE_BYTES: usize = 4096;
@@ -68,6 +73,8 @@ pub struct PayloadSpec {
     duplicate: f64,
     /// Stands for run and seed in the seeds of pages.
     source: u64,
+    /// What pages hold instead of random bytes.
+    content: Option<&'static [u8]>,
 }
 
 /// What tells the payload of one object from that of others.
@@ -101,14 +108,21 @@ impl PayloadSpec {
             (u128::from_le_bytes(run) as u64, (u128::from_le_bytes(run) >> 64) as u64);
         // Hashed before anything is added: small seeds that differ by little would else meet.
         let source = mix64(mix64(mix64(seed) ^ low) ^ high);
-        Self { run, seed, compressible, duplicate, source }
+        Self { run, seed, compressible, duplicate, source, content: None }
     }
 
     /// Returns what the payload of a trial is made by.
     #[must_use]
     pub fn of_trial(trial: &Trial) -> Self {
-        let dataset = &trial.dataset;
-        Self::new(trial.run_bytes(), trial.content_seed(), dataset.compressible, dataset.duplicate)
+        let DatasetSpec { compressible, duplicate, .. } = trial.dataset;
+        Self::new(trial.run_bytes(), trial.content_seed(), compressible, duplicate)
+            .with_content(trial.open_content)
+    }
+
+    /// Has pages hold the bytes of a file, which is not empty, instead of random ones.
+    #[must_use]
+    pub fn with_content(self, content: Option<&'static [u8]>) -> Self {
+        Self { content, ..self }
     }
 
     fn page_seed(&self, object: &ObjectId, page: u64) -> u64 {
@@ -143,26 +157,43 @@ impl PayloadSpec {
         if out.len() >= HEADER_BYTES {
             self.make_headed_page(object, page, page_seed, out);
         } else if out.len() >= TAG_BYTES {
-            random::fill(page_seed, &mut out[TAG_BYTES..]);
+            self.fill_body(object, page, page_seed, &mut out[TAG_BYTES..]);
             out[0..8].copy_from_slice(&object.version.to_le_bytes());
             out[8..12].copy_from_slice(&self.tag_check(object, page).to_le_bytes());
             let crc = tagged_crc(out);
             out[12..16].copy_from_slice(&crc.to_le_bytes());
         } else {
-            random::fill(page_seed, out);
+            self.fill_body(object, page, page_seed, out);
+        }
+    }
+
+    /// Writes what stands behind the header of a page of the object's own.
+    #[inline]
+    fn fill_body(&self, object: &ObjectId, page: u64, page_seed: u64, out: &mut [u8]) {
+        match self.content {
+            None => random::fill(page_seed, out),
+            Some(content) => {
+                let begin = self.page_seed(object, 0) % content.len() as u64;
+                let place = begin + page * (PAGE_BYTES - HEADER_BYTES) as u64;
+                content::copy(content, place, out);
+            }
         }
     }
 
     fn make_headed_page(&self, object: &ObjectId, page: u64, page_seed: u64, out: &mut [u8]) {
         let duplicate = self.duplicate_at(page, page_seed, out.len());
-        let (header, body_seed) = match duplicate {
-            None => (Header::own(self, object, page), page_seed),
-            Some(place) => (Header::duplicate(self, place), mix64(self.source ^ mix64(place))),
+        let header = match duplicate {
+            None => Header::own(self, object, page),
+            Some(place) => Header::duplicate(self, place),
         };
         // Before the body: small stores must have reached the cache when the CRC reads them at once.
         header.write(out.first_chunk_mut().expect("the page is longer than a header"));
         let random_end = self.random_end(HEADER_BYTES, out.len());
-        random::fill(body_seed, &mut out[HEADER_BYTES..random_end]);
+        let body = &mut out[HEADER_BYTES..random_end];
+        match duplicate {
+            None => self.fill_body(object, page, page_seed, body),
+            Some(place) => random::fill(mix64(self.source ^ mix64(place)), body),
+        }
         if random_end < out.len() {
             out[random_end..].fill(0);
         }

@@ -49,6 +49,7 @@ use crate::ledger::Audit;
 pub use crate::ledger::{AuditSummary, Call, Finding, HistorySummary, Spread};
 use crate::operation::Payload;
 pub use crate::ownership::{Left, LeftKind};
+use crate::payload::content;
 use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
 use crate::schedule::Schedule;
@@ -212,6 +213,7 @@ fn open<D: Driver>(
         open_script: trial.open_script()?,
         open_audit: open_audit(trial)?,
         open_list: trial.open_list()?,
+        open_content: trial.dataset.payload.as_ref().map(content::open).transpose()?,
         retries: Some(Arc::clone(retries)),
         ..trial.clone()
     };

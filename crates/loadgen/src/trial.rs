@@ -91,6 +91,9 @@ pub struct Trial {
     /// The list of the objects, where others wrote them, once it is open.
     #[serde(skip)]
     pub(crate) open_list: Option<Arc<ObjectList>>,
+    /// What objects hold, where a file says it, once it is open.
+    #[serde(skip)]
+    pub(crate) open_content: Option<&'static [u8]>,
     /// What its requests outside the measurement share; none where nothing is retried.
     #[serde(skip)]
     pub(crate) retries: Option<Arc<Retries>>,

@@ -11,6 +11,21 @@ fn spec() -> PayloadSpec {
     PayloadSpec::new([7; 16], 42, 0.0, 0.0)
 }
 
+/// A file that ends within a page.
+static CONTENT: [u8; 10_007] = {
+    let mut content = [0; 10_007];
+    let mut at = 0;
+    while at < content.len() {
+        content[at] = (at / 7 % 251) as u8;
+        at += 1;
+    }
+    content
+};
+
+fn of_file() -> PayloadSpec {
+    spec().with_content(Some(&CONTENT))
+}
+
 fn made(spec: &PayloadSpec, object: &ObjectId) -> Vec<u8> {
     let mut bytes = vec![0xaa; usize::try_from(object.length).expect("small")];
     fill(spec, object, 0, &mut bytes);
@@ -36,8 +51,10 @@ impl Chance {
 #[test]
 fn what_is_made_is_found_right_however_it_is_cut() {
     let mut chance = Chance(1);
-    for (compressible, duplicate) in [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.5), (0.3, 1.0)] {
-        let spec = PayloadSpec::new([7; 16], 42, compressible, duplicate);
+    let shares = [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.5), (0.3, 1.0)];
+    let drawn = shares
+        .map(|(compressible, duplicate)| PayloadSpec::new([7; 16], 42, compressible, duplicate));
+    for spec in drawn.into_iter().chain([of_file()]) {
         for length in LENGTHS {
             let object = ObjectId { writer: 9, ..ObjectId::new(5, 3, length) };
             let bytes = made(&spec, &object);
@@ -59,10 +76,29 @@ fn what_is_made_is_found_right_however_it_is_cut() {
 }
 
 #[test]
+fn pages_hold_a_stretch_of_the_file_and_damage_to_it_is_found() {
+    let spec = of_file();
+    let object = ObjectId::new(5, 3, 50_000);
+    let bytes = made(&spec, &object);
+    let held: Vec<u8> = bytes.chunks(PAGE_BYTES).flat_map(|page| page[64..].to_vec()).collect();
+    let begin = (0..CONTENT.len()).find(|begin| {
+        held.iter().enumerate().all(|(at, byte)| *byte == CONTENT[(begin + at) % CONTENT.len()])
+    });
+    let other = made(&spec, &ObjectId::new(6, 3, 50_000));
+    assert!(begin.is_some() && held[..100] != other[64..164], "each begins somewhere else");
+    for at in [64, 4096 + 70, 49_999] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert_eq!(verdict(&spec, &object, &damaged), Verdict::Corrupt, "byte {at}");
+    }
+}
+
+#[test]
 fn any_range_is_what_it_is_in_the_whole_and_is_found_right() {
     let mut chance = Chance(2);
-    let spec = PayloadSpec::new([7; 16], 42, 0.2, 0.2);
-    for length in LENGTHS.into_iter().filter(|length| *length > 0) {
+    let specs = [PayloadSpec::new([7; 16], 42, 0.2, 0.2), of_file()];
+    let lengths = LENGTHS.into_iter().filter(|length| *length > 0);
+    for (length, spec) in lengths.flat_map(|length| specs.map(|spec| (length, spec))) {
         let object = ObjectId { writer: 77, ..ObjectId::new(5, 3, length) };
         let bytes = made(&spec, &object);
         for _ in 0..200 {

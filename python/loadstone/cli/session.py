@@ -36,6 +36,7 @@ from loadstone.execution.events import Event
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.memory_group import MemoryGroup, limited
+from loadstone.execution.payload_files import PayloadFiles
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.files import durable
@@ -276,7 +277,7 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, makers: tuple[Script
     scripts, lists = makers
     plan = make_plan(
         campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts,
-        stores=store_sizes(campaign), lists=lists,
+        stores=store_sizes(campaign), lists=lists, payload_files=PayloadFiles(campaign),
     )  # fmt: skip
     check_documents(plan)
     # Client hosts have their own environment, and say by themselves what they lack.
@@ -495,6 +496,7 @@ def _take_up(
         # Their sizes before this run wrote to them, so that the resumed plan is the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
         lists=lists,
+        payload_files=PayloadFiles(campaign),
     )
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):

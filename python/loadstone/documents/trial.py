@@ -78,6 +78,7 @@ class DatasetDocument(TypedDict, total=False):
     object_prefix: str
     objects: Whole | None
     path_encryption: str | None
+    payload: NamedFileDocument | None
     shards: ShardsDocument | None
     size: Size
     version: Whole

@@ -1,4 +1,4 @@
-"""The files that a trial document names: of a script, ledgers, a list of objects of others."""
+"""The files that a trial document names: of a script, ledgers, a list of objects, payload."""
 
 import copy
 from collections.abc import Sequence
@@ -12,14 +12,17 @@ def named_in(document: TrialDocument) -> Sequence[NamedFileDocument | LedgerDocu
     if owed := document.get("owed"):
         return owed["ledgers"]
     script, dataset = document.get("script") or {}, document.get("dataset") or {}
-    files = (script.get("subjects"), script.get("requests"), dataset.get("existing"))
+    files = (
+        script.get("subjects"), script.get("requests"), dataset.get("existing"),
+        dataset.get("payload"),
+    )  # fmt: skip
     return [file for file in files if file]
 
 
 def located(document: TrialDocument, folder: Path) -> TrialDocument:
     """Return a document whose files are named by their whole paths, for the load generator.
 
-    Documents name them by their paths in the run folder.
+    Documents name them by their paths in the run folder; payload lies outside of it.
     """
     if not named_in(document):
         return document

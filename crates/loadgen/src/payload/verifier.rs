@@ -392,8 +392,9 @@ impl Verifier {
         let Some(found) = Header::parse(&self.head).filter(|_| has_header) else {
             return self.blame(Verdict::Corrupt, offset, None);
         };
+        let PayloadSpec { compressible, duplicate, content, .. } = self.spec;
         let spec =
-            PayloadSpec::new(found.run, found.seed, self.spec.compressible, self.spec.duplicate);
+            PayloadSpec::new(found.run, found.seed, compressible, duplicate).with_content(content);
         let Header { key_hash, version, length, writer, .. } = found;
         let other = ObjectId { writer, ..ObjectId::new(key_hash, version, length) };
         if self.is_piece_of(&spec, &other, u64::from(found.page), &piece) {

@@ -30,6 +30,9 @@ pub struct DatasetSpec {
     /// Share of pages that repeat others, 0 to 1.
     #[serde(default)]
     pub duplicate: f64,
+    /// The file whose bytes objects hold, instead of random ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<NamedFile>,
     /// How the client encrypts each object before it sends it; not at all when absent.
     #[serde(default)]
     pub encryption: Option<Cipher>,

@@ -56,6 +56,7 @@ impl Trial {
         mistakes.extend(self.dataset.size.mistakes());
         self.check_ownership(&mut mistakes);
         self.check_existing(&mut mistakes);
+        self.check_payload(&mut mistakes);
         self.check_shards(&mut mistakes);
         if self.script.is_none() {
             self.check_mix(&mut mistakes);
@@ -106,6 +107,19 @@ impl Trial {
             mistakes.push(
                 "dataset.shards: found it with a script, encrypted paths or existing objects, \
                  allowed: with none of them"
+                    .into(),
+            );
+        }
+    }
+
+    /// What a file holds is as compressible as it is.
+    fn check_payload(&self, mistakes: &mut Vec<String>) {
+        let DatasetSpec { payload, compressible, duplicate, existing, .. } = &self.dataset;
+        let is_plain = *compressible == 0.0 && *duplicate == 0.0 && existing.is_none();
+        if payload.is_some() && !is_plain {
+            mistakes.push(
+                "dataset.payload: found it with compressible, duplicate or existing, allowed: none \
+                 of them"
                     .into(),
             );
         }

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal
 
 from loadstone import units
@@ -60,7 +61,8 @@ TRIAL_FIELDS = (
     "verify",
 )
 DATASET_FIELDS = (
-    "buckets", "objects", "size", "compressible", "duplicate", "encryption", "path_encryption",
+    "buckets", "objects", "size", "compressible", "duplicate", "payload", "encryption",
+    "path_encryption",
 )  # fmt: skip
 SETTING_FIELDS = (
     "payload_signing",
@@ -399,6 +401,7 @@ def _dataset_objects(measured: Sequence[TrialDocument]) -> int | None:
 def _payload(measured: Sequence[TrialDocument]) -> str | None:
     shares = {
         (
+            "" if (payload := dataset.get("payload")) is None else Path(payload["path"]).name,
             dataset["compressible"],
             dataset["duplicate"],
             dataset.get("encryption") or "",
@@ -410,10 +413,14 @@ def _payload(measured: Sequence[TrialDocument]) -> str | None:
     if not shares:
         return None
     words = [
-        f"{compressible:.0%} compressible, {duplicate:.0%} duplicate"
+        (
+            f"bytes of the file {file}"
+            if file
+            else f"{compressible:.0%} compressible, {duplicate:.0%} duplicate"
+        )
         + (f", then encrypted by the client with {cipher}" if cipher else "")
         + (f", paths encrypted with {of_paths}" if of_paths else "")
-        for compressible, duplicate, cipher, of_paths in sorted(shares)
+        for file, compressible, duplicate, cipher, of_paths in sorted(shares)
     ]
     return "; ".join(words)
 
@@ -438,9 +445,11 @@ def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
             values_by_field.setdefault(f"{phase}: {name}", set()).add(_text(doc.get(name)))
         dataset = doc.get("dataset") or {}
         for name in DATASET_FIELDS:
-            values_by_field.setdefault(f"{phase}: dataset.{name}", set()).add(
-                _text(dataset.get(name))
-            )
+            value = dataset.get(name)
+            if name == "payload":
+                # The same file may lie elsewhere.
+                value = (dataset.get("payload") or {}).get("sha256")
+            values_by_field.setdefault(f"{phase}: dataset.{name}", set()).add(_text(value))
         kind = (doc.get("load") or {}).get("kind")
         values_by_field.setdefault(f"{phase}: load.kind", set()).add(str(kind))
     return facts | {name: " or ".join(sorted(values)) for name, values in values_by_field.items()}

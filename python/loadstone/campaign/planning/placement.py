@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from loadstone.campaign.drivers import BucketNames, facts_of
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.schema.dataset import Dataset, FixedSize
 from loadstone.campaign.schema.phase import Phase
-from loadstone.documents.trial import DatasetDocument, Size
+from loadstone.documents.trial import DatasetDocument, NamedFileDocument, Size
 
 # Letters and digits of any script: only names that are hosts are bound to those of ASCII.
 _ANY_CASE = re.compile(r"[^\W_][\w.-]*")
@@ -117,6 +117,14 @@ class DatasetKey:
     """Whether others wrote it: its bucket has the name that it has, and may be named twice."""
 
 
+PayloadFiles = Callable[[str], NamedFileDocument]
+
+
+def no_payload_files(file: str) -> NamedFileDocument:
+    """Refuse: plans of campaigns whose objects hold a file need a reader."""
+    raise AssertionError(f"make_plan was given no reader of files, but needs {file}")
+
+
 def content_document(dataset: Dataset) -> DatasetDocument:
     """Return a dataset as a trial document spells it, but for its place and its version."""
     existing = dataset.existing
@@ -158,6 +166,8 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
         # Names that are free cost nothing to cut, and no campaign is refused for its long name.
         fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
     described: dict[str, Any] = {**content_document(dataset)}
+    if dataset.payload is not None:
+        described["payload"] = dataset.payload.file
     if phase.script is not None:
         # Another script has other objects, and so has one of another number of sessions.
         script = phase.script.model_dump(mode="json", by_alias=True)

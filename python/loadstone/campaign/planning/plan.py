@@ -15,7 +15,7 @@ from loadstone.campaign.planning.estimate import Estimate, estimate
 from loadstone.campaign.planning.existing import Lists, no_lists
 from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import Need, State
-from loadstone.campaign.planning.placement import DatasetKey
+from loadstone.campaign.planning.placement import DatasetKey, PayloadFiles, no_payload_files
 from loadstone.campaign.planning.query_plan import QueryPlanner
 from loadstone.campaign.planning.reuse import Reused
 from loadstone.campaign.planning.scripted import PlannedScript, Scripts
@@ -76,11 +76,13 @@ def make_plan(
     scripts: Scripts = scripted.no_scripts,
     stores: Mapping[str, StoreSize] | None = None,
     lists: Lists = no_lists,
+    payload_files: PayloadFiles = no_payload_files,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
     `stores` are the sizes of the targets that told theirs, which levels of fill are shares of.
-    `scripts` makes the scripts that phases name, `lists` the lists of objects that others wrote.
+    `scripts` makes the scripts that phases name, `lists` the lists of objects that others wrote;
+    `payload_files` describes the files that objects are filled with.
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
     the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
     Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
@@ -96,7 +98,7 @@ def make_plan(
         planner = QueryPlanner(campaign, table, run)
     else:
         cases, _ = cases_of(campaign)
-        makers = (scripts, lists)
+        makers = (scripts, lists, payload_files)
         planner = _Planner(campaign, table, cases, run, reused or {}, makers, stores or {})
     later = Later(planner, suites(campaign.schedule))
     is_lazy = starts is not None and all(ceiling.when != "blocks" for ceiling in campaign.ceilings)
@@ -198,7 +200,7 @@ class _Planner:
         cases: Sequence[Case],
         run: str,
         reused: Mapping[str, Reused],
-        makers: tuple[Scripts, Lists],
+        makers: tuple[Scripts, Lists, PayloadFiles],
         stores: Mapping[str, StoreSize],
     ) -> None:
         self.trials: list[PlannedTrial] = []
@@ -210,7 +212,7 @@ class _Planner:
         # With those that get new names when they begin anew.
         self._emitted = dict(self._places)
         self._reused = reused
-        self._scripts, self._lists = makers
+        self._scripts, self._lists, self._payload_files = makers
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
@@ -253,6 +255,9 @@ class _Planner:
         existing = step.case.dataset(step.phase).existing
         objects = self._lists(target.document, existing) if existing is not None else None
         document = trial.measured_document(target, step, objects)
+        payload = step.case.dataset(step.phase).payload
+        if payload is not None:
+            lifecycle.dataset_of(document)["payload"] = self._payload_files(payload.file)
         script = self._script_of(step, document)
         if script is not None:
             assert step.phase.script is not None, "it has been asked for"

@@ -24,12 +24,12 @@ REUSING = frozenset(
 )
 _DESCRIBING = (
     "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
-    "path_encryption", "shards",
+    "path_encryption", "shards", "payload",
 )  # fmt: skip
 # Values of fields that documents of earlier builds lack.
 _USUAL = {
     "object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None,
-    "path_encryption": None, "shards": None,
+    "path_encryption": None, "shards": None, "payload": None,
 }  # fmt: skip
 
 
@@ -127,6 +127,8 @@ class Reused:
 
 def _described_value(dataset: DatasetDocument, key: str, run: str = "") -> Any:
     value = dataset.get(key, _USUAL.get(key))
+    if key == "payload":
+        return (dataset.get("payload") or {}).get("sha256")
     # Beside the objects of others the planner puts a part of the run's id behind the prefix.
     is_prefix = key == "object_prefix" and run
     return str(value).removesuffix(f"{run[:8]}-") if is_prefix else value

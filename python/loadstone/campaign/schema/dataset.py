@@ -280,6 +280,16 @@ class Existing(Section):
     )
 
 
+class PayloadFile(Section):
+    """A file that objects are filled with."""
+
+    file: str = Field(
+        min_length=1,
+        description="A regular file of 64 KiB to 1 GiB; its path is relative to the campaign's "
+        "folder. It is kept in memory, and must not change before the run has ended.",
+    )
+
+
 class Dataset(Section):
     """The objects: number, names, sizes and contents."""
 
@@ -319,6 +329,12 @@ class Dataset(Section):
         "and rados write buffers of multiples of 256 KiB, and small whole "
         "objects, again unchanged.",
     )
+    payload: PayloadFile | None = Field(
+        default=None,
+        description="The file whose bytes objects hold, instead of random ones: each object a "
+        "stretch of it from a place of its own on. Of every 4 KiB, 64 bytes tell whose page it "
+        "is, as in other payload.",
+    )
     encryption: Encryption = Field(
         default="none",
         description="How the client encrypts objects before it sends them, and decrypts what it "
@@ -350,6 +366,11 @@ class Dataset(Section):
             raise InputError(
                 f"found existing beside {', '.join(sorted(others))}, allowed existing alone: what "
                 "others wrote is as it is"
+            )
+        if self.payload is not None and (self.compressible or self.duplicate):
+            raise InputError(
+                "found payload with compressible or duplicate, allowed payload alone: a file is as"
+                " compressible as it is"
             )
         return self
 

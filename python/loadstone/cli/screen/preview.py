@@ -29,6 +29,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.host.settling import wait_max_s
+from loadstone.execution.payload_files import PayloadFiles
 
 if TYPE_CHECKING:
     from loadstone.analysis.judgements.thresholds import Threshold
@@ -55,7 +56,7 @@ def preview(
     with making_scripts(campaign) as scripts, making_lists(campaign) as lists:
         plan = make_plan(
             campaign, reused=reused_by(campaign), starts=1, scripts=scripts,
-            stores=store_sizes(campaign), lists=lists,
+            stores=store_sizes(campaign), lists=lists, payload_files=PayloadFiles(campaign),
         )  # fmt: skip
         fail_if.check_thresholds(thresholds, plan.documents())
         warn_of_cuts(lists)

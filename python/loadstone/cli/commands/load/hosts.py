@@ -62,6 +62,7 @@ def command(
         raise InputError.of_value(action, "check")
     from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.parse import read_campaign
+    from loadstone.execution.payload_files import PayloadFiles
 
     campaign = read_campaign(campaign_file, list(overrides or ()))
     if campaign.hosts is None:
@@ -80,6 +81,7 @@ def command(
             campaign, run=run, reused=reused_by(campaign), starts=1,
             scripts=stack.enter_context(making_scripts(campaign)), stores=store_sizes(campaign),
             lists=stack.enter_context(making_lists(campaign)),
+            payload_files=PayloadFiles(campaign),
         )  # fmt: skip
         # Hosts read from the targets, by the profiles that the campaign names.
         commands = [*consent.of_profiles(plan.documents()), *consent.of_hosts(campaign.hosts)]

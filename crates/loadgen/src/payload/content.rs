@@ -1,0 +1,71 @@
+//! A user's file that objects are filled with.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use loadstone_wire::digest::Running;
+
+use crate::error::Error;
+use crate::trial::NamedFile;
+
+/// The largest file: it is kept in memory.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// The files that this process has read, by their SHA-256. They are kept to its end: the trials of a run
+/// have the same one, and payload is handed around as a copy.
+static READ: LazyLock<Mutex<HashMap<String, &'static [u8]>>> = LazyLock::new(Mutex::default);
+
+/// Reads a file that a trial names, if it has not been read yet.
+///
+/// # Errors
+/// It cannot be read, or is not the one that the trial names.
+pub(crate) fn open(file: &NamedFile) -> Result<&'static [u8], Error> {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(content) = read.get(&file.sha256) {
+        return Ok(content);
+    }
+    let wrong = |reason: String| {
+        Error::Trial(vec![format!("dataset.payload: file \"{}\": {reason}", file.path)])
+    };
+    let mut options = fs::OpenOptions::new();
+    // The open itself would wait for a writer of a pipe.
+    let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(&file.path);
+    let opened = opened.map_err(|error| wrong(error.to_string()))?;
+    if !opened.metadata().is_ok_and(|facts| facts.is_file()) {
+        return Err(wrong("it is no regular file".into()));
+    }
+    let mut content = Vec::new();
+    opened
+        .take(BYTES_MAX + 1)
+        .read_to_end(&mut content)
+        .map_err(|error| wrong(error.to_string()))?;
+    let mut digest = Running::sha256();
+    digest.update(&content);
+    let found: String = digest.finish().0.iter().map(|byte| format!("{byte:02x}")).collect();
+    if found != file.sha256 {
+        return Err(wrong(format!(
+            "it has changed since the run was planned: found SHA-256 {found}, the trial names {}",
+            file.sha256
+        )));
+    }
+    if content.is_empty() || content.len() as u64 > BYTES_MAX {
+        return Err(wrong(format!("found {} bytes, allowed: 1 to {BYTES_MAX}", content.len())));
+    }
+    let content: &'static [u8] = content.leak();
+    read.insert(file.sha256.clone(), content);
+    Ok(content)
+}
+
+/// Copies from a place of a file on, behind whose end its begin follows.
+pub(super) fn copy(content: &[u8], place: u64, mut out: &mut [u8]) {
+    let mut at = (place % content.len() as u64) as usize;
+    while !out.is_empty() {
+        let taken = (content.len() - at).min(out.len());
+        let (piece, rest) = out.split_at_mut(taken);
+        piece.copy_from_slice(&content[at..at + taken]);
+        (out, at) = (rest, 0);
+    }
+}
