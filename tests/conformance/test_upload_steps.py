@@ -102,3 +102,25 @@ def test_an_upload_that_is_ended_twice_is_ended_once(
         ("abort_upload", "lost_race"), 0
     )
     clean_up(place, dataset)
+
+
+def test_several_hosts_write_the_parts_of_one_object(place: Place, dataset: Dataset) -> None:
+    """One begins the uploads, each sends every other part, and the last completes them."""
+    parts = 3
+    size = (parts - 1) * place.smallest_part_bytes + 1000
+    dataset = Dataset(objects=2, buckets=2, size_bytes=size, prefix=dataset.prefix)
+
+    def run(operation: str, requests: int, **changes: Any) -> dict[str, int]:
+        stop = {"requests": requests, "duration_ns": None}
+        trial = trials.document(place, dataset, operation, stop=stop, **changes)
+        trial["options"] |= {"part_bytes": place.smallest_part_bytes}
+        return trials.run(trial).outcomes()
+
+    assert run("create_upload", 2) == {"ok": 2}
+    halves = [run("upload_part", 6, portion={"index": index, "of": 2}) for index in range(2)]
+    assert halves == [{"ok": 3}, {"ok": 3}]
+    assert run("list_parts", 2) == {"ok": 2}
+    assert run("complete_upload", 2) == {"ok": 2}
+    assert run("get", 2) == {"ok": 2}
+    assert run("abort_upload", 2) == {"not_found": 2}
+    assert trials.clean_up(place, dataset).summary["places_left"] == []

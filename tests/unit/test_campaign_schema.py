@@ -318,14 +318,14 @@ def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
     needed = {"range": "4KiB", "range_count": 2, "part_size": "8MiB"}
     fields = Phase.model_fields
     makers = dict.fromkeys(operation.takes_from, 1)
-    read = {option for each in (name, *makers) for option in OPERATIONS[each].options}
-    options = {fields[option].alias or option for option in read if option in fields}
-    own = {key: value for key, value in needed.items() if key in options}
-    is_alone = not operation.is_upload_step
     for repeated, is_allowed in (
-        ({"op": name, "iterations": 2}, operation.repeats == "always" and is_alone),
-        ({"op": name, "warm_up": "1s"}, operation.repeats != "never" and is_alone),
+        ({"op": name, "iterations": 2}, operation.repeats == "always"),
+        ({"op": name, "warm_up": "1s"}, operation.repeats != "never"),
         ({"mix": {**makers, name: 1, "put": 1, "head": 1}}, operation.is_mixed),
     ):
         with contextlib.nullcontext() if is_allowed else pytest.raises(ValidationError):
             Phase.model_validate({**own, **repeated})
+        operations = repeated.get("mix", [name])
+        read = {option for each in operations for option in OPERATIONS[each].options}
+        options = {fields[option].alias or option for option in read if option in fields}
+        own = {key: value for key, value in needed.items() if key in options}

@@ -29,6 +29,19 @@ def test_parts_that_are_copied_need_the_objects() -> None:
     assert phases(plan) == ["prepare", "mix", "clean-up"]
 
 
+def test_steps_by_themselves_make_the_objects_of_the_dataset() -> None:
+    plan = planned(
+        STORE.replace("4KiB", "18MiB")
+        + "phases: [{op: create_upload, part_size: 5MiB}, {op: upload_part, part_size: 5MiB},"
+        " complete_upload, get]\n"
+    )
+    assert phases(plan) == ["create_upload", "upload_part", "complete_upload", "get", "clean-up"]
+    documents = [trial.document for trial in plan.trials]
+    assert [document["stop"]["requests"] for document in documents[:4]] == [10, 40, 10, 10]
+    # What is completed has the version of its parts.
+    assert [document["dataset"]["version"] for document in documents[1:4]] == [1, 1, 1]
+
+
 def test_versions_leave_the_dataset_as_full_as_it_was() -> None:
     plan = planned(
         STORE + "phases: [put, versioned_put, get_version, list_versions, delete_version, get]\n"
@@ -41,7 +54,7 @@ def test_versions_leave_the_dataset_as_full_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("phase", "place"),
     [
-        ("{op: create_upload, part_size: 5MiB}", r"phases\.0\.op: "),
+        ("{op: create_upload, part_size: 5MiB, part_order: shuffled}", r"phases\.0\.part_order: "),
         ("{mix: {upload_part: 1, get: 1}, part_size: 5MiB}", r"phases\.0\.mix\.upload_part: "),
         (f"{{mix: {{{STEPS}}}}}", r"phases\.0\.part_size: "),
         (f"{{mix: {{{STEPS}}}, part_size: 5MiB, ended_twice: 2}}", r"phases\.0\.ended_twice: "),

@@ -370,17 +370,40 @@ pub fn parse_copied_part(
     Ok(UploadedPart { etag, checksum })
 }
 
-/// Counts the parts in the answer to a ListParts.
+/// One page of the parts of an upload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartPage {
+    /// The parts, in the order of their numbers.
+    pub parts: Vec<UploadedPart>,
+    /// The number to ask the next page with, where more pages follow.
+    pub next: Option<u64>,
+}
+
+/// Reads the answer to a ListParts, with the checksums in elements of that name.
 ///
 /// # Errors
 ///
 /// Any other document.
-pub fn count_parts(xml: &[u8]) -> Result<u64, XmlError> {
-    let mut parts = 0;
-    expect(xml, &["ListPartsResult"], |depth, name, text| {
-        parts += u64::from((depth, name) == (2, b"Part") && text.is_none());
+pub fn parse_part_page(
+    xml: &[u8],
+    checksum_element: Option<&'static str>,
+) -> Result<PartPage, XmlError> {
+    let (mut page, mut part) = (PartPage::default(), UploadedPart::default());
+    let (mut is_truncated, mut next) = (false, None);
+    expect(xml, &["ListPartsResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"IsTruncated", Some(text)) => is_truncated = text.trim() == "true",
+        (2, b"NextPartNumberMarker", Some(text)) => next = text.trim().parse().ok(),
+        (2, b"Part", None) => page.parts.push(std::mem::take(&mut part)),
+        (3, b"ETag", Some(text)) => part.etag = text.to_owned(),
+        (3, name, Some(text)) => {
+            if let Some(element) = checksum_element.filter(|element| element.as_bytes() == name) {
+                part.checksum = Some((element, text.to_owned()));
+            }
+        }
+        _ => {}
     })?;
-    Ok(parts)
+    page.next = next.filter(|_| is_truncated);
+    Ok(page)
 }
 
 /// Writes the body of a CompleteMultipartUpload request for parts numbered from one.

@@ -41,4 +41,6 @@ def writes_dataset(document: TrialDocument) -> bool:
     if document.get("script"):
         # Each of its objects has versions of its own.
         return False
-    return len(operations) == 1 and operations[0] in WRITES_WHOLE | WRITES_BLOCKS
+    # The parts of an object have its new version, whoever puts them together.
+    writes = (WRITES_WHOLE - {"complete_upload"}) | WRITES_BLOCKS | {"upload_part"}
+    return len(operations) == 1 and operations[0] in writes

@@ -46,6 +46,8 @@ pub(super) struct S3 {
     keys: KeyKeeper,
     region: String,
     settings: S3Settings,
+    /// Whether the trial has several operations.
+    is_mixed: bool,
     /// Whether the mix has conditions on ETags.
     needs_etags: bool,
     /// Whether the mix deletes the versions that it writes.
@@ -94,6 +96,7 @@ impl Driver for S3 {
             keys: account.keys,
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             settings: S3Settings::read(map)?,
+            is_mixed: trial.mix.len() > 1,
             needs_etags: [
                 Operation::PutIfMatch,
                 Operation::DeleteIfMatch,

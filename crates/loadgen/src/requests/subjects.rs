@@ -2,9 +2,9 @@
 
 use crate::dataset::{KeyChooser, Object};
 use crate::operation::Operation;
-use crate::requests::Subject;
 use crate::requests::tickets::Ticket;
-use crate::trial::{Keys, Options, Order, Trial};
+use crate::requests::{LAST_END, Subject};
+use crate::trial::{Keys, Options, Order, Share, Trial};
 
 /// Chooses among the subjects of a dataset, in the trial's key order.
 #[derive(Debug)]
@@ -24,11 +24,13 @@ pub(super) struct Subjects {
 
 impl Subjects {
     pub(super) fn new(trial: &Trial) -> Self {
-        let Options { bulk_keys, range_bytes, contended_keys, .. } = trial.options;
+        let Options { bulk_keys, range_bytes, part_bytes, contended_keys, .. } = trial.options;
         let contended = contended_keys.clamp(1, trial.dataset.objects.max(1));
         let uniform = Keys { order: Order::Uniform, theta: None };
         let largest = trial.dataset.size.max();
-        let blocks = largest.div_ceil(range_bytes.unwrap_or(largest).max(1)).max(1);
+        let is_in_parts = |share: &Share| share.operation.is_upload_step();
+        let block_bytes = if trial.mix.iter().any(is_in_parts) { part_bytes } else { range_bytes };
+        let blocks = largest.div_ceil(block_bytes.unwrap_or(largest).max(1)).max(1);
         let units = trial.dataset.objects.saturating_mul(blocks);
         Self {
             objects: trial.dataset.objects,
@@ -66,7 +68,14 @@ impl Subjects {
                 let index = self.contended.choose(ticket.number, ticket.chance);
                 Subject::Object(self.object(index))
             }
-            Operation::Read | Operation::Write => {
+            Operation::CompleteUpload | Operation::AbortUpload => {
+                let index = self.chooser.choose(ticket.number, ticket.chance);
+                Subject::Block { object: self.object(index), number: LAST_END }
+            }
+            Operation::Read
+            | Operation::Write
+            | Operation::UploadPart
+            | Operation::UploadPartCopy => {
                 let unit = self.block_chooser.choose(ticket.number, ticket.chance);
                 let object = self.object(unit / self.blocks);
                 Subject::Block { object, number: unit % self.blocks }

@@ -180,9 +180,15 @@ impl Trial {
             if self.mix.len() > 1 && !share.operation.info().is_mixed {
                 mistakes.push(format!("mix: {} cannot be mixed", share.operation.name()));
             }
-            if self.mix.len() == 1 && share.operation.is_upload_step() {
-                let name = share.operation.name();
-                mistakes.push(format!("mix: {name} stands in a mix with other steps of uploads"));
+            let is_of_part =
+                matches!(share.operation, Operation::UploadPart | Operation::UploadPartCopy);
+            let is_fixed = matches!(self.dataset.size, SizeLaw::Fixed { .. });
+            if self.mix.len() == 1 && is_of_part && !is_fixed {
+                mistakes.push(format!(
+                    "mix: found {} by itself for objects of different sizes, allowed: of one size, or \
+                     in a mix with other steps of uploads",
+                    share.operation.name()
+                ));
             }
         }
         if !(0.0..=1.0).contains(&self.options.ended_twice) {

@@ -245,6 +245,9 @@ def whole_requests(operation: str, dataset: DatasetDocument, options: OptionsDoc
         case "read" | "write" | "append":
             block_bytes = options["range_bytes"] or 1
             return objects * max(1, -(-largest_size(dataset["size"]) // block_bytes))
+        case "upload_part" | "upload_part_copy":
+            part_bytes = options["part_bytes"] or 1
+            return objects * max(1, -(-largest_size(dataset["size"]) // part_bytes))
     return objects
 
 

@@ -297,9 +297,10 @@ class Phase(Section):
             allowed = "a name other than prepare, clean-up and audit"
             yield KeyMistake(("name",), shown(self.name), allowed)
         if self.op is not None and OPERATIONS[self.op].is_upload_step:
-            yield KeyMistake(
-                ("op",), self.op, "this operation in a mix with other steps of uploads"
-            )
+            for key in ("part_order", "part_pause_ns", "ended_twice"):
+                if key in self.model_fields_set:
+                    name = Phase.model_fields[key].alias or key
+                    yield KeyMistake((name,), f"this key with {self.op} alone", "a mix of steps")
         yield from self._wrong_mix(self._weights() if self.mix else {})
 
     def _wrong_mix(self, mix: Mapping[str, float]) -> Iterator[KeyMistake]:

@@ -1,11 +1,15 @@
 //! Uploads in parts as load, step by step: each step is a request of its own.
+//!
+//! In a mix, steps are for the uploads that their load thread has begun. A step that is a phase by itself is
+//! for the upload that the store has open for the object, whoever began it: so several hosts can write the
+//! parts of one object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_query};
 use loadstone_wire::http1::Method;
-use loadstone_wire::xml::{self, UploadedPart};
+use loadstone_wire::xml::{self, PartPage, UploadedPart};
 
 use super::S3Client;
 use crate::dataset::Object;
@@ -18,7 +22,10 @@ use crate::transport::http_target::HeadSpec;
 use crate::transport::parts::InParts;
 use crate::transport::transfer::Nothing;
 
-/// The uploads that a load thread has begun, by the numbers of their objects.
+/// Parts that are asked for with one request.
+const PARTS_AT_ONCE: u32 = 1000;
+
+/// The uploads that a load thread knows, by the numbers of their objects.
 pub(super) type OpenUploads = HashMap<u64, OpenUpload>;
 
 /// An upload that was begun, and the parts of it that the store has acknowledged.
@@ -41,7 +48,10 @@ impl S3Client {
 
     /// Uploads a part, whether or not it is there already.
     pub(super) async fn send_part(&mut self, request: &Request) -> Completion {
-        let Some(id) = self.upload_id(request) else { return self.refuse_unbegun() };
+        let id = match self.upload_id(request).await {
+            Ok(id) => id,
+            Err(refused) => return refused,
+        };
         let thread = Rc::clone(&self.thread);
         let http = &thread.http;
         let (object, number) = (request.object(), request.block());
@@ -52,7 +62,10 @@ impl S3Client {
 
     /// Has the store copy a part from an object of the dataset: the bytes that the part has there.
     pub(super) async fn copy_part(&mut self, request: &Request) -> Completion {
-        let Some(id) = self.upload_id(request) else { return self.refuse_unbegun() };
+        let id = match self.upload_id(request).await {
+            Ok(id) => id,
+            Err(refused) => return refused,
+        };
         let dataset = self.http.thread.dataset.clone();
         let source = request.chance % dataset.spec().objects.max(1);
         let part = self.division(request).range(request.block());
@@ -86,23 +99,73 @@ impl S3Client {
     }
 
     pub(super) async fn list_parts_of_upload(&mut self, request: &Request) -> Completion {
-        let Some(id) = self.upload_id(request) else { return self.refuse_unbegun() };
-        self.at_object(request.object().index, b"");
-        let keys_max = self.http.thread.target.options.page_keys.to_string();
+        let id = match self.upload_id(request).await {
+            Ok(id) => id,
+            Err(refused) => return refused,
+        };
+        let parts_max = self.http.thread.target.options.page_keys;
+        let (completion, page) =
+            self.page_of_parts(request.object().index, &id, parts_max, None).await;
+        let objects = u32::try_from(page.parts.len()).unwrap_or(u32::MAX);
+        self.unless_ended(Completion { objects, ..completion })
+    }
+
+    async fn page_of_parts(
+        &mut self,
+        index: u64,
+        id: &str,
+        parts_max: u32,
+        after: Option<u64>,
+    ) -> (Completion, PartPage) {
+        self.at_object(index, b"");
+        let (parts_max, after) = (parts_max.to_string(), after.map(|number| number.to_string()));
+        let parameters = [
+            ("max-parts", Some(parts_max.as_bytes())),
+            ("part-number-marker", after.as_ref().map(String::as_bytes)),
+            ("uploadId", Some(id.as_bytes())),
+        ];
+        let parameters: Vec<_> =
+            parameters.into_iter().filter(|(_, value)| value.is_some()).collect();
         let mut query = Vec::new();
-        let parameters =
-            [("max-parts", Some(keys_max.as_bytes())), ("uploadId", Some(id.as_bytes()))];
         write_query(&mut query, &parameters);
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200]) };
-        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
-        let mut completion = reply.completion();
+        let mut completion = self.ask_for_body(&spec, &Nothing, &[]).await.completion();
+        let mut page = PartPage::default();
         if completion.outcome.is_ok() {
-            match xml::count_parts(&self.http.collect.body) {
-                Ok(parts) => completion.objects = u32::try_from(parts).unwrap_or(u32::MAX),
+            let element = self.thread.s3.settings.checksum.of_parts().map(|(_, element)| element);
+            match xml::parse_part_page(&self.http.collect.body, element) {
+                Ok(read) => page = read,
                 Err(error) => completion.outcome = self.misread(&error),
             }
         }
-        self.unless_ended(completion)
+        (completion, page)
+    }
+
+    /// Asks for all parts of an upload, outside of the time that is taken.
+    ///
+    /// # Errors
+    /// The question's completion, where it failed.
+    async fn listed_parts(
+        &mut self,
+        index: u64,
+        id: &str,
+    ) -> Result<Vec<UploadedPart>, Completion> {
+        let (mut parts, mut after) = (Vec::new(), None);
+        loop {
+            self.renew_deadline();
+            let (completion, page) = self.page_of_parts(index, id, PARTS_AT_ONCE, after).await;
+            if !completion.outcome.is_ok() {
+                return Err(completion);
+            }
+            parts.extend(page.parts);
+            match page.next.filter(|next| after.is_none_or(|after| *next > after)) {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        // The request itself has the time of one.
+        self.renew_deadline();
+        Ok(parts)
     }
 
     /// Lists the next page of a bucket's uploads; after the last page the first comes again.
@@ -131,13 +194,21 @@ impl S3Client {
     }
 
     pub(super) async fn end_with_parts(&mut self, request: &Request) -> Completion {
-        let Some(id) = self.upload_id(request) else { return self.refuse_unbegun() };
+        let id = match self.upload_id(request).await {
+            Ok(id) => id,
+            Err(refused) => return refused,
+        };
         let index = request.object().index;
-        let parts: Vec<UploadedPart> = {
+        let parts: Vec<UploadedPart> = if self.thread.s3.is_mixed {
             let uploads = self.thread.uploads.borrow();
-            uploads.get(&index).map(|upload| upload.parts.values().cloned().collect())
-        }
-        .unwrap_or_default();
+            let parts = |upload: &OpenUpload| upload.parts.values().cloned().collect();
+            uploads.get(&index).map(parts).unwrap_or_default()
+        } else {
+            match self.listed_parts(index, &id).await {
+                Ok(parts) => parts,
+                Err(failed) => return failed,
+            }
+        };
         self.at_object(index, b"");
         let completion = self.complete(&id, &parts).await.completion();
         self.note_end(request);
@@ -145,16 +216,56 @@ impl S3Client {
     }
 
     pub(super) async fn end_without_parts(&mut self, request: &Request) -> Completion {
-        let Some(id) = self.upload_id(request) else { return self.refuse_unbegun() };
+        let id = match self.upload_id(request).await {
+            Ok(id) => id,
+            Err(refused) => return refused,
+        };
         self.at_object(request.object().index, b"");
         let completion = self.abandon(&id).await.completion();
         self.note_end(request);
         self.unless_ended(completion)
     }
 
-    fn upload_id(&self, request: &Request) -> Option<Rc<str>> {
-        let uploads = self.thread.uploads.borrow();
-        uploads.get(&request.object().index).map(|upload| Rc::clone(&upload.id))
+    /// Returns the id of the upload that a step is for. Outside of a mix the store is asked which is open,
+    /// once by each load thread and outside of the time that is taken; of several it is the last begun.
+    ///
+    /// # Errors
+    /// There is none, or the question failed.
+    async fn upload_id(&mut self, request: &Request) -> Result<Rc<str>, Completion> {
+        let index = request.object().index;
+        if let Some(upload) = self.thread.uploads.borrow().get(&index) {
+            return Ok(Rc::clone(&upload.id));
+        }
+        if self.thread.s3.is_mixed {
+            let text = "no upload of this object is open: another step has ended it";
+            return Err(SharedPlace::refuse(self, Outcome::LOST_RACE, text.to_owned()));
+        }
+        let thread = Rc::clone(&self.http.thread);
+        let mut key = Vec::new();
+        thread.dataset.write_key(index, &mut key);
+        let key = String::from_utf8(key).expect("a prefix and digits are text");
+        let bucket = thread.dataset.bucket(thread.dataset.bucket_of(index));
+        let reply = self.ask_for_uploads(&bucket, &key, None, None).await;
+        let mut asked = reply.completion();
+        if !asked.outcome.is_ok() {
+            return Err(asked);
+        }
+        let page = match xml::parse_upload_page(&self.http.collect.body) {
+            Ok(page) => page,
+            Err(error) => {
+                asked.outcome = self.misread(&error);
+                return Err(asked);
+            }
+        };
+        self.renew_deadline();
+        let Some((_, id)) = page.uploads.into_iter().rfind(|(listed, _)| *listed == key) else {
+            let text = "no upload of this object is open: create_upload begins one";
+            return Err(SharedPlace::refuse(self, Outcome::NOT_FOUND, text.to_owned()));
+        };
+        let id: Rc<str> = id.into();
+        let upload = OpenUpload { id: Rc::clone(&id), parts: BTreeMap::new() };
+        self.thread.uploads.borrow_mut().insert(index, upload);
+        Ok(id)
     }
 
     fn note_part(
@@ -190,11 +301,6 @@ impl S3Client {
             true => Completion { outcome: Outcome::LOST_RACE, ..completion },
             false => completion,
         }
-    }
-
-    fn refuse_unbegun(&mut self) -> Completion {
-        let text = "no upload of this object is open: another step has ended it";
-        SharedPlace::refuse(self, Outcome::LOST_RACE, text.to_owned())
     }
 }
 
