@@ -24,7 +24,7 @@ from loadstone.hosts.clock import Clock, Exchange, estimate
 from loadstone.hosts.connection import carrier
 from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal
-from loadstone.hosts.division import divide
+from loadstone.hosts.division import divide, signed_by
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
 from loadstone.results.record import Record
@@ -63,6 +63,39 @@ def test_the_whole_load_is_divided_where_the_campaign_says_so() -> None:
     assert put["load"]["clients"] == 10
     shares = divide(put, ["a", "b", "c", "d"]).shares
     assert [share["load"]["clients"] for share in shares.values()] == [3, 3, 2, 2]
+
+
+def test_agents_called_by_profiles_sign_with_their_keys() -> None:
+    store = '{driver: s3, endpoint: "http://h:1"}'
+    text = CAMPAIGN.replace('{driver: "null"}', store).replace("count: 4", "profiles: [gold, iron]")
+    keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    put, *_ = make_plan(parse_campaign(text, environ=keys)).documents()
+    assert put["hosts"] == 2
+    shares = divide(put, ["gold", "iron"]).shares
+    settings = {
+        agent: signed_by(share, agent, ("gold", "iron"))["target"]["settings"]
+        for agent, share in shares.items()
+    }
+    assert {agent: own["profile"] for agent, own in settings.items()} == {
+        "gold": "gold", "iron": "iron",
+    }  # fmt: skip
+    assert not {"access_key", "secret_key", "session_token"} & settings["iron"].keys()
+    assert signed_by(put, "local", ()) is put
+
+
+@pytest.mark.parametrize(
+    ("hosts", "target", "key"),
+    [
+        ("{launch: local, profiles: [a], count: 1}", 's3, endpoint: "http://h:1"', "profiles"),
+        ("{launch: ssh, profiles: [a]}", 's3, endpoint: "http://h:1"', "profiles"),
+        ("{launch: local, profiles: [a, a]}", 's3, endpoint: "http://h:1"', "names"),
+        ("{launch: local, profiles: [a]}", '"null"', "profiles"),
+    ],
+)
+def test_profiles_stand_alone(hosts: str, target: str, key: str) -> None:
+    text = CAMPAIGN.replace("{launch: local, count: 4}", hosts).replace('"null"', target)
+    with pytest.raises(CampaignError, match=key):
+        parse_campaign(text, environ={})
 
 
 def test_a_rate_is_of_each_host_unless_the_campaign_says_otherwise() -> None:

@@ -102,16 +102,20 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def of_profiles(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
     """Yield the commands that print the keys of profiles named in trials."""
-    # The user chose these profiles on this host: they need no consent.
-    allowed = ("default", os.environ.get("AWS_PROFILE"))
     targets = {document["target"]["name"]: document["target"] for document in documents}
     for name, target in targets.items():
         settings = target["settings"]
         profile = settings.get("profile")
-        if profile is None or profile in allowed or settings.get("access_key") is not None:
-            continue
-        for command in _loadgen.profile_commands(profile):
-            yield f'target {name}, profile "{profile}"', command
+        if profile is not None and settings.get("access_key") is None:
+            for command in _commands_of_profile(profile):
+                yield f'target {name}, profile "{profile}"', command
+
+
+def _commands_of_profile(profile: str) -> list[str]:
+    # The user chose these profiles on this host: they need no consent.
+    if profile in ("default", os.environ.get("AWS_PROFILE")):
+        return []
+    return _loadgen.profile_commands(profile)
 
 
 def of_engines(documents: Iterable[TrialDocument]) -> Iterator[tuple[str, str]]:
@@ -135,6 +139,9 @@ def of_hosts(hosts: Hosts | None) -> Iterator[tuple[str, str]]:
     if hosts.command:
         where = "this host" if hosts.launch == "local" else f"each host, by {hosts.launch}"
         yield "hosts.command", f"{hosts.command} agent … (on {where})"
+    for profile in hosts.profiles:
+        for command in _commands_of_profile(profile):
+            yield f'hosts.profiles, profile "{profile}"', command
     if hosts.options:
         yield "hosts.options", f"{hosts.launch} {shlex.join(hosts.options)} …"
     if hosts.job:

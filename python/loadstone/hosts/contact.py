@@ -8,7 +8,7 @@ import json
 import queue
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from loadstone.errors import HostError
 from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier
+from loadstone.hosts.division import signed_by
 
 TIMEOUT_S = 10.0
 """How long a host waits for the target's answer."""
@@ -89,13 +90,20 @@ class Contact:
     """One contact of several hosts with a target."""
 
     def __init__(
-        self, carrier: Carrier, document: TrialDocument, attempt: int, *, sends_secrets: bool
+        self,
+        carrier: Carrier,
+        document: TrialDocument,
+        attempt: int,
+        *,
+        sends_secrets: bool,
+        profiles: Collection[str] = (),
     ) -> None:
         """`attempt` is one that no trial has; raise HostError where a secret to send is absent."""
         self.clocks: Mapping[str, Clock] = {}
         self._carrier = carrier
         self._document = document
         self._attempt = attempt
+        self._profiles = profiles
         self._secrets = secrets.read(document) if sends_secrets else None
         self._awaited: set[str] = set()
         self._obstacles: dict[str, Obstacle] = {}
@@ -116,7 +124,8 @@ class Contact:
         for host in self._awaited - self.clocks.keys():
             self._end(host, "its clock could not be read", None, is_unreached=False)
         for host in self._awaited:
-            trial = json.dumps({**self._document, "agent": host})
+            document = signed_by(self._document, host, self._profiles)
+            trial = json.dumps({**document, "agent": host})
             asked = messages.Trial(trial=trial, attempt=self._attempt, secrets=self._secrets)
             self._carrier.ask((host,), asked)
         began = time.monotonic()

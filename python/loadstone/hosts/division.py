@@ -1,10 +1,15 @@
 """Divides a trial: a document for each host, which together make the whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
+from loadstone.documents.python_types import TargetSettings
 from loadstone.documents.trial import LoadDocument, TrialDocument
+
+KEYS = ("access_key", "secret_key", "session_token")
+"""Settings that go before a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,18 @@ def divide(document: TrialDocument, hosts: Sequence[str]) -> Division:
             share["load"] = _load(document["load"], index, number)
         shares[host] = share
     return Division(shares=shares, idle=tuple(wanted[number:]), is_whole=number == 1)
+
+
+def signed_by(document: TrialDocument, agent: str, profiles: Collection[str]) -> TrialDocument:
+    """Return the document of an agent, with the AWS profile of its name where that is one."""
+    if agent not in profiles:
+        return document
+    target = document["target"]
+    settings = {key: value for key, value in target["settings"].items() if key not in KEYS}
+    return {
+        **document,
+        "target": {**target, "settings": cast(TargetSettings, {**settings, "profile": agent})},
+    }
 
 
 def failures_max(document: TrialDocument) -> int | None:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import queue
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from loadstone import _loadgen
@@ -25,7 +25,7 @@ from loadstone.hosts import messages, secrets
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.connection.carrier import Carrier, HostMessage
 from loadstone.hosts.contact import Contact, contact_document, refusal, some_of
-from loadstone.hosts.division import clients_of, divide, failures_max
+from loadstone.hosts.division import clients_of, divide, failures_max, signed_by
 from loadstone.hosts.merging import LiveFigures, TrialHost, count, end_ns, merge_summaries
 from loadstone.hosts.relaunch import Relaunch
 from loadstone.hosts.sent_files import read_piece
@@ -70,15 +70,18 @@ class OnHosts:
         *,
         stops_on_loss: bool,
         sends_secrets: bool = False,
+        profiles: Collection[str] = (),
         launch_again: Relaunch | None = None,
     ) -> None:
         """`check` looks at documents before any load; hosts take part in their order.
 
+        Hosts that have the name of one of the `profiles` sign with its keys.
         `launch_again` brings lost hosts back before a trial that wants them, unless a loss
         stops it.
         """
         self._launch_again = launch_again
         self._sends_secrets = sends_secrets
+        self._profiles = profiles
         self._carrier = carrier
         self._order = tuple(hosts)
         self._checker = check
@@ -114,6 +117,7 @@ class OnHosts:
         here = [host for host in here if host in self._carrier.hosts]
         trial = _TrialOnHosts(document, output, self._carrier, here, self._attempts)
         trial.stops_on_loss = self._stops_on_loss
+        trial.profiles = self._profiles
         if self._sends_secrets:
             trial.secrets = secrets.read(document)
         for host in missing[: max(0, (document.get("hosts") or 1) - len(here))]:
@@ -132,7 +136,7 @@ class OnHosts:
         prefix = (document.get("dataset") or {}).get("bucket_prefix", "")
         contact = Contact(
             self._carrier, contact_document(target, document["run"], prefix), self._attempts,
-            sends_secrets=self._sends_secrets,
+            sends_secrets=self._sends_secrets, profiles=self._profiles,
         )  # fmt: skip
         obstacles_of_hosts = contact.obstacles(
             hosts,
@@ -178,6 +182,7 @@ class _TrialOnHosts:
         self.stops_on_loss = False
         self.absent: list[str] = []
         self.secrets: messages.Secrets | None = None
+        self.profiles: Collection[str] = ()
         self._document = document
         self._output = output
         self._carrier = carrier
@@ -223,7 +228,7 @@ class _TrialOnHosts:
                 continue
             self._hosts[name].last_message = time.monotonic()
             self._hosts[name].state = "preparing"
-            trial = json.dumps(self._division.shares[name])
+            trial = json.dumps(signed_by(self._division.shares[name], name, self.profiles))
             self._carrier.ask(
                 (name,), messages.Trial(trial=trial, attempt=self._attempt, secrets=self.secrets)
             )

@@ -87,6 +87,7 @@ class HostSession:
             EXECUTORS["operations"],
             stops_on_loss=self._hosts.on_lost == "stop",
             sends_secrets=self._hosts.sends_secrets,
+            profiles=self._hosts.profiles,
             launch_again=Relaunch(self._carrier, self._launcher, self._invitations)
             if self._hosts.launch in AGAIN
             else None,
@@ -99,7 +100,7 @@ class HostSession:
         prefix = f"loadstone-contact-{run[:8]}-"
         contact = Contact(
             self._carrier, contact_document(target, run, prefix), -self._contacts,
-            sends_secrets=self._hosts.sends_secrets,
+            sends_secrets=self._hosts.sends_secrets, profiles=self._hosts.profiles,
         )  # fmt: skip
         return contact.obstacles(self.names, self._tell)
 

@@ -46,6 +46,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         _, wrong = resolve_settings(target, drivers)
         mistakes += [mistake.below(("targets", name)) for mistake in wrong]
     mistakes += surroundings_mistakes(campaign, drivers)
+    mistakes += _wrong_profiles(campaign, drivers)
     if campaign.queries is not None:
         return [*mistakes, *queries_mistakes(campaign, drivers)]
     too_many = _too_many_trials(campaign)
@@ -79,6 +80,19 @@ def _beyond_driver(
     yield from _wrong_path_encryption(case, driver, drivers)
     yield from _wrong_sizes(case, driver)
     yield from _wrong_keys(case, driver)
+
+
+def _wrong_profiles(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    """Yield what keeps agents from signing with keys of their own."""
+    if campaign.hosts is None or not campaign.hosts.profiles:
+        return
+    for name, target in campaign.targets.items():
+        if drivers[target.driver].setting("profile") is None:
+            yield KeyMistake(
+                ("hosts", "profiles"),
+                f'this key with driver {target.driver} (target "{name}")',
+                "drivers that sign with the keys of a profile: s3",
+            )
 
 
 def _too_many_trials(campaign: Campaign) -> KeyMistake | None:

@@ -26,6 +26,7 @@ LAUNCHERS_OF = {
     "job": JOBS_OF,
     "folder": (*OPTIONS_OF, *JOBS_OF),
     "scheduler": ("dask",),
+    "profiles": ("local",),
 }
 """Keys that only some launchers read."""
 _COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
@@ -99,6 +100,12 @@ class Hosts(Section):
     count: PositiveCount | None = Field(
         default=None, description="Number of agents, instead of names; not with ssh and join."
     )
+    profiles: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(),
+        description="With local, instead of names and count: an agent for each of these AWS "
+        "profiles, called by its name, whose clients sign with its keys, and not "
+        "with those of the target.",
+    )
     command: str | None = Field(
         default=None, description="Command that starts loadstone on the hosts; default: loadstone."
     )
@@ -160,6 +167,8 @@ class Hosts(Section):
     @property
     def all_names(self) -> tuple[str, ...]:
         """The hosts one by one."""
+        if self.profiles:
+            return self.profiles
         if self.count is not None:
             name = _COUNTED.get(self.launch, "rank")
             return tuple(f"{name}{number}" for number in range(1, self.count + 1))
@@ -168,7 +177,9 @@ class Hosts(Section):
     def mistakes(self) -> Iterator[KeyMistake]:
         if self.count is not None and self.names:
             yield KeyMistake(("count",), "this key beside names", "one of the two")
-        elif self.count is None and not self.names:
+        elif self.profiles and (self.count is not None or self.names):
+            yield KeyMistake(("profiles",), "this key beside names or count", "one of them")
+        elif self.count is None and not self.names and not self.profiles:
             allowed = "names" if self.launch in NAMED_ONLY else "names, or count"
             allowed = "count" if self.launch in COUNTED_ONLY else allowed
             yield KeyMistake((), "no hosts", allowed)
