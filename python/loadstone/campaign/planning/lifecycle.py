@@ -26,7 +26,7 @@ CLEAN_UP = "clean-up"
 FILL = "fill"
 AUDIT = "audit"
 
-_HISTORIC = frozenset(
+HISTORIC = frozenset(
     {
         "put", "get", "head", "list", "delete", "put_if_absent", "put_if_match", "delete_if_match",
         COMPARE_AND_SWAP,
@@ -207,7 +207,7 @@ def is_historic(operations: Collection[str]) -> bool:
     """Tell whether a history of these operations says something: they change what they look at."""
     changes = not (WRITES_WHOLE | REWRITES | DELETES).isdisjoint(operations)
     is_mixed = len(operations) > 1 or COMPARE_AND_SWAP in operations
-    return changes and is_mixed and set(operations) <= _HISTORIC
+    return changes and is_mixed and set(operations) <= HISTORIC
 
 
 def can_prepare(driver: Driver) -> bool:
