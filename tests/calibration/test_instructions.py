@@ -99,9 +99,9 @@ def test_a_scripted_get_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Pa
 def test_a_put_on_condition_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Path) -> None:
     """Take the same slope of puts of 4 KiB; the ETag is asked for once an object.
 
-    It was 37,900 instructions against 31,200 while the header of the condition was signed, which took
-    another block of SHA-256, and each answer's ETag was kept; then 32,700 (if absent) and 30,100 (if
-    it matches) against 31,500.
+    It was 37,900 instructions against 31,200 while the header of the condition was signed, which
+    took another block of SHA-256, and each answer's ETag was kept; then 32,700 (if absent) and
+    30,100 (if it matches) against 31,500.
     """
     if shutil.which("valgrind") is None:
         pytest.skip("no valgrind on PATH")

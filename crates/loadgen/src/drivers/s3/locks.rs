@@ -2,11 +2,13 @@
 //! deletes what was locked.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use loadstone_wire::date::parse_iso8601;
 use loadstone_wire::encode::write_query;
 use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
+use serde_json::{Map, Value};
 
 use super::S3Client;
 use crate::clock::unix_ns;
@@ -15,14 +17,18 @@ use crate::outcome::{Completion, Outcome};
 use crate::ownership::Places;
 use crate::ownership::beside::{Header, SharedPlace};
 use crate::requests::Request;
+use crate::settings;
 use crate::transport::connection::Reply;
 use crate::transport::http_store::HttpStore;
 use crate::transport::http_target::{BodyDigest, HeadSpec};
 use crate::transport::transfer::Nothing;
+use crate::trial::{Share, Trial};
 
 /// Has a new bucket lock objects.
 pub(super) const LOCKS: Header<'static> = ("x-amz-bucket-object-lock-enabled", b"true");
 const BYPASS: Header<'static> = ("x-amz-bypass-governance-retention", b"true");
+/// The shortest retention that lasts until a delete is refused, and the longest that a clean-up waits for.
+const RETENTION_S: RangeInclusive<u64> = 2..=60;
 /// How far a store's clock may be ahead.
 const MARGIN_S: u64 = 1;
 const SHOWN: &[&str] =
@@ -178,4 +184,37 @@ pub(super) fn version_query(id: &str) -> Vec<u8> {
     let mut query = Vec::new();
     write_query(&mut query, &[("versionId", Some(id.as_bytes()))]);
     query
+}
+
+/// Returns the mistakes in what a trial says of locks.
+pub(super) fn mistakes(map: &Map<String, Value>, trial: &Trial) -> Vec<String> {
+    let Some(value) = map.get("retention_s") else {
+        let locks = trial.mix.iter().find(|share| share.operation.locks());
+        let name = |share: &Share| share.operation.name();
+        let text = |name| format!("mix: found {name} without retention_s, allowed: with it");
+        return locks.map(name).map(text).into_iter().collect();
+    };
+    let is_suspended = settings::text(map, "versioning") == Some("suspended");
+    [
+        (
+            value.as_u64().is_some_and(|retention_s| RETENTION_S.contains(&retention_s)),
+            format!("found {value}, allowed: whole seconds from 2 to 60"),
+        ),
+        (
+            !is_suspended,
+            "found it with versioning: suspended, allowed: without, because a bucket that locks \
+             objects keeps their versions"
+                .into(),
+        ),
+        (
+            !trial.allow_foreign,
+            "found it with allow_foreign, allowed: without, because objects are locked in buckets of \
+             loadstone's own alone"
+                .into(),
+        ),
+    ]
+    .into_iter()
+    .filter(|(holds, _)| !holds)
+    .map(|(_, text)| format!("target.settings.retention_s: {text}"))
+    .collect()
 }

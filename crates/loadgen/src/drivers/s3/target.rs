@@ -1,10 +1,9 @@
 //! The settings of a target of driver `s3`.
 
-use std::ops::RangeInclusive;
-
 use serde_json::{Map, Value};
 
 use crate::drivers::s3::facts::FACTS;
+use crate::drivers::s3::locks;
 use crate::drivers::s3::server_encryption::{self, ServerEncryption};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -105,9 +104,6 @@ pub(super) const SETTINGS: &[Setting] = &[
          lock then; a clean-up lifts the locks (governance mode), or waits for their end",
     ),
 ];
-
-/// The shortest retention that lasts until a delete is refused, and the longest that a clean-up waits for.
-const RETENTION_S: RangeInclusive<u64> = 2..=60;
 
 /// The checksum that goes with an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,34 +262,7 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
                 .into(),
         );
     }
-    let locks = trial.mix.iter().find(|share| share.operation.locks());
-    match map.get("retention_s") {
-        None => mistakes.extend(locks.map(|share| {
-            let name = share.operation.name();
-            format!("mix: found {name} on a target without retention_s, allowed: with it")
-        })),
-        Some(value) => {
-            if !value.as_u64().is_some_and(|retention_s| RETENTION_S.contains(&retention_s)) {
-                mistakes.push(format!(
-                    "target.settings.retention_s: found {value}, allowed: whole seconds from 2 to 60"
-                ));
-            }
-            if settings::text(map, "versioning") == Some("suspended") {
-                mistakes.push(
-                    "target.settings.retention_s: found it with versioning: suspended, allowed: \
-                     without, because a bucket that locks objects keeps their versions"
-                        .into(),
-                );
-            }
-            if trial.allow_foreign {
-                mistakes.push(
-                    "target.settings.retention_s: found it with allow_foreign, allowed: without, \
-                     because objects are locked in buckets of loadstone's own alone"
-                        .into(),
-                );
-            }
-        }
-    }
+    mistakes.extend(locks::mistakes(map, trial));
     let has_presigned = has(Operation::PresignedGet) || has(Operation::PresignedPut);
     mistakes.extend(server_encryption::mistakes(map, has_presigned));
     if flag_of(map, "check_stored_checksum") && trial.dataset.encryption.is_some() {
