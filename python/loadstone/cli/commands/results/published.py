@@ -19,7 +19,6 @@ import typer
 
 from loadstone import published as reports
 from loadstone.cli.account_reports import account_json
-from loadstone.cli.flags import TerminalOrJson
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
@@ -29,8 +28,11 @@ def command(
         str, typer.Argument(help="list, show NAME, or the NAME alone.", metavar="[list|show|NAME]")
     ] = "list",
     name: Annotated[str | None, typer.Argument(help="The report to show.")] = None,
-    form: TerminalOrJson = "terminal",
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
 ) -> None:
+    if form not in ("terminal", "json"):
+        allowed = "a format: terminal, json; loadstone report published:NAME has more"
+        raise InputError.of_value(form, allowed)
     if action == "list":
         _list(form)
         return
