@@ -72,8 +72,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say whose turn it was."""
     reports = [
         report
-        for found in terminalreporter.stats.values()
-        for report in found
+        for stat in terminalreporter.stats.values()
+        for report in stat
         if isinstance(report, pytest.TestReport)
     ]
     for line in rotation.lines(terminalreporter.config, reports):

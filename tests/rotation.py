@@ -54,7 +54,9 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 def lines(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> list[str]:
     """Say which long tests have run."""
     commit = config.getoption("--rotation")
-    names = [one.nodeid for one in reports if one.when == "call" and "long" in one.keywords]
+    names = [
+        report.nodeid for report in reports if report.when == "call" and "long" in report.keywords
+    ]
     return [f"rotation of {commit[:12]}: {len(names)} long tests", *names] if commit else []
 
 

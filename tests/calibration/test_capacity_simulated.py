@@ -105,7 +105,7 @@ def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_pat
     (cell,) = findings.rounds
     assert cell.trials == found.confirming
     assert cell.parameters["rate"] == found.lower
-    (said,) = [one for one in findings.findings if one.rule == "capacity"]
+    (said,) = [finding for finding in findings.findings if finding.rule == "capacity"]
     assert "holds p99 ≤ 100 ms" in said.statement
 
 

@@ -91,9 +91,9 @@ class RadosView:
         assert answers is not None
         orders.write(json.dumps({"action": action, **rest}) + "\n")
         orders.flush()
-        found = json.loads(answers.readline() or '{"error": "the process of the view ended"}')
-        if "error" in found:
+        document = json.loads(answers.readline() or '{"error": "the process of the view ended"}')
+        if "error" in document:
             what = f"{action} {rest.get('bucket', '')} {rest.get('key', '')}"
-            print(f"rados: {what}: {found['error']}", file=sys.stderr)
+            print(f"rados: {what}: {document['error']}", file=sys.stderr)
             raise RuntimeError(f"rados: {what} failed")
-        return found["answer"]
+        return document["answer"]

@@ -25,7 +25,7 @@ def client(place: Place, dataset: Dataset) -> Any:
     client, bucket, key = place.view.client, f"{dataset.prefix}probe", f"{PREFIX}probe"
     client.create_bucket(Bucket=bucket)
     client.put_object(Bucket=bucket, Key=key, Body=b"")
-    listed = [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    listed = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket)["Contents"]]
     client.delete_object(Bucket=bucket, Key=key)
     client.delete_bucket(Bucket=bucket)
     # Some ignore encoding-type=url, and list what XML cannot carry with another character.

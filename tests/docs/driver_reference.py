@@ -52,10 +52,12 @@ def _settings(driver: Driver) -> str:
     if not driver.settings:
         return "No settings."
     rows = ["| setting | required | kind | default | meaning |", "|---|---|---|---|---|"]
-    for one in driver.settings:
-        kind = ", ".join(one.choices) or one.kind.replace("_", " ")
-        required = "yes" if one.required else ""
-        rows.append(f"| `{one.name}` | {required} | {kind} | {one.default or ''} | {one.help} |")
+    for setting in driver.settings:
+        kind = ", ".join(setting.choices) or setting.kind.replace("_", " ")
+        required = "yes" if setting.required else ""
+        rows.append(
+            f"| `{setting.name}` | {required} | {kind} | {setting.default or ''} | {setting.help} |"
+        )
     return "\n".join(rows)
 
 
@@ -67,9 +69,9 @@ def _facts(driver: Driver) -> list[str]:
     variables = [one for group in facts.environment for one in group]
     if variables:
         shown = dict.fromkeys(
-            f"`{' '.join(filter(None, (one.name, one.argument)))}` (`{one.setting}`"
-            f"{', by reference' if one.is_secret else ''})"
-            for one in variables
+            f"`{' '.join(filter(None, (variable.name, variable.argument)))}` (`{variable.setting}`"
+            f"{', by reference' if variable.is_secret else ''})"
+            for variable in variables
         )
         lines.append(f"- From the environment: {', '.join(shown)}.")
     rule = facts.bucket_names

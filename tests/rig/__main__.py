@@ -89,7 +89,9 @@ def run(
     purpose: Purpose, seed: int, count: int, processes: int = 1, only: str | None = None
 ) -> Sequence[Outcome]:
     """Run so many scenarios and return their outcomes, in the order in which they were drawn."""
-    drawn = [one for one in scenarios(purpose, seed, count) if only in (None, one.family)]
+    drawn = [
+        scenario for scenario in scenarios(purpose, seed, count) if only in (None, scenario.family)
+    ]
     outcomes: list[Outcome] = []
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for outcome in pool.imap(outcome_of, drawn):

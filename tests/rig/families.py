@@ -103,7 +103,7 @@ def _draw(
         scenario = replace(scenario, sent_again=chance.choice((0.0, 0.0005, 0.004)))
     words = (
         [scenario.family, scenario.kind, scenario.watched.words]
-        + (["others on the target"] if any(one.others for one in resources) else [])
+        + (["others on the target"] if any(resource.others for resource in resources) else [])
         + (["client not watched"] if not scenario.client.is_watched else [])
         + ([f"and {limits[1]}"] if len(limits) > 1 else [])
         + ([] if scenario.is_kept else ["a connection each"])
@@ -249,7 +249,8 @@ def _pausing(scenario: Scenario, chance: random.Random) -> Scenario:
     share, every_s = chance.uniform(0.2, 0.7), _between(chance, 0.3, 1.0)
     # What is served when a pause begins is served in it: one request.
     resources = [
-        replace(one, servers=1) if one.name == "software" else one for one in scenario.resources
+        replace(resource, servers=1) if resource.name == "software" else resource
+        for resource in scenario.resources
     ]
     return replace(scenario, resources=resources, pause_share=share, pause_every_s=every_s)
 

@@ -88,7 +88,7 @@ def of_families(counts: Mapping[str, Count], part: str, whole: str) -> tuple[flo
         shares.append(sum(one[0] for one in drawn) / max(1, sum(one[1] for one in drawn)))
     shares.sort()
     bootstrap = shares[RESAMPLES // 40], shares[-RESAMPLES // 40]
-    alone = exact(sum(one[0] for one in families), sum(one[1] for one in families))
+    alone = exact(sum(family[0] for family in families), sum(family[1] for family in families))
     return min(bootstrap[0], alone[0]), max(bootstrap[1], alone[1])
 
 
@@ -99,15 +99,15 @@ def document(outcomes: Sequence[Outcome], **facts: Any) -> dict[str, Any]:
         "families": {name: asdict(one) for name, one in count(outcomes).items()},
         "wrong": [
             {
-                "combination": one.combination,
-                "seed": one.seed,
-                "limit": one.limit,
-                "also": list(one.also),
-                "right": list(one.right),
-                "is_blamed": one.is_blamed,
+                "combination": outcome.combination,
+                "seed": outcome.seed,
+                "limit": outcome.limit,
+                "also": list(outcome.also),
+                "right": list(outcome.right),
+                "is_blamed": outcome.is_blamed,
             }
-            for one in outcomes
-            if not (one.is_right or one.is_undetermined or one.is_void)
+            for outcome in outcomes
+            if not (outcome.is_right or outcome.is_undetermined or outcome.is_void)
         ],
     }
 
@@ -172,7 +172,9 @@ def table(figure: Mapping[str, Any]) -> str:
 
 def page_with(text: str, figures: Sequence[Mapping[str, Any]]) -> str:
     """Return a page with the figures between its two marks."""
-    body = "\n\n".join(f"{table(one)}\n\n{summary(one)}. {one['drawn']}" for one in figures)
+    body = "\n\n".join(
+        f"{table(figure)}\n\n{summary(figure)}. {figure['drawn']}" for figure in figures
+    )
     pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     return pattern.sub(lambda _: f"{BEGIN}\n{body}\n{END}", text)
 

@@ -25,7 +25,7 @@ Reading = tuple[str, str, str, str, float, bool]
 def thread_ns(scenario: Scenario) -> float:
     """Return how long the load thread is taken by one request, waiting for its core included."""
     names = ("client thread", "client memory")
-    rates = [one.full_at_per_s for one in scenario.resources if one.name in names]
+    rates = [resource.full_at_per_s for resource in scenario.resources if resource.name in names]
     return SECOND_NS / min(rates)
 
 
@@ -174,8 +174,8 @@ def _of_client_card(scenario: Scenario, rate: float) -> Iterator[Reading]:
 
 def _of_target(scenario: Scenario, rate: float, host: str, part: float) -> Iterator[Reading]:
     used = {
-        one.name: 1.0 if one.others else min(1.0, rate / one.full_at_per_s) * part
-        for one in scenario.resources
+        resource.name: 1.0 if resource.others else min(1.0, rate / resource.full_at_per_s) * part
+        for resource in scenario.resources
     }
     probe = "prometheus:servers"
     cores = scenario.target_cores

@@ -187,23 +187,25 @@ class Scenario:
     @property
     def alone_s(self) -> float:
         """How long a request takes that is alone."""
-        return self.delay_s + sum(one.servers / one.full_at_per_s for one in self.resources)
+        return self.delay_s + sum(
+            resource.servers / resource.full_at_per_s for resource in self.resources
+        )
 
     def slowed(self, factor: float) -> "Scenario":
         """Return the scenario with a target that does everything so many times slower."""
         return replace(
             self,
             resources=tuple(
-                replace(one, full_at_per_s=one.full_at_per_s / factor)
-                if one.name in TARGET_WORKS
-                else one
-                for one in self.resources
+                replace(resource, full_at_per_s=resource.full_at_per_s / factor)
+                if resource.name in TARGET_WORKS
+                else resource
+                for resource in self.resources
             ),
         )
 
     def resource(self, name: str) -> Resource | None:
         """Return the resource of this name."""
-        return next((one for one in self.resources if one.name == name), None)
+        return next((resource for resource in self.resources if resource.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def _outcome(scenario: Scenario, result: Result) -> Outcome:
 
 def _judged(scenario: Scenario, results: tuple[Result, ...]) -> Result:
     key = "rate_per_s" if scenario.is_open else "clients"
-    return next(one for one in results if one.load[key] == scenario.judged)
+    return next(result for result in results if result.load[key] == scenario.judged)
 
 
 def record(scenario: Scenario, folder: Path) -> dict[str, float]:
@@ -230,7 +230,7 @@ def _rates(rows: list[dict[str, Any]], summary: Summary, without: str) -> list[f
 def _record_ceilings(scenario: Scenario, folder: Path, chance: random.Random) -> None:
     """Write the ceilings that were measured apart, each within some percents of what is true."""
     size, wire = scenario.size, observations.wire_bytes(scenario)
-    at = {one.name: one.full_at_per_s for one in scenario.resources}
+    at = {resource.name: resource.full_at_per_s for resource in scenario.resources}
     measured: list[tuple[str, float, bool]] = []
     if scenario.watched.path != "no":
         way = [at["path"]]
@@ -246,7 +246,7 @@ def _record_ceilings(scenario: Scenario, folder: Path, chance: random.Random) ->
         value = bytes_per_s * chance.uniform(0.97, 1.03)
         seconds = [value * chance.gauss(1, 0.01) for _ in range(9)]
         if has_credit:
-            seconds[:4] = [3 * one for one in seconds[:4]]
+            seconds[:4] = [3 * second for second in seconds[:4]]
         document: CeilingDocument = {
             "id": f"C{number:03d}",
             "name": kind,

@@ -46,7 +46,7 @@ def test_what_is_measured_is_never_developed_with() -> None:
     }
     assert not drawn["develop"] & drawn["measure"]
     for purpose, combinations in drawn.items():
-        assert {purpose_of(one) for one in combinations} == {purpose}
+        assert {purpose_of(combination) for combination in combinations} == {purpose}
 
 
 def scenario(**changes: object) -> Scenario:

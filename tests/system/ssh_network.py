@@ -89,10 +89,10 @@ class SshNetwork:
     def processes(self, name: str) -> list[int]:
         """Return the agents on a host."""
         space = f"{self.prefix}-{self.names.index(name)}"
-        found = subprocess.run(
+        finished = subprocess.run(
             ["ip", "netns", "pids", space], capture_output=True, text=True, check=True
         )
-        return [int(word) for word in found.stdout.split() if _is_agent(int(word))]
+        return [int(word) for word in finished.stdout.split() if _is_agent(int(word))]
 
     def _set_cable(self, name: str, state: str) -> None:
         number = self.names.index(name)

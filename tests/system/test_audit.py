@@ -66,7 +66,7 @@ def test_each_lie_is_found_and_rightly_named_and_nothing_else(lie: str, tmp_path
     log = tmp_path / "lies.jsonl"
     lies = {lie: 0.01, "prefix": "object-", "log": str(log), "resurrect_after_ms": 1}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
-        said = bench(url, tmp_path / "run", operations, "-s", size)
+        finished = bench(url, tmp_path / "run", operations, "-s", size)
     audit = audit_of(tmp_path / "run")
     wrong = named(audit)
     # What is written again is right again.
@@ -76,10 +76,10 @@ def test_each_lie_is_found_and_rightly_named_and_nothing_else(lie: str, tmp_path
     assert set().union(*wrong.values()) == told
     assert audit["wrong"] == len(audit["findings"]) == len(told) > 0
     assert audit["acknowledged"] == audit["read_back"]
-    assert said.code == exit_code.FAILED
+    assert finished.code == exit_code.FAILED
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
-    assert {one["standing"] for one in report["results"]} == {"void"}
-    assert AUDIT_FAILED in {one["rule"] for one in report["findings"]}
+    assert {result["standing"] for result in report["results"]} == {"void"}
+    assert AUDIT_FAILED in {finding["rule"] for finding in report["findings"]}
 
 
 def test_an_overwrite_that_is_lost_is_stale_and_names_the_calls(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_of_a_sound_store_nothing_is_said(operations: str, interface: str, tmp_p
         address = {"s3": url, "swift": f"swift+http://127.0.0.1:{port}/auth/v1.0"}[interface]
         if interface == "swift" and operations == "multipart_put":
             pytest.skip("objects in segments are looked at by S3")
-        said = bench(address, tmp_path / "run", operations, "-s", "16KiB", *SOUND[operations])
-    assert said.code == 0, said.err
+        finished = bench(address, tmp_path / "run", operations, "-s", "16KiB", *SOUND[operations])
+    assert finished.code == 0, finished.err
     audit = audit_of(tmp_path / "run")
     assert audit["findings"] == []
     assert audit["wrong"] == 0
@@ -156,10 +156,10 @@ def test_a_kept_run_is_audited_again_and_a_sample_states_its_power(tmp_path: Pat
         assert 0.002 < sampled["wrong_share_max"] < 0.01
         client = store_under_test.s3(url)
         listed = client.list_objects_v2(Bucket=client.list_buckets()["Buckets"][0]["Name"])
-        key = next(one["Key"] for one in listed["Contents"] if "object-" in one["Key"])
+        key = next(entry["Key"] for entry in listed["Contents"] if "object-" in entry["Key"])
         client.delete_object(Bucket=listed["Name"], Key=key)
-        found = loadstone("audit", run, environment=KEYS)
-        assert found.code == exit_code.FAILED
+        finished = loadstone("audit", run, environment=KEYS)
+        assert finished.code == exit_code.FAILED
         audit = loadstone("report", run, "-f", "json").json()["audits"][-1]
         assert named(audit) == {"lost": {(listed["Name"], key)}}
         ledger = run / "ledger" / "0001.ledger"
@@ -200,8 +200,8 @@ def check_killed(number: int, folder: Path) -> None:
     operations = ("put", "put,put", "get=1,put=3,delete=2", "put,delete")[number % 4]
     with store_under_test.store() as url:
         kill_at(url, folder / "run", operations, random.Random(number).uniform(0.0, 1.0))
-        said = loadstone("audit", folder / "run", environment=KEYS)
-        assert said.code == 0, (said.out, said.err)
+        finished = loadstone("audit", folder / "run", environment=KEYS)
+        assert finished.code == 0, (finished.out, finished.err)
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -219,11 +219,11 @@ def test_a_client_killed_at_many_moments_claims_no_more(number: int, tmp_path: P
 
 def test_what_an_audit_cannot_hold_is_refused_when_planning(tmp_path: Path) -> None:
     (tmp_path / "blocks").write_bytes(bytes(1 << 20))
-    said = loadstone("bench", "write", f"block:{tmp_path / 'blocks'}", "--audit", "--dry-run")
-    assert said.code != 0
+    finished = loadstone("bench", "write", f"block:{tmp_path / 'blocks'}", "--audit", "--dry-run")
+    assert finished.code != 0
     with store_under_test.store() as url:
-        said = loadstone("bench", "sessions", url, "--audit", "--dry-run", environment=KEYS)
-        assert said.code != 0
+        finished = loadstone("bench", "sessions", url, "--audit", "--dry-run", environment=KEYS)
+        assert finished.code != 0
 
 
 def test_a_run_that_only_writes_says_that_nothing_was_read_back(tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ def test_failed_requests_are_told_and_the_rest_is_kept(
     """The exit code says that requests failed, the report how many and of which kind."""
     folder = tmp_path / "run"
     with hostile(store_port, every(4, case.spoil)) as server:
-        said = loadstone(
+        finished = loadstone(
             *["bench", "put,get,delete", f"s3+{server.url}", *SMALL, "--timeout", "1s"],
             *["-o", folder],
             environment=SECRETS,
         )
-    assert said.code == 1, said.err
-    assert "Traceback" not in said.err
-    assert "panicked" not in said.err
-    assert_untold(SECRET_KEY, said, folder)
+    assert finished.code == 1, finished.err
+    assert "Traceback" not in finished.err
+    assert "panicked" not in finished.err
+    assert_untold(SECRET_KEY, finished, folder)
     failed = {trial["trial"]["phase"]: trial["summary"]["failed"] for trial in trials_of(folder)}
     assert failed["put"] == failed["delete"] == 0
     assert failed["get"] == 3
@@ -70,12 +70,12 @@ def test_a_target_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
     with hostile(0, lambda exchange: False) as server:
         url = server.url
     folder = tmp_path / "run"
-    said = loadstone("bench", "put,get", f"s3+{url}", *SMALL, "-o", folder, environment=SECRETS)
-    assert said.code == 1
-    assert url.removeprefix("http://") in said.err
-    assert "refused" in said.err
-    assert "Traceback" not in said.err
-    assert_untold(SECRET_KEY, said, tmp_path)
+    finished = loadstone("bench", "put,get", f"s3+{url}", *SMALL, "-o", folder, environment=SECRETS)
+    assert finished.code == 1
+    assert url.removeprefix("http://") in finished.err
+    assert "refused" in finished.err
+    assert "Traceback" not in finished.err
+    assert_untold(SECRET_KEY, finished, tmp_path)
 
 
 def test_plain_http_to_a_port_of_tls_names_https(store_port: int, tmp_path: Path) -> None:
@@ -84,9 +84,11 @@ def test_plain_http_to_a_port_of_tls_names_https(store_port: int, tmp_path: Path
         hostile(store_port, lambda exchange: False, context) as server,
     ):
         url = server.url.replace("https://", "s3+http://")
-        said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS)
-    assert said.code == 1
-    assert "https" in said.err[said.err.index("hint:") :]
+        finished = loadstone(
+            "bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS
+        )
+    assert finished.code == 1
+    assert "https" in finished.err[finished.err.index("hint:") :]
 
 
 @pytest.mark.parametrize("status", ["400 Bad Request", "301 Moved Permanently"])
@@ -104,41 +106,43 @@ def test_the_region_that_would_be_right_is_told(
 
     with hostile(store_port, spoil) as server:
         url = f"s3+{server.url}"
-        said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS)
-    assert said.code == 1
-    hints = said.err[said.err.index("hint:") :]
+        finished = loadstone(
+            "bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS
+        )
+    assert finished.code == 1
+    hints = finished.err[finished.err.index("hint:") :]
     assert "region" in hints
     assert "eu-central-1" in hints
 
 
 def test_a_missing_authority_is_told_before_the_run() -> None:
     url, missing = "s3+https://127.0.0.1:1", "tls.ca_file=/nowhere/authority.pem"
-    said = loadstone(
+    finished = loadstone(
         "bench", "put", url, *SMALL, "--target-set", missing, "--dry-run", environment=SECRETS
     )
-    assert said.code != 0
-    assert "/nowhere/authority.pem" in said.err
+    assert finished.code != 0
+    assert "/nowhere/authority.pem" in finished.err
 
 
 def test_wrong_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:
     """The message says that access was denied, and to whom, but not the secret."""
     wrong = {**SECRETS, "AWS_SECRET_ACCESS_KEY": "a-wrong-secret-never-to-be-printed"}
     url = f"s3+http://127.0.0.1:{store_port}"
-    said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=wrong)
-    assert said.code == 1
-    assert "SignatureDoesNotMatch" in said.err or "403" in said.err
-    assert "Traceback" not in said.err
-    assert_untold("a-wrong-secret-never-to-be-printed", said, tmp_path)
+    finished = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=wrong)
+    assert finished.code == 1
+    assert "SignatureDoesNotMatch" in finished.err or "403" in finished.err
+    assert "Traceback" not in finished.err
+    assert_untold("a-wrong-secret-never-to-be-printed", finished, tmp_path)
 
 
 def test_missing_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:
     """The message names the environment variables that would help."""
     url = f"s3+http://127.0.0.1:{store_port}"
     home = {"HOME": str(tmp_path)}
-    said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=home)
-    assert said.code != 0
-    assert "AWS_ACCESS_KEY_ID" in said.err
-    assert "Traceback" not in said.err
+    finished = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=home)
+    assert finished.code != 0
+    assert "AWS_ACCESS_KEY_ID" in finished.err
+    assert "Traceback" not in finished.err
 
 
 def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_path: Path) -> None:
@@ -172,8 +176,8 @@ def test_a_bucket_in_the_url_makes_nothing_and_leaves_nothing(
 ) -> None:
     url = f"s3+http://127.0.0.1:{store_port}/somebody"
     run = tmp_path / "run"
-    said = loadstone("bench", "put", url, *SMALL, "-o", run, environment=SECRETS)
-    assert said.code == 1
+    finished = loadstone("bench", "put", url, *SMALL, "-o", run, environment=SECRETS)
+    assert finished.code == 1
     assert not what_is_left(run)
     assert loadstone("clean", run, "--yes", environment=SECRETS).code == 0
 
@@ -191,8 +195,8 @@ def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
         return True
 
     url = f"s3+http://127.0.0.1:{store_port}"
-    kept = loadstone("bench", "put", url, *SMALL, "--keep-data", "-o", run, environment=SECRETS)
-    assert kept.code == 0, kept.err
+    finished = loadstone("bench", "put", url, *SMALL, "--keep-data", "-o", run, environment=SECRETS)
+    assert finished.code == 0, finished.err
     with hostile(store_port, spoil) as server:
         manifest = run / "manifest.json"
         text = manifest.read_text()
@@ -224,11 +228,11 @@ def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> N
         shown = loadstone("run", file, "--dry-run", environment=environment)
         assert shown.code == 0, shown.err
         assert lacks in shown.out
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
-        assert said.code == 1
-        assert lacks in said.err
-        assert "hint: " in said.err
-        assert "hunter2" not in shown.out + shown.err + said.out + said.err
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+        assert finished.code == 1
+        assert lacks in finished.err
+        assert "hint: " in finished.err
+        assert "hunter2" not in shown.out + shown.err + finished.out + finished.err
         assert not (tmp_path / "run").exists()
 
 
@@ -258,10 +262,12 @@ def test_a_truncated_listing_without_a_token_ends_all_the_same(
 
     folder = tmp_path / "run"
     with hostile(store_port, spoil) as server:
-        said = loadstone("bench", "put,list", server.url, *SMALL, "-o", folder, environment=SECRETS)
-    assert "Traceback" not in said.err
-    assert said.code in (0, exit_code.LEFT), said.err
-    assert bool(what_is_left(folder)) is (said.code == exit_code.LEFT)
+        finished = loadstone(
+            "bench", "put,list", server.url, *SMALL, "-o", folder, environment=SECRETS
+        )
+    assert "Traceback" not in finished.err
+    assert finished.code in (0, exit_code.LEFT), finished.err
+    assert bool(what_is_left(folder)) is (finished.code == exit_code.LEFT)
     assert listings < 200
 
 
@@ -272,12 +278,12 @@ def test_an_authority_s_certificate_in_the_place_of_the_server_s_is_named(
         self_made_authority(shows_itself=True) as (context, authority),
         hostile(store_port, lambda exchange: False, context) as server,
     ):
-        said = loadstone(
+        finished = loadstone(
             *(*TOLD_AS_JSON, "bench", "put", server.url, *SMALL),
             *("--target-set", f"tls.ca_file={authority}", "-o", tmp_path / "run"),
             environment=SECRETS,
         )
-    (error,) = said.errors
+    (error,) = finished.errors
     assert error["kind"] == "certificates"
     assert "CA:TRUE" in error["hint"]
     assert "subjectAltName" in error["hint"]
@@ -303,8 +309,8 @@ def test_a_bucket_that_locks_its_objects_is_left_for_that_reason(
 
     folder = tmp_path / "run"
     with hostile(store_port, spoil) as server:
-        said = loadstone("bench", "put", server.url, *SMALL, "-o", folder, environment=SECRETS)
-    assert said.code == exit_code.LEFT, said.err
+        finished = loadstone("bench", "put", server.url, *SMALL, "-o", folder, environment=SECRETS)
+    assert finished.code == exit_code.LEFT, finished.err
     left = trials_of(folder)[-1]["summary"]["places_left"]
     assert {(place["place"], place["kind"]) for place in left} == {
         (bucket, "locked") for bucket in held

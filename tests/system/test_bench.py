@@ -48,11 +48,11 @@ def test_proxies_of_the_environment_are_not_used(tmp_path: Path, interface: str)
 
 
 def test_flags_make_a_normal_run(tmp_path: Path) -> None:
-    said = loadstone(
+    finished = loadstone(
         "bench", "put,get", "null:", "-t", "3", "-s", "64KiB", "-n", "500", "-i", "2", "-b", "5",
         "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     put, get = read_run(tmp_path / "run").records
     assert put.trial["load"] == {"kind": "closed", "clients": 3}
     assert put.trial["dataset"]["size"] == {"kind": "fixed", "bytes": 65_536}
@@ -60,23 +60,23 @@ def test_flags_make_a_normal_run(tmp_path: Path) -> None:
     assert put.summary["requests"] == 500
     assert get.summary["requests"] == 1000
     assert len(get.summary["iterations"]) == 2
-    assert "put" in said.out
+    assert "put" in finished.out
 
 
 def test_an_object_store_is_measured_verified_and_left_clean(tmp_path: Path, store: str) -> None:
-    said = loadstone(
+    finished = loadstone(
         "bench", "put,get,delete", store, "-t", "8", "-n", "2000", "-b", "3", "--verify", "100%",
         "-o", tmp_path / "run", "-f", "json",
         environment=KEYS,
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     run = read_run(tmp_path / "run")
     phases = {record.trial["phase"]: record.summary for record in run.records}
     assert [phases[name]["requests"] for name in ("put", "get", "delete")] == [2000, 2000, 2000]
     assert sum(summary["failed"] for summary in phases.values()) == 0
     assert phases["get"]["verified_bytes"] == 2000 * 4096
     assert len(phases["clean-up"]["buckets_deleted"]) == 3
-    cases = {case["operation"]: case for case in said.json()["iterations"]}
+    cases = {case["operation"]: case for case in finished.json()["iterations"]}
     assert cases["get"]["requests"] == 2000
     for path in (tmp_path / "run").rglob("*"):
         assert path.is_dir() or KEYS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes()
@@ -86,43 +86,43 @@ def test_failed_requests_make_the_exit_code_unless_they_are_expected(
     tmp_path: Path, store: str
 ) -> None:
     words = ("bench", "get", store, "-n", "50", "--set", "prepare=never")
-    said = loadstone(*words, "-o", tmp_path / "run", environment=KEYS)
-    assert said.code == 1
-    assert "50 failed" in said.err
+    finished = loadstone(*words, "-o", tmp_path / "run", environment=KEYS)
+    assert finished.code == 1
+    assert "50 failed" in finished.err
     expected = (*words, "--set", "expect.failures=true", "-o", tmp_path / "expected")
     assert loadstone(*expected, environment=KEYS).code == 0
 
 
 def test_wrong_keys_are_told_and_end_in_failure(tmp_path: Path, store: str) -> None:
     wrong = {**KEYS, "AWS_SECRET_ACCESS_KEY": "guessed"}
-    said = loadstone("bench", "put", store, "-o", tmp_path / "run", environment=wrong)
-    assert said.code == 1
-    assert 'error: target "s3"' in said.err
-    assert "Traceback" not in said.err
+    finished = loadstone("bench", "put", store, "-o", tmp_path / "run", environment=wrong)
+    assert finished.code == 1
+    assert 'error: target "s3"' in finished.err
+    assert "Traceback" not in finished.err
 
 
 @pytest.mark.skipif("file" not in DRIVERS, reason="built without the driver for directories")
 def test_a_directory_is_a_target(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    said = loadstone(
+    finished = loadstone(
         "bench", "put,get,delete", tmp_path / "data", "-n", "200", "-o", tmp_path / "run"
     )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     assert read_run(tmp_path / "run").state == "finished"
 
 
 def test_a_report_that_does_not_exist_is_refused_before_any_load(tmp_path: Path) -> None:
-    said = loadstone("bench", "put", "null", "-f", "stone-tablet", "-o", tmp_path / "run")
-    assert said.code == 1
-    assert "stone-tablet" in said.err
+    finished = loadstone("bench", "put", "null", "-f", "stone-tablet", "-o", tmp_path / "run")
+    assert finished.code == 1
+    assert "stone-tablet" in finished.err
     assert not (tmp_path / "run").exists()
 
 
 def test_a_target_that_is_not_there_leaves_no_run_folder(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "none"
-    said = loadstone("bench", "put", f"file:{tmp_path}/absent", "-n", "10", "-o", folder)
-    assert said.code == 1
-    assert "run folder:" not in said.err
+    finished = loadstone("bench", "put", f"file:{tmp_path}/absent", "-n", "10", "-o", folder)
+    assert finished.code == 1
+    assert "run folder:" not in finished.err
     assert not folder.parent.exists()
 
 
@@ -136,11 +136,11 @@ def test_keys_are_spread_over_prefixes_and_all_of_them_are_removed(
     with store_under_test.store() as url:
         target = f"{url}/shards" if driver == "s3" else str(data)
         keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-        said = loadstone(
+        finished = loadstone(
             "bench", "put,get,copy,delete", target, "-n", "64", "-t", "4", "-o", tmp_path / "run",
             "--object-prefix", prefix, "--keep-data", "--log-requests", environment=keys,
         )  # fmt: skip
-        assert said.code == 0, said.err
+        assert finished.code == 0, finished.err
         put, get, *_ = read_run(tmp_path / "run").records
         assert (put.summary["failed"], get.summary["verified_requests"]) == (0, 64)
 
@@ -148,7 +148,7 @@ def test_keys_are_spread_over_prefixes_and_all_of_them_are_removed(
             if driver == "file":
                 return {path.name for path in data.rglob("o-*")}
             page = store_under_test.s3(url).list_objects_v2(Bucket="shards")
-            return {one["Key"] for one in page["Contents"] if one["Key"].startswith("o/")}
+            return {entry["Key"] for entry in page["Contents"] if entry["Key"].startswith("o/")}
 
         copies = names()
         assert len(copies) == 64
@@ -162,15 +162,19 @@ def test_connections_leave_from_the_addresses_that_are_named(tmp_path: Path) -> 
     keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     with store_under_test.store() as url:
         words = ("bench", "put", url, "-n", "10", "-t", "2", "--cpus", "0", "--source")
-        said = loadstone(*words, "127.0.0.2,127.0.0.3", "-o", tmp_path / "run", environment=keys)
-        assert said.code == 0, said.err
+        finished = loadstone(
+            *words, "127.0.0.2,127.0.0.3", "-o", tmp_path / "run", environment=keys
+        )
+        assert finished.code == 0, finished.err
         # TEST-NET-1 is nobody's address.
-        said = loadstone(*words, "192.0.2.1", "-o", tmp_path / "none", environment=keys)
-        assert said.code != 0
+        finished = loadstone(*words, "192.0.2.1", "-o", tmp_path / "none", environment=keys)
+        assert finished.code != 0
         assert not (tmp_path / "none").exists()
 
 
 def test_a_cpu_that_this_host_has_not_is_refused(tmp_path: Path) -> None:
-    said = loadstone("bench", "get", "null:", "-n", "10", "--cpus", "1023", "-o", tmp_path / "run")
-    assert said.code != 0
-    assert "load.cpus" in said.err
+    finished = loadstone(
+        "bench", "get", "null:", "-n", "10", "--cpus", "1023", "-o", tmp_path / "run"
+    )
+    assert finished.code != 0
+    assert "load.cpus" in finished.err

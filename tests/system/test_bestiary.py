@@ -44,9 +44,9 @@ def test_a_sound_store_that_is_killed_passes_all_that_can_be_tried(tmp_path: Pat
     words = ("--start", server, "-o", str(page))
     faults = [word for name in ("power-cut", "maintain", "degrade", "restore")
               for word in (f"--{name}", "true")]  # fmt: skip
-    said = bestiary(url, *words, *faults, keys={**KEYS, **SERVER_KEYS})
-    assert said.code == 0, (said.out, said.err)
-    found = answers(said.json())
+    finished = bestiary(url, *words, *faults, keys={**KEYS, **SERVER_KEYS})
+    assert finished.code == 0, (finished.out, finished.err)
+    found = answers(finished.json())
     untried = {name for name, answer in found.items() if answer != "passed"}
     assert untried == {"one-writer-wins-across-endpoints", "short-reads-at-scale"}
     assert not list((tmp_path / "data" / "buckets").iterdir())
@@ -83,10 +83,10 @@ LIES: dict[str, dict[str, str]] = {
 def test_the_sequences_that_a_lie_concerns_fail_and_no_other(lie: str) -> None:
     lies = {lie: 1.0, "prefix": PREFIX}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
-        said = bestiary(url)
+        finished = bestiary(url)
         assert buckets(url) == []
-    assert said.code == exit_code.FAILED, said.err
-    assert failures(said.json()) == LIES[lie]
+    assert finished.code == exit_code.FAILED, finished.err
+    assert failures(finished.json()) == LIES[lie]
 
 
 def test_two_addresses_of_one_store_are_raced_through_both() -> None:
@@ -113,8 +113,8 @@ def test_what_comes_back_after_a_delete_fails() -> None:
         return is_cut or is_listing
 
     with store_under_test.store() as url, hostile(port_of(url), spoil) as server:
-        said = bestiary(server.url)
-    assert failures(said.json()) == {
+        finished = bestiary(server.url)
+    assert failures(finished.json()) == {
         "cut-put-over-a-marker": "resurrected", "deleted-from-before-versions": "ghost",
     }  # fmt: skip
 
@@ -217,9 +217,9 @@ def test_a_power_cut_that_takes_the_bucket_leaves_the_others_theirs(
 def test_a_store_in_memory_that_is_killed_has_lost_what_it_acknowledged() -> None:
     url = f"http://127.0.0.1:{free_ports(1)}"
     server = f"{SERVE} --port {port_of(url)}"
-    said = bestiary(url, "--start", server, keys={**KEYS, **SERVER_KEYS})
-    assert said.code == exit_code.FAILED
-    assert failures(said.json()) == {"killed-while-completing": "lost"}
+    finished = bestiary(url, "--start", server, keys={**KEYS, **SERVER_KEYS})
+    assert finished.code == exit_code.FAILED
+    assert failures(finished.json()) == {"killed-while-completing": "lost"}
 
 
 def test_a_store_that_answers_nothing_more_leaves_its_sequence_undecided() -> None:
@@ -230,15 +230,15 @@ def test_a_store_that_answers_nothing_more_leaves_its_sequence_undecided() -> No
         return is_wanted
 
     with store_under_test.store() as url, hostile(port_of(url), hang) as server:
-        said = bestiary(server.url)
-    assert said.code == exit_code.UNDECIDED
-    undecided = [name for name, answer in answers(said.json()).items() if answer == "undecided"]
+        finished = bestiary(server.url)
+    assert finished.code == exit_code.UNDECIDED
+    undecided = [name for name, answer in answers(finished.json()).items() if answer == "undecided"]
     assert undecided == ["completions-at-once"]
 
 
 def test_a_target_of_another_kind_and_a_command_that_fails_are_errors(tmp_path: Path) -> None:
-    said = loadstone("--errors", "json", "audit", "bestiary", tmp_path)
-    assert (said.code, said.kinds) == (exit_code.FAILED, ["unsupported"])
+    finished = loadstone("--errors", "json", "audit", "bestiary", tmp_path)
+    assert (finished.code, finished.kinds) == (exit_code.FAILED, ["unsupported"])
     url = f"http://127.0.0.1:{free_ports(1)}"
-    said = loadstone("--errors", "json", "audit", "bestiary", url, "--start", "false")
-    assert (said.code, said.kinds) == (exit_code.FAILED, ["target"])
+    finished = loadstone("--errors", "json", "audit", "bestiary", url, "--start", "false")
+    assert (finished.code, finished.kinds) == (exit_code.FAILED, ["target"])

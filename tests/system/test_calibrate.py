@@ -41,12 +41,12 @@ KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-to-be-told"
 def test_a_run_says_how_much_of_its_ceiling_it_used(
     tmp_path: Path, state: dict[str, str], store: str
 ) -> None:
-    said = loadstone(
+    finished = loadstone(
         "calibrate", "s3", "-s", "4KiB", "-t", "1,8", "--operations", "put,get", *QUICK,
         environment=state,
     )  # fmt: skip
-    assert said.code == 0, said.err
-    found = said.json()
+    assert finished.code == 0, finished.err
+    found = finished.json()
     (session,) = found["sessions"]
     loads = {(one["operation"], one["clients"]) for one in session["points"]}
     assert loads == {("put", 1), ("put", 8), ("get", 1), ("get", 8)}
@@ -58,15 +58,15 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
     assert json.loads(Path(found["path"]).read_text())["sessions"] == found["sessions"]
     assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == found
 
-    said = loadstone(
+    finished = loadstone(
         "bench", "put,get", store, "-t", "8", "-s", "4KiB", "-n", "2000", "-o", tmp_path / "run",
         "-f", "json", environment=KEYS | state,
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     copied = read_manifest(tmp_path / "run")["calibration"]
     assert copied["sessions"] == found["sessions"]
     assert copied["age_s"] >= 0
-    for cell in said.json()["rounds"]:
+    for cell in finished.json()["rounds"]:
         instrument = cell["instrument"]
         assert instrument["share_of_ceiling"] > 0
         assert instrument["share_of_ceiling"] == pytest.approx(
@@ -79,13 +79,13 @@ def test_a_run_says_how_much_of_its_ceiling_it_used(
 
 
 def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict[str, str]) -> None:
-    said = loadstone("calibrate", "null", "-s", "4KiB", "-t", "1", *QUICK, environment=state)
-    assert said.code == 0, said.err
-    said = loadstone(
+    finished = loadstone("calibrate", "null", "-s", "4KiB", "-t", "1", *QUICK, environment=state)
+    assert finished.code == 0, finished.err
+    finished = loadstone(
         "bench", "get", "null:", "-t", "1", "-s", "4KiB", "-d", "300ms", "-o", tmp_path / "run",
         "-f", "json", environment=state,
     )  # fmt: skip
-    (cell,) = said.json()["rounds"]
+    (cell,) = finished.json()["rounds"]
     # Both did the same; how far apart they lie on a busy host has no bound.
     assert cell["instrument"]["ceiling_basis"] == "measured"
     assert cell["instrument"]["share_of_ceiling"] > 0.01
@@ -93,27 +93,29 @@ def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict
 
 def test_every_driver_can_be_calibrated_and_leaves_nothing_behind(state: dict[str, str]) -> None:
     before = set(Path("/dev/shm").iterdir())
-    said = loadstone(
+    finished = loadstone(
         "calibrate", "-s", "4KiB", "-t", "2", "--target-set", "payload_signing=signed", *QUICK,
         environment=state,
     )  # fmt: skip
-    assert said.code == 0, said.err
-    points = said.json()["sessions"][0]["points"]
-    assert {one["driver"] for one in points} == {"null", "s3", "swift", "file", "block"}
-    assert {one["operation"] for one in points} == {
+    assert finished.code == 0, finished.err
+    points = finished.json()["sessions"][0]["points"]
+    assert {point["driver"] for point in points} == {"null", "s3", "swift", "file", "block"}
+    assert {point["operation"] for point in points} == {
         "put", "get", "head", "delete", "read", "write"
     }  # fmt: skip
-    signing = {one["settings"].get("payload_signing") for one in points if one["driver"] == "s3"}
+    signing = {
+        point["settings"].get("payload_signing") for point in points if point["driver"] == "s3"
+    }
     assert signing == {"signed"}
     left = {path.name for path in set(Path("/dev/shm").iterdir()) - before}
     assert not {name for name in left if name.startswith("loadstone-calibration-")}
 
 
 def test_a_run_without_a_calibration_says_what_to_do(tmp_path: Path, state: dict[str, str]) -> None:
-    said = loadstone(
+    finished = loadstone(
         "bench", "put", tmp_path, "-t", "2", "-n", "20", "-o", tmp_path / "run", environment=state
     )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     full = loadstone("report", tmp_path / "run", "--full")
     assert "loadstone calibrate file --sizes 4KiB --threads 1,2" in " ".join(full.out.split())
     assert read_manifest(tmp_path / "run")["calibration"] == {
@@ -134,8 +136,8 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
     out, _ = process.communicate()
     assert process.returncode == 130
     assert "kept in" in out
-    said = loadstone("calibrate", "null", "--show", "-f", "json", environment=state)
-    kept = said.json()["sessions"][0]["points"]
+    finished = loadstone("calibrate", "null", "--show", "-f", "json", environment=state)
+    kept = finished.json()["sessions"][0]["points"]
     assert 2 <= len(kept) < 8
 
 
@@ -159,9 +161,9 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
 def test_what_cannot_be_calibrated_is_refused(
     state: dict[str, str], arguments: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    said = loadstone("calibrate", *arguments, environment=state)
-    assert said.code == 1
-    assert all(fact in said.err for fact in expected)
+    finished = loadstone("calibrate", *arguments, environment=state)
+    assert finished.code == 1
+    assert all(fact in finished.err for fact in expected)
 
 
 def test_the_servers_end_with_the_process_that_started_them() -> None:
@@ -228,12 +230,12 @@ def test_a_server_that_stores_nothing_can_be_benched_from_elsewhere(tmp_path: Pa
         assert server.stdout is not None
         line = server.stdout.readline()
         assert "stores nothing" in line
-        said = loadstone(
+        finished = loadstone(
             "bench", "put,get", line.split()[2], "-t", "4", "-s", "64KiB", "-n", "500",
             "--verify", "0", "--keep-data", "-o", tmp_path / "run", "-f", "json", environment=KEYS,
         )  # fmt: skip
-        assert said.code == 0, said.err
-        rates = {cell["operation"]: cell for cell in said.json()["rounds"]}
+        assert finished.code == 0, finished.err
+        rates = {cell["operation"]: cell for cell in finished.json()["rounds"]}
         assert rates["get"]["bytes"] == 500 * 65_536
     finally:
         server.terminate()

@@ -57,14 +57,14 @@ def spoiled(
         return False
 
     with hostile(port_of(url), spoiler) as server:
-        said = card(server.url)
-    assert said.code in (0, exit_code.LEFT), said.err
-    return answers(said)
+        finished = card(server.url)
+    assert finished.code in (0, exit_code.LEFT), finished.err
+    return answers(finished)
 
 
 def buckets(url: str) -> list[str]:
     """Return the buckets that a store has."""
-    return [one["Name"] for one in store_under_test.s3(url).list_buckets()["Buckets"]]
+    return [bucket["Name"] for bucket in store_under_test.s3(url).list_buckets()["Buckets"]]
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_the_embedded_store_has_its_card_and_nothing_is_left(
     url: str,
     golden: Callable[[str, bytes], None],
 ) -> None:
-    said = card(f"{'swift+' if path else ''}{url}{path}", keys=keys)
-    assert said.code == 0, said.err
-    golden(f"cards/{golden_name}.json", kept_of(said.json()))
+    finished = card(f"{'swift+' if path else ''}{url}{path}", keys=keys)
+    assert finished.code == 0, finished.err
+    golden(f"cards/{golden_name}.json", kept_of(finished.json()))
     assert buckets(url) == []
 
 
@@ -187,9 +187,9 @@ def test_a_bucket_of_others_keeps_what_is_theirs(url: str, keeps_versions: bool)
     assert refused.code == exit_code.FAILED
     assert refused.kinds == ["not-ours"]
     assert versions() == before
-    said = card(url, "--bucket", "theirs", "--allow-foreign")
-    assert said.code == 0, said.err
-    assert answers(said)["read-after-put"] == "yes"
+    finished = card(url, "--bucket", "theirs", "--allow-foreign")
+    assert finished.code == 0, finished.err
+    assert answers(finished)["read-after-put"] == "yes"
     assert versions() == before
     assert client.list_multipart_uploads(Bucket="theirs").get("Uploads") is None
     assert buckets(url) == ["theirs"]
@@ -210,9 +210,9 @@ def test_what_a_store_does_not_delete_in_a_bucket_of_others_is_told(url: str) ->
         return False
 
     with hostile(port_of(url), keep) as server:
-        said = card(server.url, "--bucket", "theirs", "--allow-foreign")
-    assert said.code == exit_code.LEFT
-    assert [line for line in said.err.splitlines() if '"theirs"' in line]
+        finished = card(server.url, "--bucket", "theirs", "--allow-foreign")
+    assert finished.code == exit_code.LEFT
+    assert [line for line in finished.err.splitlines() if '"theirs"' in line]
     assert client.list_objects_v2(Bucket="theirs")["KeyCount"] > 50
 
 
@@ -224,10 +224,10 @@ def test_a_bucket_that_could_not_be_made_ready_and_stays_is_told(url: str) -> No
         return is_listing
 
     with hostile(port_of(url), spoil) as server:
-        said = card(server.url)
-    assert said.code == exit_code.FAILED
+        finished = card(server.url)
+    assert finished.code == exit_code.FAILED
     (left,) = buckets(url)
-    assert [line for line in said.err.splitlines() if f'"{left}"' in line]
+    assert [line for line in finished.err.splitlines() if f'"{left}"' in line]
 
 
 def test_a_store_that_ignores_prefixes_loses_nothing_of_others(url: str) -> None:
@@ -262,8 +262,8 @@ def test_a_bucket_that_locks_objects_is_not_written_into(url: str) -> None:
         return False
 
     with hostile(port_of(url), spoil) as server:
-        said = card(server.url, "--bucket", "locked", "--allow-foreign")
-    assert said.code == exit_code.FAILED
+        finished = card(server.url, "--bucket", "locked", "--allow-foreign")
+    assert finished.code == exit_code.FAILED
     assert writes == []
 
 
@@ -293,8 +293,8 @@ def test_what_a_killed_card_left_is_removed_by_the_next(
         if not has_mark:
             client.delete_object(Bucket=objects, Key=".loadstone-mark")
         before = client.list_objects_v2(Bucket=objects)["Contents"]
-        said = card(server.url, keys=keys)
-    assert said.code == 0, said.err
+        finished = card(server.url, keys=keys)
+    assert finished.code == 0, finished.err
     assert buckets(url) == ([] if has_mark else [objects])
     if not has_mark:
         assert client.list_objects_v2(Bucket=objects)["Contents"] == before
@@ -351,7 +351,7 @@ def test_several_stores_stand_side_by_side(url: str, tmp_path: Path) -> None:
         question.text in text for question in QUESTIONS["parts"] if "S3" in question.protocols
     )
     assert loadstone("card", *twice, "-o", document, environment=KEYS).code == 0
-    assert [one["target"] for one in json.loads(document.read_text())] == list(twice)
+    assert [load["target"] for load in json.loads(document.read_text())] == list(twice)
     table = loadstone("card", *twice, environment=KEYS).out
     assert all(question.text in table for question in QUESTIONS["connections"])
 
@@ -361,11 +361,11 @@ def test_tls_is_told_and_the_other_questions_are_asked_through_it(url: str) -> N
         self_made_authority() as (tls, authority),
         hostile(port_of(url), lambda exchange: False, tls) as server,
     ):
-        said = card(server.url, "--target-set", f"tls.ca_file={authority}")
-    assert said.code == 0, said.err
-    row = next(row for row in said.json()["rows"] if row["detail"].startswith("TLSv1_3, "))
+        finished = card(server.url, "--target-set", f"tls.ca_file={authority}")
+    assert finished.code == 0, finished.err
+    row = next(row for row in finished.json()["rows"] if row["detail"].startswith("TLSv1_3, "))
     assert row["answer"] == "yes"
-    found = answers(said)
+    found = answers(finished)
     # The proxy answers requests in one version of HTTP.
     assert found["http-2"] == "no"
     assert found["expect-continue"] == "yes"
@@ -382,8 +382,8 @@ def test_locks_are_asked_for_on_demand_alone(url: str) -> None:
 
 
 def test_keys_that_are_nowhere_are_an_error(url: str) -> None:
-    said = card(url, keys={"AWS_CONFIG_FILE": "/nonexistent", "HOME": "/nonexistent"})
-    assert (said.code, said.kinds) == (exit_code.FAILED, ["secret-absent"])
+    finished = card(url, keys={"AWS_CONFIG_FILE": "/nonexistent", "HOME": "/nonexistent"})
+    assert (finished.code, finished.kinds) == (exit_code.FAILED, ["secret-absent"])
 
 
 def test_a_target_that_is_not_there_or_no_object_store_is_an_error(tmp_path: Path) -> None:

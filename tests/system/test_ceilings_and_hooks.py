@@ -48,9 +48,9 @@ def test_a_missing_program_is_told_before_there_is_a_run_folder(
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN)
     words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
-    said = loadstone(*words, environment={"PATH": str(programs)})
-    assert said.code == 1
-    (error,) = said.errors
+    finished = loadstone(*words, environment={"PATH": str(programs)})
+    assert finished.code == 1
+    (error,) = finished.errors
     assert error["kind"] == "program-absent"
     for name in ('"network"', '"iperf3"'):
         assert name in error["message"]
@@ -64,10 +64,10 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
     file, folder = campaigns.write(tmp_path, CAMPAIGN), tmp_path / "run"
     why = "no route to osd"
     program(programs, "iperf3", f'echo "{why}" >&2; exit 1')
-    said = run(folder, programs, file)
-    assert said.code == 1
+    finished = run(folder, programs, file)
+    assert finished.code == 1
     for fact in ('"network", receive, 1 ', f" 1: {why}"):
-        assert fact in said.err
+        assert fact in finished.err
     assert len(list((folder / "trials").glob("*.json"))) == 1
     monkeypatch.setenv(FORM, "json")
     other = run(folder, programs, file, "--resume", "--set=ceilings.network.port=1")
@@ -76,8 +76,8 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
     assert "ceilings" in other.err
     assert other.kinds == ["other-plan"]
     program(programs, "iperf3", f"cat {DATA}/iperf3-4streams-reverse.json")
-    said = run(folder, programs, file, "--resume")
-    assert said.code == 0, said.err
+    finished = run(folder, programs, file, "--resume")
+    assert finished.code == 0, finished.err
     (record,) = [json.loads(path.read_text()) for path in (folder / "ceilings").glob("*.json")]
     assert record["measurements"][0]["bounds"] == "read"
     # The load does not come over that path, but its data is held against it all the same.

@@ -50,8 +50,8 @@ def test_clean_removes_what_an_interrupted_run_wrote_and_nothing_else(tmp_path: 
     refused = loadstone("clean", run)
     assert (refused.code, files(data)) == (1, before)
     assert "--yes" in refused.err
-    said = loadstone("clean", run, "--yes")
-    assert said.code == 0, said.err
+    finished = loadstone("clean", run, "--yes")
+    assert finished.code == 0, finished.err
     assert files(data) == {"somebody/bench-0"}
     # What is gone cannot be gone on with, and a second time there is nothing to remove.
     assert loadstone("run", file, "-o", run, "--resume").code == 1
@@ -65,10 +65,10 @@ def test_a_run_that_cleaned_up_leaves_nothing_and_kept_data_is_named(tmp_path: P
     said = loadstone("bench", "put,get", data, "-n", "20", "-t", "2", "-o", tmp_path / "one")
     assert said.code == 0, said.err
     assert "loadstone clean" not in said.err
-    kept = loadstone(
+    finished = loadstone(
         "bench", "put", data, "-n", "20", "-t", "2", "--keep-data", "-o", tmp_path / "two"
     )
-    assert f"loadstone clean {tmp_path / 'two'}" in kept.err
+    assert f"loadstone clean {tmp_path / 'two'}" in finished.err
     before = files(data)
     # A later run of the same kind neither meets nor deletes them.
     later = loadstone("bench", "get", data, "-n", "20", "-t", "2", "-o", tmp_path / "three")
@@ -89,8 +89,8 @@ def test_a_run_that_was_killed_in_its_first_trial_can_be_cleaned(tmp_path: Path)
     process.kill()
     process.communicate()
     assert files(data)
-    said = loadstone("clean", tmp_path / "run", "--yes")
-    assert said.code == 0, said.err
+    finished = loadstone("clean", tmp_path / "run", "--yes")
+    assert finished.code == 0, finished.err
     assert files(data) == set()
     assert len(json.loads((tmp_path / "run" / "manifest.json").read_text())["cleaned"]) == 1
 
@@ -100,8 +100,8 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
 ) -> None:
     data, run = tmp_path / "data", tmp_path / "run"
     data.mkdir()
-    kept = loadstone("bench", "put", data, "-n", "5", "-t", "1", "--keep-data", "-o", run)
-    assert kept.code == 0, kept.err
+    finished = loadstone("bench", "put", data, "-n", "5", "-t", "1", "--keep-data", "-o", run)
+    assert finished.code == 0, finished.err
     (run / "trials" / "0001.parquet").write_bytes(b"cut")
     data.rename(tmp_path / "away")
     assert loadstone("clean", run, "--yes").code == 1
@@ -131,18 +131,18 @@ keep_data: true
     assert loadstone("run", file, "-o", tmp_path / "one").code == 0
     (tmp_path / "copy").write_bytes(image.read_bytes())
     (tmp_path / "copy").replace(image)
-    said = loadstone("clean", tmp_path / "one", "--yes")
-    assert said.code == 5
-    assert "(other_objects): run " in said.err
-    assert " a copy " in said.err
-    assert f"hint: {HINTS['other_objects']}" in said.err
+    finished = loadstone("clean", tmp_path / "one", "--yes")
+    assert finished.code == 5
+    assert "(other_objects): run " in finished.err
+    assert " a copy " in finished.err
+    assert f"hint: {HINTS['other_objects']}" in finished.err
     assert image.exists()
     _, run, data = begun(tmp_path)
     [ours] = [path.parent for path in data.rglob("*bench-0") if path.parent.name != "somebody"][:1]
     (ours / "theirs").write_text("mine")
-    said = loadstone("clean", run, "--yes")
-    assert said.code == 5
-    assert said.err.count(f"hint: {HINTS['other_objects']}") == 1
+    finished = loadstone("clean", run, "--yes")
+    assert finished.code == 5
+    assert finished.err.count(f"hint: {HINTS['other_objects']}") == 1
     assert files(data) >= {"somebody/bench-0", f"{ours.name}/theirs"}
 
 
@@ -170,15 +170,15 @@ def test_versions_that_a_run_left_are_told_with_the_command_that_removes_them(
         enabled = {"Status": "Enabled"}
         client.put_bucket_versioning(Bucket="theirs", VersioningConfiguration=enabled)
         client.put_object(Bucket="theirs", Key="mine", Body=b"1")
-        said = loadstone(
+        finished = loadstone(
             *("bench", "put,copy", url, "-n", "5", "-t", "2", "--prefix", "theirs"),
             *("--allow-foreign", "-o", run),
             environment=keys,
         )
-        assert said.code == 5, said.err
+        assert finished.code == 5, finished.err
         (left,) = trials_of(run)[-1]["summary"]["places_left"]
         assert left["kind"] == "hidden"
-        assert f"hint: remove it with: loadstone clean {run} --versions" in said.err
+        assert f"hint: remove it with: loadstone clean {run} --versions" in finished.err
         some = loadstone("clean", run, "--yes", environment=keys)
         assert (some.code, f"loadstone clean {run} --versions" in some.err) == (5, True)
         gone = loadstone("clean", run, "--yes", "--versions", environment=keys)
@@ -204,8 +204,8 @@ def _spoiled(folder: Path, shell: str, *more: str) -> tuple[int, str]:
     data.mkdir()
     text = SPOILED.replace("DIRECTORY", str(data)).replace("SHELL", f"cd {data}/ours && {shell}")
     file = campaigns.write(folder, text)
-    said = loadstone("run", file, "-o", folder / "run", "--allow-commands", *more)
-    return said.code, said.err
+    finished = loadstone("run", file, "-o", folder / "run", "--allow-commands", *more)
+    return finished.code, finished.err
 
 
 def test_a_run_and_its_cleaning_end_alike_while_something_is_left(tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ def test_a_target_that_failed_weighs_more_than_what_is_left(tmp_path: Path) -> N
     data.mkdir()
     text = SPOILED.replace("DIRECTORY", str(data)).replace("after_phase", "before_phase")
     text = text.replace("SHELL", f"cd {data}/ours && rm *-0 && touch theirs")
-    said = loadstone(
+    finished = loadstone(
         "run", campaigns.write(tmp_path, text), "-o", tmp_path / "run", "--allow-commands"
     )
-    assert said.code == 1
-    assert "loadstone clean" in said.err
+    assert finished.code == 1
+    assert "loadstone clean" in finished.err

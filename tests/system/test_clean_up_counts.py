@@ -88,7 +88,7 @@ def bulk_delete_nothing(exchange: Exchange) -> bool:
 
 def miscounted(run: Path) -> list[dict[str, Any]]:
     report = loadstone("report", run, "-f", "json").json()
-    return [one for one in report["findings"] if one["rule"] == RULE]
+    return [finding for finding in report["findings"] if finding["rule"] == RULE]
 
 
 def bench(url: str, run: Path, operations: str, *options: str) -> Said:
@@ -112,12 +112,12 @@ def test_a_store_that_lies_about_puts_and_deletes_is_told_by_the_count(
 ) -> None:
     operations, spoil, met, expected = LIES[name]
     with hostile(store_port, spoil) as server:
-        said = bench(server.url, tmp_path / "run", operations)
+        finished = bench(server.url, tmp_path / "run", operations)
     (finding,) = miscounted(tmp_path / "run")
     (evidence,) = finding["evidence"]
     assert evidence["threshold"] == expected
     assert evidence["value"] == met
-    assert said.code == exit_code.FAILED, said.err
+    assert finished.code == exit_code.FAILED, finished.err
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_of_a_sound_target_nothing_is_said(
         operations = ",".join(
             one for one in operations.split(",") if one in ("put", "get", "head", "list", "delete")
         )
-    said = bench(address, tmp_path / "run", operations, *options)
-    assert said.code == 0, said.err
+    finished = bench(address, tmp_path / "run", operations, *options)
+    assert finished.code == 0, finished.err
     assert miscounted(tmp_path / "run") == []
 
 
@@ -153,8 +153,8 @@ def test_failures_leave_it_open_how_many_objects_there_are(tmp_path: Path) -> No
     errors = {"put": {"rate": 0.1, "status": 500}, "delete": {"rate": 0.1, "status": 500}}
     with store_under_test.store(faults={"seed": 5, "errors": errors}) as url:
         for name, operations in {"once": "put,delete", "over": "put,put,get"}.items():
-            said = bench(url, tmp_path / name, operations)
-            assert said.code == exit_code.FAILED
+            finished = bench(url, tmp_path / name, operations)
+            assert finished.code == exit_code.FAILED
             assert miscounted(tmp_path / name) == []
 
 
@@ -181,6 +181,6 @@ def test_what_mixes_put_beyond_their_dataset_is_counted(
 
     with hostile(store_port, every(20, lies, put_nothing)) as server:
         (tmp_path / "mix.yaml").write_text(MIX.format(url=server.url))
-        said = loadstone("run", tmp_path / "mix.yaml", "-o", tmp_path / "run", environment=KEYS)
-    assert said.code == (0 if is_sound else exit_code.FAILED), said.err
+        finished = loadstone("run", tmp_path / "mix.yaml", "-o", tmp_path / "run", environment=KEYS)
+    assert finished.code == (0 if is_sound else exit_code.FAILED), finished.err
     assert len(miscounted(tmp_path / "run")) == (0 if is_sound else 1)

@@ -23,8 +23,8 @@ def contend(folder: Path, **faults: Any) -> tuple[dict[str, Any], Path]:
     """Run the campaign; give the only contention of its report, and the run."""
     with store_under_test.store(faults=faults) as url:
         campaign = campaigns.write(folder, CAMPAIGN.format(url=url))
-        said = loadstone("run", campaign, "-o", folder / "run", environment=KEYS)
-        assert said.code == 0, said.err
+        finished = loadstone("run", campaign, "-o", folder / "run", environment=KEYS)
+        assert finished.code == 0, finished.err
     (one,) = loadstone("report", folder / "run", "-f", "json").json()["contention"]
     return one, folder / "run"
 

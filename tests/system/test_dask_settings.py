@@ -51,8 +51,8 @@ def test_settings_of_dask_are_of_no_concern(
         ("hosts", "check", file),
         ("bench", "put", "null", "-n", "10", "-o", tmp_path / "bench"),
     ):
-        said = loadstone(*words, environment=environment)
-        assert said.code == 0, said.err
+        finished = loadstone(*words, environment=environment)
+        assert finished.code == 0, finished.err
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_a_mistake_in_settings_of_dask_is_named_with_its_file_where_they_hold(
     environment = home_of_dask(settings)
     hosts = f"{launch}, count: 1, listen: 127.0.0.1"
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", hosts))
-    said = loadstone("hosts", "check", file, "--allow-commands", environment=environment)
-    assert said.code == 1
-    error, _, hint = said.err.strip().partition("\nhint: ")
+    finished = loadstone("hosts", "check", file, "--allow-commands", environment=environment)
+    assert finished.code == 1
+    error, _, hint = finished.err.strip().partition("\nhint: ")
     assert error.startswith("error: ")
     assert "\n" not in error + hint
     assert str(tmp_path / "home" / ".config" / "dask" / "distributed.yaml") in error + hint

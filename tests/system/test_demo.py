@@ -16,13 +16,13 @@ DRIVERS = {driver["name"] for driver in _loadgen.drivers()}
     not {"s3", "swift", "file"} <= DRIVERS, reason="built without the drivers of the demo"
 )
 def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> None:
-    said = loadstone("demo", "-o", tmp_path / "run", "--objects", "500")
-    assert said.code == 0, said.err
-    lines = said.out.splitlines()
-    assert len(lines) <= 24, said.out
+    finished = loadstone("demo", "-o", tmp_path / "run", "--objects", "500")
+    assert finished.code == 0, finished.err
+    lines = finished.out.splitlines()
+    assert len(lines) <= 24, finished.out
     rows = [line.split()[:2] for line in lines if "/s" in line and "Rate:" not in line]
     assert rows == [[t, o] for t in ("s3", "swift", "directory") for o in ("put", "get", "delete")]
-    assert str(tmp_path / "run" / "report.html") in said.out
+    assert str(tmp_path / "run" / "report.html") in finished.out
     page = (tmp_path / "run" / "report.html").read_text()
     assert len(page) > 100_000
     assert 'id="asked"' not in page
@@ -38,7 +38,9 @@ def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> No
     not {"s3", "swift", "file"} <= DRIVERS, reason="built without the drivers of the demo"
 )
 def test_the_demo_can_interleave_blocks(tmp_path: Path) -> None:
-    said = loadstone("demo", "-o", tmp_path / "run", "--objects", "50", "--blocks", "2")
-    assert said.code == 0, said.err
-    measured = [one.trial for one in read_run(tmp_path / "run").records if one.trial["measured"]]
+    finished = loadstone("demo", "-o", tmp_path / "run", "--objects", "50", "--blocks", "2")
+    assert finished.code == 0, finished.err
+    measured = [
+        record.trial for record in read_run(tmp_path / "run").records if record.trial["measured"]
+    ]
     assert [one["block"] for one in measured] == [1] * 9 + [2] * 9

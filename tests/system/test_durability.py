@@ -37,9 +37,9 @@ def faults_in(said: Said) -> dict[str, dict[str, Any]]:
 
 def test_a_store_in_memory_has_lost_all_after_a_kill(url: str, tmp_path: Path) -> None:
     server = f"{SERVE} --port {port_of(url)}"
-    said = durability(url, tmp_path / "run", "--times", "1", "--start", server)
-    assert said.code == exit_code.FAILED
-    kill = faults_in(said)["kill"]
+    finished = durability(url, tmp_path / "run", "--times", "1", "--start", server)
+    assert finished.code == exit_code.FAILED
+    kill = faults_in(finished)["kill"]
     assert kill["wrong"] == kill["read_back"] == kill["acknowledged"] > 0
     assert (kill["times"], kill["times_wrong"], kill["wrong_share_max"]) == (1, 1, 1.0)
     with pytest.raises(ConnectionRefusedError):
@@ -52,12 +52,12 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
     server = f"sh -c 'echo $$ > {number}; exec {SERVE} --port {port_of(url)} --data {data}'"
     cut = f"sh -c 'kill -9 $(cat {number}); rm -rf {data} || rm -rf {data}'"
     run = tmp_path / "run"
-    said = durability(url, run, "--times", "1", "--start", server, "--power-cut", cut)
-    assert said.code == exit_code.FAILED, said.err
-    faults = faults_in(said)
-    assert faults.keys() == {"kill", "power_cut"}, said.err
+    finished = durability(url, run, "--times", "1", "--start", server, "--power-cut", cut)
+    assert finished.code == exit_code.FAILED, finished.err
+    faults = faults_in(finished)
+    assert faults.keys() == {"kill", "power_cut"}, finished.err
     kill, power_cut = faults["kill"], faults["power_cut"]
-    assert (kill["times"], kill["wrong"]) == (1, 0), said.err
+    assert (kill["times"], kill["wrong"]) == (1, 0), finished.err
     assert kill["read_back"] == kill["acknowledged"] > 0
     assert 0 < kill["wrong_share_max"] < 3.1 / kill["read_back"]
     assert kill["times_wrong_share_max"] == pytest.approx(0.95)
@@ -76,12 +76,12 @@ def test_a_fault_that_takes_data_is_told_from_one_that_does_not(url: str, tmp_pa
 
 def test_without_a_fault_or_a_start_nothing_is_written(url: str, tmp_path: Path) -> None:
     for words in ((), ("--kill", "true")):
-        said = loadstone(
+        finished = loadstone(
             *TOLD_AS_JSON, "audit", "durability", url, *words, "-o", tmp_path / "run",
             environment=KEYS,
         )  # fmt: skip
-        assert said.code == exit_code.FAILED
-        assert len(said.kinds) == 1
+        assert finished.code == exit_code.FAILED
+        assert len(finished.kinds) == 1
         assert not (tmp_path / "run").exists()
 
 

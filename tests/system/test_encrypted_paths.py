@@ -32,8 +32,8 @@ def test_the_same_objects_lie_under_sealed_names(tmp_path: Path, hosts: str) -> 
     with store_under_test.store() as url:
         per = ", per: total" if hosts else ""
         file = campaigns.write(tmp_path, CAMPAIGN.format(url=url, hosts=hosts, per=per))
-        said = loadstone("run", file, "-o", run, environment=SECRETS)
-        assert said.code == 0, said.err + said.out
+        finished = loadstone("run", file, "-o", run, environment=SECRETS)
+        assert finished.code == 0, finished.err + finished.out
         s3 = store_under_test.s3(url)
         keys_of: dict[str | None, set[tuple[int, str]]] = {}
         for trial in (one["trial"] for one in trials_of(run) if one["trial"]["measured"]):
@@ -41,7 +41,7 @@ def test_the_same_objects_lie_under_sealed_names(tmp_path: Path, hosts: str) -> 
             found = keys_of[dataset["path_encryption"]] = set()
             for bucket in range(2):
                 listed = s3.list_objects_v2(Bucket=f"{dataset['bucket_prefix']}{bucket}")
-                found |= {(bucket, one["Key"]) for one in listed["Contents"]}
+                found |= {(bucket, entry["Key"]) for entry in listed["Contents"]}
         keys = Keys(trial["run"], seed=11)
         cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
         assert cleaned.code == 0, cleaned.err + cleaned.out

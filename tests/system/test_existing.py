@@ -45,7 +45,7 @@ def put_theirs(url: str, **options: Any) -> Any:
 
 def listed(client: Any) -> list[tuple[str, str]]:
     page = client.list_objects_v2(Bucket=BUCKET)
-    return [(one["Key"], one["ETag"]) for one in page["Contents"]]
+    return [(entry["Key"], entry["ETag"]) for entry in page["Contents"]]
 
 
 def manifest_of(run: Path) -> dict[str, Any]:
@@ -62,10 +62,10 @@ def test_a_bucket_of_others_is_read_and_checked_and_stays(
     client = put_theirs(store, **options)
     before = listed(client)
     run = tmp_path / "run"
-    said = bench(
+    finished = bench(
         "get,head,list", f"{store}/{BUCKET}/logs/", "--existing", "-n", "42", "-t", "3", "-o", run
     )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     get, head, pages = (record.summary for record in read_run(run).records)
     assert (get["requests"], get["verified_requests"], get["failed"]) == (42, 41, 0) or (
         get["requests"], get["failed"]) == (42, 0)  # fmt: skip
@@ -83,11 +83,11 @@ def test_a_bucket_of_others_is_read_and_checked_and_stays(
 
 def test_ranges_and_parts_are_read_and_drawn_by_zipf(tmp_path: Path, store: str) -> None:
     put_theirs(store)
-    said = bench(
+    finished = bench(
         "range_get,multipart_get", f"{store}/{BUCKET}/logs/2026/", "--existing", "-n", "40",
         "--keys", "zipf", "-B", "512", "--part-size", "4KiB", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     ranges, parts = (record.summary for record in read_run(tmp_path / "run").records)
     assert (ranges["requests"], ranges["failed"], parts["failed"]) == (40, 0, 0)
     assert parts["bytes"] > ranges["bytes"] > 0
@@ -98,8 +98,8 @@ def test_bytes_that_the_store_has_damaged_are_corrupt(tmp_path: Path) -> None:
     with store_under_test.store(faults=faults) as url:
         put_theirs(url, **PLAIN)
         damaged = {json.loads(line)["key"] for line in (tmp_path / "lies").read_text().splitlines()}
-        said = bench("get", f"{url}/{BUCKET}", "--existing", "-n", "22", "-o", tmp_path / "run")
-    assert said.code != 0
+        finished = bench("get", f"{url}/{BUCKET}", "--existing", "-n", "22", "-o", tmp_path / "run")
+    assert finished.code != 0
     [record] = read_run(tmp_path / "run").records
     assert record.summary["mismatches"] == {"corrupt": len(damaged)}
     assert 0 < len(damaged) < len(KEYS)
@@ -109,11 +109,13 @@ def test_what_vanishes_or_is_replaced_after_the_listing_is_an_outcome(
     tmp_path: Path, store: str
 ) -> None:
     client = put_theirs(store)
-    sizes = {one["Key"]: one["Size"] for one in client.list_objects_v2(Bucket=BUCKET)["Contents"]}
+    sizes = {
+        entry["Key"]: entry["Size"] for entry in client.list_objects_v2(Bucket=BUCKET)["Contents"]
+    }
     rows = [f"{key},{sizes[key]}," for key in KEYS[:4]]
     rows += [f"{KEYS[4]},{sizes[KEYS[4]]},other-etag", f"{KEYS[5]},1,", "logs/gone,7,"]
     (tmp_path / "keys.csv").write_text("\n".join(["key,size,etag", *rows]))
-    said = bench(
+    finished = bench(
         "get", f"{store}/{BUCKET}", "--list", tmp_path / "keys.csv", "-n", "7",
         "-o", tmp_path / "run",
     )  # fmt: skip
@@ -121,7 +123,7 @@ def test_what_vanishes_or_is_replaced_after_the_listing_is_an_outcome(
     assert (record.summary["requests"], record.summary["failed"]) == (7, 3)
     assert set(record.summary["error_examples"] or {}) == {"changed", "http_404"}
     assert not record.summary["mismatches"]
-    assert said.code != 0
+    assert finished.code != 0
 
 
 def test_a_list_of_keys_alone_has_no_lengths_to_check(tmp_path: Path, store: str) -> None:
@@ -132,9 +134,9 @@ def test_a_list_of_keys_alone_has_no_lengths_to_check(tmp_path: Path, store: str
     [objects] = manifest_of(tmp_path / "run")["lists"]
     assert (objects["objects"], objects["without_size"]) == (5, 5)
     # A range of an object of unknown length cannot be chosen.
-    said = bench("range_get", *arguments, "-o", tmp_path / "ranges")
-    assert said.code != 0
-    assert said.errors
+    finished = bench("range_get", *arguments, "-o", tmp_path / "ranges")
+    assert finished.code != 0
+    assert finished.errors
 
 
 def test_a_container_of_others_is_read_by_swift(tmp_path: Path, store: str) -> None:
@@ -142,11 +144,11 @@ def test_a_container_of_others_is_read_by_swift(tmp_path: Path, store: str) -> N
     client.put_container(BUCKET)
     for number in range(12):
         client.put_object(BUCKET, f"a/{number}", os.urandom(500 + number))
-    said = bench(
+    finished = bench(
         "get,head", f"swift+{store}/v3", "--existing", "--prefix", BUCKET, "--object-prefix", "a/",
         "-n", "24", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     get = read_run(tmp_path / "run").records[0].summary
     assert (get["requests"], get["verified_requests"], get["failed"]) == (24, 24, 0)
     assert (get["features"] or {})["verified_by"] == "md5: 24"
@@ -161,8 +163,8 @@ def test_a_tree_of_files_is_read_and_stays(tmp_path: Path) -> None:
         path.write_bytes(os.urandom(100 * number))
     (tree / "link").symlink_to(tree / "0" / "deep" / "0")
     before = {path: path.stat().st_mtime_ns for path in tree.rglob("*")}
-    said = bench("get,head", tree, "--existing", "-n", "20", "-t", "2", "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = bench("get,head", tree, "--existing", "-n", "20", "-t", "2", "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     get = read_run(tmp_path / "run").records[0].summary
     # Files have no checksum that is kept: their lengths are compared.
     assert (get["requests"], get["verified_requests"], get["failed"]) == (20, 0, 0)
@@ -176,9 +178,9 @@ def test_what_would_change_them_is_refused_before_anything_is_listed(
     tmp_path: Path, store: str, operation: str
 ) -> None:
     put_theirs(store)
-    said = bench(operation, f"{store}/{BUCKET}", "--existing", "-o", tmp_path / "run")
-    assert said.code != 0
-    assert "OPERATION" in said.errors[0]["message"]
+    finished = bench(operation, f"{store}/{BUCKET}", "--existing", "-o", tmp_path / "run")
+    assert finished.code != 0
+    assert "OPERATION" in finished.errors[0]["message"]
     assert not (tmp_path / "run").exists()
 
 
@@ -187,9 +189,9 @@ def test_nothing_to_read_is_said_and_leaves_no_folder(
     tmp_path: Path, store: str, place: str
 ) -> None:
     put_theirs(store)
-    said = bench("get", f"{store}/{place}", "--existing", "-o", tmp_path / "run")
-    assert said.code != 0
-    assert said.errors
+    finished = bench("get", f"{store}/{place}", "--existing", "-o", tmp_path / "run")
+    assert finished.code != 0
+    assert finished.errors
     assert not (tmp_path / "run").exists()
 
 
@@ -205,8 +207,8 @@ phases: [{{op: get, requests: 16}}, {{op: head, requests: 16}}]
 blocks: 2
 """)
     run = tmp_path / "run"
-    said = loadstone("run", campaign, "-o", run, environment=ENVIRONMENT)
-    assert said.code == 0, said.err
+    finished = loadstone("run", campaign, "-o", run, environment=ENVIRONMENT)
+    assert finished.code == 0, finished.err
     manifest = manifest_of(run)
     assert [one["objects"] for one in manifest["lists"]] == [8]
     assert manifest["lists"][0]["is_cut"]
@@ -218,19 +220,19 @@ blocks: 2
     manifest.pop("files", None)
     (run / "manifest.json").write_text(json.dumps(manifest))
     client.put_object(Bucket=BUCKET, Key="logs/0000", Body=b"new")
-    said = loadstone("run", campaign, "-o", run, "--resume", environment=ENVIRONMENT)
-    assert said.code == 0, said.err
+    finished = loadstone("run", campaign, "-o", run, "--resume", environment=ENVIRONMENT)
+    assert finished.code == 0, finished.err
     assert manifest_of(run)["lists"] == manifest["lists"]
     assert len(read_run(run).records) == len(manifest["plan"])
 
 
 def test_each_of_several_hosts_gets_the_list(tmp_path: Path, store: str) -> None:
     put_theirs(store)
-    said = bench(
+    finished = bench(
         "get", f"{store}/{BUCKET}", "--existing", "-n", "44", "-o", tmp_path / "run",
         "--set", "hosts={launch: local, count: 2}",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     [record] = read_run(tmp_path / "run").records
     assert (record.summary["requests"], record.summary["failed"]) == (44, 0)
     assert record.summary["mismatches"] == {}

@@ -154,9 +154,9 @@ def test_only_what_fails_in_the_time_of_a_fault_is_expected(
     errors = {"put": {"rate": 0.1, "status": 500}}
     with store_under_test.store(faults={"seed": 3, "errors": errors}) as url:
         path.write_text(FAILING.format(url=url, recovery=recovery))
-        said = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
+        finished = loadstone("run", path, "-o", run, "--allow-commands", environment=KEYS)
     findings = loadstone("report", run, "-f", "json").json()["findings"]
     outside = [finding for finding in findings if finding["rule"] == "failed-outside-faults"]
     assert trials_of(run)[0]["summary"]["failed"] > 0
     assert bool(outside) is not is_expected
-    assert (said.code == exit_code.FAILED) is not is_expected, said.err
+    assert (finished.code == exit_code.FAILED) is not is_expected, finished.err

@@ -52,9 +52,9 @@ WAIT_S = 120.0
 
 def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN + "log_requests: true\n")
-    said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code in campaigns.WENT_WELL, said.err
-    assert ": local1, local2" in said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code in campaigns.WENT_WELL, finished.err
+    assert ": local1, local2" in finished.err
     run = read_run(tmp_path / "run")
     assert [host["name"] for host in run.manifest["hosts"]] == ["local1", "local2"]
     (record,) = run.records
@@ -304,11 +304,13 @@ def test_a_host_lost_in_a_put_of_the_dataset_ends_the_run_and_resume_repeats_it(
     assert not run.records
     assert run.state in ("failed", "interrupted")
     # What is planned must stay the same; the rest of it takes no time.
-    said = loadstone("run", file, "-o", tmp_path / "run", "--set", slow, "--resume")
-    assert said.code in campaigns.WENT_WELL, said.err
-    phases = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
-    assert [one.trial["phase"] for one in phases] == ["put", "get"]
-    assert [(one.summary["requests"], one.summary["failed"]) for one in phases] == [(1000, 0)] * 2
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--set", slow, "--resume")
+    assert finished.code in campaigns.WENT_WELL, finished.err
+    phases = [record for record in read_run(tmp_path / "run").records if record.trial["measured"]]
+    assert [phase.trial["phase"] for phase in phases] == ["put", "get"]
+    assert [(phase.summary["requests"], phase.summary["failed"]) for phase in phases] == [
+        (1000, 0)
+    ] * 2
 
 
 def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -> None:
@@ -410,12 +412,12 @@ def test_hosts_are_checked_without_a_load(tmp_path: Path) -> None:
     assert one["cores"] >= 1
     assert one["clock_bound_ns"] > 0
     assert one["descriptors"] > 0
-    said = loadstone(
+    finished = loadstone(
         "hosts", "check", file, "--allow-commands", "--set", "hosts.command=/nowhere/loadstone"
     )
-    assert said.code == 1
-    assert "local1" in said.err
-    assert "/nowhere/loadstone" in said.err
+    assert finished.code == 1
+    assert "local1" in finished.err
+    assert "/nowhere/loadstone" in finished.err
 
 
 def lost_host(folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -502,7 +504,7 @@ def test_a_secret_to_send_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = SENT.replace("ENDPOINT", "http://127.0.0.1:9").replace("KEYFILE", str(tmp_path / "key"))
     (tmp_path / "key").write_text("user")
     file = campaigns.write(tmp_path, text)
-    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
-    assert said.code == 1
-    assert said.kinds == ["secret-absent"]
-    assert '"CANARY_SECRET"' in said.errors[0]["message"]
+    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    assert finished.code == 1
+    assert finished.kinds == ["secret-absent"]
+    assert '"CANARY_SECRET"' in finished.errors[0]["message"]

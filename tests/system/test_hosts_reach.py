@@ -94,7 +94,7 @@ def test_hosts_that_reach_the_store_have_the_secrets_of_the_controller(
     assert [host["targets"]["t"]["is_usable"] for host in said.json()] == [True, True]
     said = network.loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
     assert said.code in campaigns.WENT_WELL, said.err
-    put, get = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    put, get = (record for record in read_run(tmp_path / "run").records if record.trial["measured"])
     assert (put.summary["requests"], put.summary["failed"]) == (40, 0)
     assert all(host["requests"] for host in get.summary["hosts"])
 

@@ -108,17 +108,19 @@ def test_the_number_of_hosts_is_swept_with_one_script(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     text = USERS.format(data=tmp_path / "data", hosts=2).replace("keep_data: true\n", "")
     file = campaigns.write(tmp_path, text + "sweep: {hosts: [1, 2]}\n")
-    said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     assert list((tmp_path / "data").iterdir()) == []
-    trials = [one for one in trials_of(tmp_path / "run") if one["trial"]["measured"]]
-    assert sorted(len(one["summary"]["hosts"]) for one in trials) == [1, 2]
-    assert len({one["trial"]["script"]["requests"]["sha256"] for one in trials}) == 1
+    trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
+    assert sorted(len(trial["summary"]["hosts"]) for trial in trials) == [1, 2]
+    assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
     actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
     good: dict[int, dict[str, int]] = {}
-    for one in actions:
-        assert one["actions"] == one["good_actions"]
-        good.setdefault(one["parameters"]["hosts"], {})[one["action"]] = one["good_actions"]
+    for action in actions:
+        assert action["actions"] == action["good_actions"]
+        good.setdefault(action["parameters"]["hosts"], {})[action["action"]] = action[
+            "good_actions"
+        ]
     assert good[1] == good[2]
 
 
@@ -171,12 +173,12 @@ def test_a_failed_request_of_one_host_puts_no_false_finding_into_anothers_audit(
         text = USERS.format(data="", hosts=3).replace('{driver: file, path: ""}', target)
         file = campaigns.write(tmp_path, text.replace("keep_data: true\n", ""))
         secrets = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=secrets)
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=secrets)
     record = measured(tmp_path / "run")
     outcomes = {outcome for _, outcome in counts(record)}
     assert "ok" in outcomes
-    assert any(outcome not in ("ok", "unwritten") for outcome in outcomes), said.err
-    assert not outcomes & FINDINGS, said.err
+    assert any(outcome not in ("ok", "unwritten") for outcome in outcomes), finished.err
+    assert not outcomes & FINDINGS, finished.err
     assert len(record.summary["hosts"]) == 3
 
 

@@ -141,9 +141,9 @@ def reports_say(folder: Path, label: str) -> None:
     """Every report that has words bears a label."""
     for form in ("terminal", "html", "markdown", "disclosure", "csv", "json", "openmetrics"):
         words = ["--full"] if form == "terminal" else []
-        said = loadstone("report", folder, "-f", form, *words)
-        assert said.code in campaigns.WENT_WELL, said.err
-        assert label in said.out, form
+        finished = loadstone("report", folder, "-f", form, *words)
+        assert finished.code in campaigns.WENT_WELL, finished.err
+        assert label in finished.out, form
 
 
 @contextlib.contextmanager

@@ -139,8 +139,8 @@ def test_an_interrupted_run_is_resumed_to_its_end(tmp_path: Path) -> None:
     campaigns.end(process)
     before = {record.id for record in read_run(tmp_path / "run").records if record.is_whole}
     assert before >= {"0001", "0002"}
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert finished.code == 0, finished.err
     run = read_run(tmp_path / "run")
     assert run.state == "finished"
     assert all(record.is_whole for record in run.records)

@@ -15,11 +15,11 @@ LIMITED = campaigns.QUICK.replace("rounds: 2\n", "limits: {memory: 256MiB}\n")
 
 def test_a_run_keeps_what_it_really_used_or_is_refused_with_the_reason(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    said = loadstone("run", campaigns.write(tmp_path, LIMITED), "-o", run)
-    if said.code:
+    finished = loadstone("run", campaigns.write(tmp_path, LIMITED), "-o", run)
+    if finished.code:
         # This host allows no control groups.
-        assert "limits: memory" in said.err
-        assert "systemd-run" in said.err
+        assert "limits: memory" in finished.err
+        assert "systemd-run" in finished.err
         assert not run.exists()
         return
     limits = json.loads((run / "manifest.json").read_text())["limits"]
@@ -34,11 +34,11 @@ def test_a_run_that_the_kernel_kills_for_its_memory_says_so(tmp_path: Path) -> N
     data, run = tmp_path / "data", tmp_path / "run"
     data.mkdir()
     file = campaigns.write(tmp_path, GREEDY.format(folder=data))
-    said = loadstone("run", file, "-o", run)
-    if said.code == 1:
-        assert "limits: memory" in said.err
+    finished = loadstone("run", file, "-o", run)
+    if finished.code == 1:
+        assert "limits: memory" in finished.err
         return
-    assert said.code == -signal.SIGKILL
+    assert finished.code == -signal.SIGKILL
     _wait_until(lambda: _manifest(run).get("failed"))
     manifest = _manifest(run)
     assert manifest["state"] == "interrupted"
@@ -79,7 +79,7 @@ phases: [put]
 
 def test_limits_of_this_process_are_refused_where_hosts_make_the_load(tmp_path: Path) -> None:
     text = LIMITED + "hosts: {launch: local, count: 2}\n"
-    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
-    assert said.code == 1
-    assert "hosts" in said.err
+    finished = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert finished.code == 1
+    assert "hosts" in finished.err
     assert not (tmp_path / "run").exists()

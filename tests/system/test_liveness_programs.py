@@ -48,12 +48,12 @@ def campaign(folder: Path, program: str | None, duration: str) -> Path:
 def test_a_run_ends_whatever_answers_for_ceph(name: str, tmp_path: Path) -> None:
     """What it did not answer is absent from the record; the trial is as good as without it."""
     file = campaign(tmp_path, PROGRAMS[name], "500ms")
-    said = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
-    assert "Traceback" not in said.err
-    assert "\x1b" not in said.err
-    assert said.code in (0, 1), said.err
-    if said.code == 1:
-        assert "program" in said.err, "it says what it could not start"
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
+    assert "Traceback" not in finished.err
+    assert "\x1b" not in finished.err
+    assert finished.code in (0, 1), finished.err
+    if finished.code == 1:
+        assert "program" in finished.err, "it says what it could not start"
         return
     (record,) = trials_of(tmp_path / "run")
     assert record["summary"]["requests"] > 0

@@ -116,14 +116,14 @@ def test_a_store_that_does_not_sync_survives_a_kill_and_no_power_cut(
             .replace("PORT", str(port_of(url)))
             .replace("CONSOLE", str(free_ports(1)))
         )
-        said = loadstone(
+        finished = loadstone(
             "audit", "durability", url, *SMALL, "--times", "2", "-o", tmp_path / "run",
             "--start", f"sh -c 'echo $$ > {pid_file}; exec {server}'",
             "--power-cut", f"{UNSYNCED} cut {mount} {pid_file}",
             environment={**KEYS, **SERVER_KEYS},
         )  # fmt: skip
-    kill, cut = (faults_in(said)[fault] for fault in ("kill", "power_cut"))
-    assert (kill["times"], kill["wrong"]) == (2, 0), said.err
-    assert cut["times"] == 2, said.err
-    assert min(kill["read_back"], cut["read_back"]) > 0, said.err
-    assert cut["wrong"] == (cut["read_back"] if case.lost == "all" else 0), said.err
+    kill, cut = (faults_in(finished)[fault] for fault in ("kill", "power_cut"))
+    assert (kill["times"], kill["wrong"]) == (2, 0), finished.err
+    assert cut["times"] == 2, finished.err
+    assert min(kill["read_back"], cut["read_back"]) > 0, finished.err
+    assert cut["wrong"] == (cut["read_back"] if case.lost == "all" else 0), finished.err

@@ -52,15 +52,15 @@ def written(
 
 
 def run(file: Path, folder: Path, *flags: str, code: int = 0) -> Said:
-    said = loadstone("run", file, "-o", folder, *flags)
-    assert said.code == code, said.err
-    return said
+    finished = loadstone("run", file, "-o", folder, *flags)
+    assert finished.code == code, finished.err
+    return finished
 
 
 def told(folder: Path) -> dict[str, Any]:
-    said = loadstone("report", folder, "-f", "json")
-    assert said.code == 0, said.err
-    found: dict[str, Any] = json.loads(said.out)
+    finished = loadstone("report", folder, "-f", "json")
+    assert finished.code == 0, finished.err
+    found: dict[str, Any] = json.loads(finished.out)
     assert not untyped(folder)
     return found
 
@@ -83,8 +83,8 @@ def untyped(folder: Path) -> set[str]:
 
 
 def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
-    said = run(written(tmp_path, made, f"{ENGINES}, cache: warm"), tmp_path / "run")
-    assert "3/3" in said.out
+    finished = run(written(tmp_path, made, f"{ENGINES}, cache: warm"), tmp_path / "run")
+    assert "3/3" in finished.out
     results = analyse(read_run(tmp_path / "run")).queries
     assert results is not None
     assert [dict(one.arm)["engine"] for one in results.arms] == ["datafusion", "duckdb"]
@@ -98,7 +98,7 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     [first, second] = document["queries"]["arms"]
     assert {one["query"] for one in first["queries"]} == {"Q01", "Q06", "Q13"}
     assert second["right"] == 3
-    cases = {one["parameters"]["query"] for one in document["iterations"]}
+    cases = {iteration["parameters"]["query"] for iteration in document["iterations"]}
     assert cases == {"Q01", "Q06", "Q13"}
     for form in ("markdown", "html", "csv", "parquet", "text"):
         assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
@@ -112,9 +112,9 @@ STREAMS = "engine: [duckdb, datafusion], only: [1, 6, 13, 22], loops: 2, streams
 
 
 def test_streams_run_beside_each_other_and_have_a_rate(tmp_path: Path, made: Path) -> None:
-    said = run(written(tmp_path, made, f"{STREAMS}, cache: warm"), tmp_path / "run")
-    assert "Queries/h" in said.out
-    assert "24/24" in said.out
+    finished = run(written(tmp_path, made, f"{STREAMS}, cache: warm"), tmp_path / "run")
+    assert "Queries/h" in finished.out
+    assert "24/24" in finished.out
     found = told(tmp_path / "run")
     schema = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
     jsonschema.validate(found, json.loads(schema.read_text()))
@@ -130,12 +130,12 @@ def test_streams_run_beside_each_other_and_have_a_rate(tmp_path: Path, made: Pat
         assert one["queries_per_hour"] == pytest.approx(geometric_mean(rates))
         assert len(one["stream_s"]) == one["streams"]
         assert set(one["query_mean_s"]) == {"Q01", "Q06", "Q13", "Q22"}
-    assert {one["parameters"]["streams"] for one in found["iterations"]} == {1, 3}
+    assert {iteration["parameters"]["streams"] for iteration in found["iterations"]} == {1, 3}
     for record in read_run(tmp_path / "run").records:
         if record.trial["phase"] != "streams" or len(record.trial["queries"]["streams"] or []) < 3:
             continue
         queries = record.summary["streams"]["queries"]
-        spans = [(one["start_ns"], one["end_ns"], one["stream"]) for one in queries]
+        spans = [(query["start_ns"], query["end_ns"], query["stream"]) for query in queries]
         assert any(
             a < d and c < b for a, b, one in spans for c, d, other in spans if one != other
         ), "no two streams had a query at the same time"
@@ -158,12 +158,12 @@ def test_streams_that_are_stopped_leave_a_run_that_goes_on(tmp_path: Path, made:
     hook = f"hooks: [{{at: before_phase, phases: [streams], name: stop, run: [{stop}]}}]\n"
     queries = "engine: duckdb, only: [1, 6, 13, 22], loops: 3, streams: 2, cache: warm"
     file = written(tmp_path, made, queries, more=hook)
-    said = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
-    assert said.code == 130, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
+    assert finished.code == 130, finished.err
     [runs] = told(tmp_path / "run")["queries"]["streams"]
     assert len(runs["elapsed_s"]) == 1
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume", "--allow-commands")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume", "--allow-commands")
+    assert finished.code == 0, finished.err
     [runs] = told(tmp_path / "run")["queries"]["streams"]
     assert len(runs["elapsed_s"]) == 3
     assert runs["right"] == runs["asked"] == 3 * 2 * 4
@@ -180,15 +180,15 @@ def test_a_wrong_answer_in_a_stream_leaves_its_run_without_a_rate(
     hook = f"hooks: [{{at: before_phase, phases: [streams], name: spoil, run: [{spoil}]}}]\n"
     queries = "engine: duckdb, only: [1, 6], loops: 1, streams: 2, cache: warm"
     file = written(tmp_path, made, queries, more=hook)
-    said = run(file, tmp_path / "run", "--allow-commands", code=1)
-    assert "2/4" in said.out
+    finished = run(file, tmp_path / "run", "--allow-commands", code=1)
+    assert "2/4" in finished.out
     found = told(tmp_path / "run")
     [runs] = found["queries"]["streams"]
     assert (runs["elapsed_s"], runs["queries_per_hour"]) == ([], None)
-    assert [(one["query"], one["outcome"], one["count"]) for one in runs["failures"]] == [
-        ("Q06", "wrong_answer", 2)
-    ]
-    assert "wrong-answer" in {one["rule"] for one in found["findings"]}
+    assert [
+        (failure["query"], failure["outcome"], failure["count"]) for failure in runs["failures"]
+    ] == [("Q06", "wrong_answer", 2)]
+    assert "wrong-answer" in {finding["rule"] for finding in found["findings"]}
 
 
 def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
@@ -199,10 +199,10 @@ def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
     spoil.chmod(0o755)
     hook = f"hooks: [{{at: before_phase, phases: [query], name: spoil, run: [{spoil}]}}]\n"
     file = written(tmp_path, made, "engine: duckdb, only: [1, 6], loops: 1, cache: warm", more=hook)
-    said = run(file, tmp_path / "run", "--allow-commands", code=1)
-    assert "wrong" in said.out
+    finished = run(file, tmp_path / "run", "--allow-commands", code=1)
+    assert "wrong" in finished.out
     found = told(tmp_path / "run")
-    assert "wrong-answer" in {one["rule"] for one in found["findings"]}
+    assert "wrong-answer" in {finding["rule"] for finding in found["findings"]}
     [arm] = found["queries"]["arms"]
     [right, wrong] = sorted(arm["queries"], key=lambda one: str(one["query"]))
     assert (len(right["seconds"]), right["failures"]) == (1, {})
@@ -224,7 +224,7 @@ def test_cold_that_reads_nothing_is_not_believed(tmp_path: Path, made: Path) -> 
     finally:
         folder.rmdir()
     found = told(tmp_path / "run")
-    assert "cold-not-proven" in {one["rule"] for one in found["findings"]}
+    assert "cold-not-proven" in {finding["rule"] for finding in found["findings"]}
 
 
 def test_somebody_elses_directory_is_refused(
@@ -236,9 +236,9 @@ def test_somebody_elses_directory_is_refused(
     theirs.mkdir()
     (theirs / "nation.parquet").write_text("mine")
     monkeypatch.setenv(FORM, "json")
-    said = run(file, tmp_path / "run", code=1)
-    assert "not-ours" in said.kinds
-    assert str(theirs) in said.errors[0]["message"]
+    finished = run(file, tmp_path / "run", code=1)
+    assert "not-ours" in finished.kinds
+    assert str(theirs) in finished.errors[0]["message"]
     assert (theirs / "nation.parquet").read_text() == "mine"
 
 
@@ -249,7 +249,7 @@ def test_kept_tables_are_found_again_and_cleaned_by_their_run_alone(
     file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1, cache: warm", more=kept)
     run(file, tmp_path / "one")
     run(file, tmp_path / "two")
-    loads = [one["was_there"] for one in told(tmp_path / "two")["queries"]["loads"]]
+    loads = [load["was_there"] for load in told(tmp_path / "two")["queries"]["loads"]]
     assert loads == [True]
     assert loadstone("clean", tmp_path / "two", "--yes").code == 0
     assert len(list((tmp_path / "data").iterdir())) == 1
@@ -263,9 +263,9 @@ def test_answers_of_files_are_compared_too(tmp_path: Path, made: Path) -> None:
     files = tmp_path / "official"
     files.mkdir()
     for query in ("Q01", "Q06"):
-        told = json.loads((tmp_path / "one" / "answers" / f"{query}.json").read_text())
-        lines = ["|".join(f"c{number}" for number in range(len(told["rows"][0])))]
-        for row in told["rows"]:
+        document = json.loads((tmp_path / "one" / "answers" / f"{query}.json").read_text())
+        lines = ["|".join(f"c{number}" for number in range(len(document["rows"][0])))]
+        for row in document["rows"]:
             cells = (f"{one:20.2f}" if isinstance(one, float) else f"{one} " for one in row)
             lines.append("|".join(cells))
         (files / f"q{int(query[1:])}.out").write_text("\n".join(lines) + "\n")
@@ -280,8 +280,8 @@ def test_answers_of_files_are_compared_too(tmp_path: Path, made: Path) -> None:
     [arm] = told_arms(tmp_path / "three")
     assert arm["right"] == 1
     q6.unlink()
-    said = run(written(tmp_path, made, queries), tmp_path / "four", "--dry-run", code=1)
-    assert "Q06" in said.err
+    finished = run(written(tmp_path, made, queries), tmp_path / "four", "--dry-run", code=1)
+    assert "Q06" in finished.err
     assert not list((tmp_path / "data").iterdir())
 
 
@@ -310,15 +310,17 @@ def test_an_engine_that_is_killed_in_query_21_fails_that_and_the_rest_goes_on(
     (tmp_path / "sitecustomize.py").write_text(DIES_IN_Q21)
     queries = "engine: datafusion, only: [1, 21, 22], loops: 1, order: rounds, cache: cold"
     file = written(tmp_path, made, queries + streams)
-    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
-    assert said.code == 1
+    finished = loadstone(
+        "run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)}
+    )
+    assert finished.code == 1
     found = told(tmp_path / "run")
-    died = [one for one in found["findings"] if one["rule"] == "query-failed"]
+    died = [finding for finding in found["findings"] if finding["rule"] == "query-failed"]
     assert any("Q21" in one["statement"] and "SIGKILL" in one["statement"] for one in died)
     if streams:
         [runs] = found["queries"]["streams"]
         assert runs["asked"] == 6
-        failed = {one["query"]: one["count"] for one in runs["failures"]}
+        failed = {failure["query"]: failure["count"] for failure in runs["failures"]}
         assert failed.pop("Q21") == 2
         # Beside it another stream may have had a query running, which then died with it.
         assert 6 - runs["right"] == 2 + sum(failed.values()) <= 4
@@ -326,7 +328,7 @@ def test_an_engine_that_is_killed_in_query_21_fails_that_and_the_rest_goes_on(
     else:
         assert len(died) == 1
         [arm] = found["queries"]["arms"]
-        right = {one["query"]: len(one["seconds"]) for one in arm["queries"]}
+        right = {query["query"]: len(query["seconds"]) for query in arm["queries"]}
         assert right == {"Q01": 1, "Q21": 0, "Q22": 1}
         assert (arm["right"], arm["total_s"]) == (2, None)
     full = loadstone("report", tmp_path / "run", "--full").out
@@ -336,9 +338,9 @@ def test_an_engine_that_is_killed_in_query_21_fails_that_and_the_rest_goes_on(
 
 def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, made: Path) -> None:
     file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
-    said = loadstone(*TOLD_AS_JSON, "run", file, "--dry-run", "--set", "queries.scale=10000000")
-    assert said.code == 1
-    assert said.kinds == ["no-space"]
+    finished = loadstone(*TOLD_AS_JSON, "run", file, "--dry-run", "--set", "queries.scale=10000000")
+    assert finished.code == 1
+    assert finished.kinds == ["no-space"]
     assert list((tmp_path / "data").iterdir()) == []
 
 
@@ -388,8 +390,8 @@ def cut_off_in_its_load(file: Path, folder: Path, place: str) -> None:
     """Begin a run that is killed when it has written three of its eight tables."""
     (folder / "sitecustomize.py").write_text(CUT_OFF.replace("PLACE", place))
     keys = {**KEYS, "PYTHONPATH": str(folder)}
-    said = loadstone("run", file, "-o", folder / "run", environment=keys)
-    assert said.code == -9, said.err
+    finished = loadstone("run", file, "-o", folder / "run", environment=keys)
+    assert finished.code == -9, finished.err
 
 
 def test_tables_whose_load_was_cut_off_are_gone_on_with(tmp_path: Path, made: Path) -> None:
@@ -402,11 +404,11 @@ def test_tables_whose_load_was_cut_off_are_gone_on_with(tmp_path: Path, made: Pa
     at = whole.stat().st_mtime_ns
     seen = LOOKED_AT.replace("FILE", str(whole)).replace("SEEN", str(tmp_path / "seen"))
     (tmp_path / "sitecustomize.py").write_text(seen)
-    said = loadstone(
+    finished = loadstone(
         "run", file, "-o", tmp_path / "run", "--resume",
         environment={"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     found = told(tmp_path / "run")["queries"]
     [load] = found["loads"]
     assert (load["files"], load["files_kept"]) == (8, 1)
@@ -436,8 +438,8 @@ def test_objects_of_a_load_that_was_cut_off_are_kept_by_their_hash(
 ) -> None:
     file = written_for(store, tmp_path, f"engine: datafusion, only: [6], loops: 1, data: {made}")
     cut_off_in_its_load(file, tmp_path, "BucketPlace")
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume", environment=KEYS)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume", environment=KEYS)
+    assert finished.code == 0, finished.err
     found = told(tmp_path / "run")["queries"]
     [load] = found["loads"]
     assert (load["files"], load["files_kept"]) == (8, 3)
@@ -447,14 +449,14 @@ def test_objects_of_a_load_that_was_cut_off_are_kept_by_their_hash(
 def test_a_bucket_is_read_over_its_connections(tmp_path: Path, made: Path, store: str) -> None:
     engine = f"engine: datafusion, only: [1, 6], loops: 2, data: {made}, storage: {{partitions: 2}}"
     file = written_for(store, tmp_path, engine)
-    said = loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
+    assert finished.code == 0, finished.err
     assert not what_is_left(tmp_path / "run")
     assert loadstone("clean", tmp_path / "run", "--yes", environment=KEYS).code == 0
-    assert_untold(KEYS["LOADSTONE_SECRET_KEY"], said, tmp_path / "run")
+    assert_untold(KEYS["LOADSTONE_SECRET_KEY"], finished, tmp_path / "run")
     [arm] = told(tmp_path / "run")["queries"]["arms"]
     assert arm["right"] == 2
-    assert all(one["read_bytes"] > 50_000 for one in arm["queries"])
+    assert all(query["read_bytes"] > 50_000 for query in arm["queries"])
     refused = loadstone(
         "run", file, "--dry-run", "--set", "queries.engine=duckdb", environment=KEYS
     )

@@ -92,11 +92,11 @@ def test_versitygw_over_a_directory_survives_the_kill_of_its_process(
     start = f"{BIN / 'versitygw'} --port {url[7:]} --quiet posix {tmp_path / 'objects'}"
     root = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"],
             "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}  # fmt: skip
-    said = loadstone(
+    finished = loadstone(
         "audit", "durability", url, *SMALL, "--times", "2", "--start", start,
         "-o", tmp_path / "run", environment={**KEYS, **root},
     )  # fmt: skip
-    assert said.code == 0, said.err
-    kill = faults_in(said)["kill"]
+    assert finished.code == 0, finished.err
+    kill = faults_in(finished)["kill"]
     assert (kill["times"], kill["wrong"]) == (2, 0)
     assert kill["read_back"] > 0

@@ -36,7 +36,7 @@ def test_the_hummingbird_campaign_runs_on_swift_and_s3(
         "AWS_SECRET_ACCESS_KEY": versitygw_server["secret_key"],
     }
     folder = tmp_path / "run"
-    said = loadstone(
+    finished = loadstone(
         *["run", EXAMPLE, "-o", folder, *SCALE],
         *_swift("hummingbird", {**login, "storage_policy": "ec"}),
         # Another account, so that the two targets do not share their containers.
@@ -46,14 +46,14 @@ def test_the_hummingbird_campaign_runs_on_swift_and_s3(
         "--set=targets.ceph.region=us-east-1",
         environment=secrets,
     )
-    assert said.code == 0, said.out + said.err
+    assert finished.code == 0, finished.out + finished.err
     for secret in (login["password"], other["password"], versitygw_server["secret_key"]):
-        assert_untold(secret, said, folder)
+        assert_untold(secret, finished, folder)
     _check_counts(trials_of(folder))
     table = loadstone("report", folder, "-f", "terminal", "--full")
     assert table.code == 0
     for name in ("Hummingbird", "Ceph", "Swift"):
-        assert name in said.out + table.out
+        assert name in finished.out + table.out
     assert re.search(r"\bput\b", table.out, re.IGNORECASE)
 
 

@@ -38,9 +38,9 @@ def check_card(
     """
     rows: dict[str, Any] = {}
     for _ in range(TRIES):
-        said = loadstone("card", url, "-f", "json", environment=environment)
-        assert said.code == 0, said.err
-        card = json.loads(said.out)
+        finished = loadstone("card", url, "-f", "json", environment=environment)
+        assert finished.code == 0, finished.err
+        card = json.loads(finished.out)
         decided = {row["name"]: row for row in card["rows"] if row["answer"] != "undecided"}
         rows = {row["name"]: row for row in card["rows"]} | rows | decided
         if all(row["answer"] != "undecided" or name in undecided for name, row in rows.items()):
@@ -73,9 +73,9 @@ def test_versitygw_keeps_what_is_locked_and_lets_go(versitygw_server: dict[str, 
         "AWS_SECRET_ACCESS_KEY": versitygw_server["secret_key"],
     }
     words = ("card", versitygw_server["endpoint"], "-f", "json", "--retention")
-    said = loadstone(*words, environment=keys)
-    assert said.code == 0, said.err
-    rows = [row for row in said.json()["rows"] if row["group"] == "retention"]
+    finished = loadstone(*words, environment=keys)
+    assert finished.code == 0, finished.err
+    rows = [row for row in finished.json()["rows"] if row["group"] == "retention"]
     assert [row["answer"] for row in rows] == ["yes"] * len(QUESTIONS["retention"])
 
 

@@ -69,8 +69,8 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
     campaign, folder = tmp_path / "campaign.yaml", tmp_path / "run"
     port = free_ports(1)
     campaign.write_text(LOCAL.format(folder=tmp_path, port=port, direct=direct))
-    said = loadstone("run", campaign, "-o", folder, "--allow-commands")
-    assert said.code == 0, said.out + said.err
+    finished = loadstone("run", campaign, "-o", folder, "--allow-commands")
+    assert finished.code == 0, finished.out + finished.err
     found = ceilings_of(folder)
     assert [one["parameters"] for one in found["network"]] == [
         {"direction": direction, "streams": streams}
@@ -92,9 +92,9 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
     # What the mount ceiling made is gone, and the load's own data too.
     assert not [path for path in (tmp_path / "data").iterdir() if "loadstone-" in path.name]
     report = loadstone("report", folder, "-f", "json").json()
-    assert {one["kind"] for one in report["ceilings"]} == {"network", "device", "mount"}
-    assert [one["hook"] for one in report["hooks"]] == ["fault"]
-    assert any(one["rule"] == "bottleneck" for one in report["findings"])
+    assert {ceiling["kind"] for ceiling in report["ceilings"]} == {"network", "device", "mount"}
+    assert [hook["hook"] for hook in report["hooks"]] == ["fault"]
+    assert any(finding["rule"] == "bottleneck" for finding in report["findings"])
 
 
 def test_the_stores_own_benchmarks_and_its_state_are_part_of_a_run(
@@ -102,8 +102,8 @@ def test_the_stores_own_benchmarks_and_its_state_are_part_of_a_run(
 ) -> None:
     campaign, folder = tmp_path / "campaign.yaml", tmp_path / "run"
     campaign.write_text(RADOS.format(**ceph_server.endpoints["rados"]))
-    said = loadstone("run", campaign, "-o", folder)
-    assert said.code == 0, said.out + said.err
+    finished = loadstone("run", campaign, "-o", folder)
+    assert finished.code == 0, finished.out + finished.err
     found = ceilings_of(folder)
     assert [one["parameters"]["operation"] for one in found["rados_bench"]] == [
         "write", "seq", "rand",

@@ -122,8 +122,8 @@ def test_what_users_of_ceph_set_in_the_environment_works(
     }
     run = tmp_path / "run"
     more = f"--set=targets.pool.instances={instances}"
-    said = loadstone("run", file, "-o", run, more, environment=environment)
-    assert said.code == 0, said.out + said.err
+    finished = loadstone("run", file, "-o", run, more, environment=environment)
+    assert finished.code == 0, finished.out + finished.err
     measured = [trial for trial in trials_of(run) if trial["trial"]["measured"]]
     assert [trial["trial"]["phase"] for trial in measured] == ["put", "get", "head", "list"]
     assert not any(trial["summary"]["failed"] for trial in measured)
@@ -289,11 +289,11 @@ def test_objects_of_others_are_read_by_a_listing_of_the_default_namespace(
         subprocess.run([*rados, "put", name, str(tmp_path / name)], check=True)
     before = subprocess.run([*rados, "ls", "--all"], check=True, capture_output=True).stdout
     settings = [f"--target-set={key}={value}" for key, value in login.items()]
-    said = loadstone(
+    finished = loadstone(
         "bench", "get,head", "rados:bench", "--existing", "--object-prefix", "theirs-",
         *settings, "-n", "20", "-t", "2", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     get, head = (trial["summary"] for trial in trials_of(tmp_path / "run"))
     assert (get["requests"], get["failed"], head["failed"]) == (20, 0, 0)
     assert get["bytes"] == 10 * (1 + 70_000)

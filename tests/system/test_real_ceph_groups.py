@@ -48,11 +48,11 @@ def test_the_objects_of_lost_groups_are_lost_and_no_other(tmp_path: Path) -> Non
         cluster.command("osd", "pool", "set", "single", "size", "1", SURE)
         cluster.command("osd", "pool", "application", "enable", "single", "loadstone")
         cluster.wait_until_clean()
-        said = loadstone(
+        finished = loadstone(
             "bench", "put", "rados:single", "-n", str(OBJECTS), "-s", "4KiB", "--audit",
             "--keep-data", "-o", run, "--target-set", f"conf={cluster.conf}",
         )  # fmt: skip
-        assert said.code == 0, said.err
+        assert finished.code == 0, finished.err
         groups = cluster.command("pg", "ls-by-pool", "single")["pg_stats"]
         (namespace,) = namespaces_of(cluster)
         keys = {group["pgid"]: keys_of(cluster, group["pgid"], namespace) for group in groups}
@@ -70,8 +70,8 @@ def test_the_objects_of_lost_groups_are_lost_and_no_other(tmp_path: Path) -> Non
         for group in lost_groups:
             cluster.command("osd", "force-create-pg", group, SURE)
         cluster.processes.wait_for("groups", lambda: is_served(cluster))
-        said = loadstone("audit", run)
-    assert said.code == exit_code.FAILED, said.err
+        finished = loadstone("audit", run)
+    assert finished.code == exit_code.FAILED, finished.err
     findings = loadstone("report", run, "-f", "json").json()["audit"]["findings"]
     expected = set().union(*(keys[group] for group in lost_groups))
     assert 0 < len(expected) < OBJECTS

@@ -54,16 +54,18 @@ def check_campaign(sweep: Sweep, folder: Path, login: Mapping[str, str]) -> None
     environment = {"AWS_ACCESS_KEY_ID": login["access_key"], "AWS_SECRET_ACCESS_KEY": secret}
     words = [*scaled(sweep), f"--set=targets.amazon.endpoint={login['endpoint']}"]
     words.append("--set=targets.amazon.region=us-east-1")
-    said = loadstone("run", EXAMPLE, "-o", folder, *words, environment=environment)
+    finished = loadstone("run", EXAMPLE, "-o", folder, *words, environment=environment)
     # On a busy host a client may have stalled: its numbers must not be used, but all was right.
-    assert said.code == 0 or view("label")["STALLED"].short in said.out, said.out + said.err
-    assert_untold(secret, said, folder)
+    assert finished.code == 0 or view("label")["STALLED"].short in finished.out, (
+        finished.out + finished.err
+    )
+    assert_untold(secret, finished, folder)
     found: dict[tuple[object, ...], dict[str, int]] = {}
-    for one in loadstone("report", folder, "-f", "json").json()["actions"]:
-        case = one["parameters"]
-        assert one["errors"] == {}, one
+    for action in loadstone("report", folder, "-f", "json").json()["actions"]:
+        case = action["parameters"]
+        assert action["errors"] == {}, action
         key = (case["threads"], case["size"], case["buckets"], case["encryption"])
-        found.setdefault(key, {})[one["action"]] = one["good_actions"]
+        found.setdefault(key, {})[action["action"]] = action["good_actions"]
     cases = itertools.product(sweep.threads, sweep.sizes.values(), sweep.buckets, MODES)
     assert set(found) == set(cases)
     for (threads, *_), counts in found.items():
@@ -114,11 +116,13 @@ def test_users_find_what_they_wrote_for_half_an_hour(tmp_path: Path) -> None:
         )  # fmt: skip
         time.sleep(SOAK_S)
         process.send_signal(signal.SIGINT)
-        said = campaigns.end(process)
-        assert process.returncode == 130, said
+        output = campaigns.end(process)
+        assert process.returncode == 130, output
     report = loadstone("report", run, "-f", "json").json()
-    assert all(one["errors"] == {} for one in report["actions"])
-    whole = [one for one in read_run(run).records if one.is_whole and one.trial["measured"]]
+    assert all(action["errors"] == {} for action in report["actions"])
+    whole = [
+        record for record in read_run(run).records if record.is_whole and record.trial["measured"]
+    ]
     # How many starts half an hour has is the host's speed; memory is compared over three or more.
     assert len({one.trial["block"] for one in whole}) >= 3
     peaks = [max(_memory(one), default=0.0) for one in whole]

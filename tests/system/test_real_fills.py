@@ -31,8 +31,8 @@ def run_filled(tmp_path: Path, target: Mapping[str, Any], level: int) -> dict[st
     """Run it, and return how full the store was before each trial, by the phase of these."""
     text = CAMPAIGN.format(target=json.dumps(target), level=level)
     (tmp_path / "c.yaml").write_text(text)
-    said = loadstone("run", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "run"), "-q")
-    assert said.code == 0, said.err
+    finished = loadstone("run", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "run"), "-q")
+    assert finished.code == 0, finished.err
     found: dict[str, list[float]] = {}
     for record in read_run(tmp_path / "run").records:
         when = "after" if record.trial["phase"] == "fill" else "before"
@@ -41,7 +41,7 @@ def run_filled(tmp_path: Path, target: Mapping[str, Any], level: int) -> dict[st
             share = 100 * store["used_bytes"] / store["total_bytes"]
             found.setdefault(record.trial["phase"], []).append(share)
     shown = loadstone("report", str(tmp_path / "run"), "-f", "json").out
-    assert "fill-missed" not in {one["rule"] for one in json.loads(shown)["findings"]}
+    assert "fill-missed" not in {finding["rule"] for finding in json.loads(shown)["findings"]}
     return found
 
 
@@ -51,8 +51,8 @@ def test_a_pool_is_filled_to_its_level_and_emptied(ceph_server: Cluster, tmp_pat
     found = run_filled(tmp_path, target, level=2)
     assert found["fill"][0] == pytest.approx(2, abs=0.2)
     assert found["get"][-1] == pytest.approx(2, abs=0.3)
-    said = loadstone("clean", str(tmp_path / "run"), "--yes")
-    assert said.code == 0
+    finished = loadstone("clean", str(tmp_path / "run"), "--yes")
+    assert finished.code == 0
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(
         target=json.dumps({"driver": "file", "path": str(small / "data")}), level=40
     ).replace("40%", "400MiB")
     (tmp_path / "c.yaml").write_text(text)
-    said = loadstone("run", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "run"))
-    assert said.code != 0
-    assert "90% full" in said.err
+    finished = loadstone("run", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "run"))
+    assert finished.code != 0
+    assert "90% full" in finished.err
     assert list((small / "data").iterdir()) == []

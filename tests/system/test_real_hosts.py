@@ -50,8 +50,8 @@ def run(hosts: ssh.Hosts, *words: str | Path) -> Said:
 
 
 def test_three_hosts_by_ssh_make_one_load(tmp_path: Path, hosts: ssh.Hosts) -> None:
-    said = run(hosts, "run", campaign(tmp_path, hosts), "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = run(hosts, "run", campaign(tmp_path, hosts), "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     (record,) = read_run(tmp_path / "run").records
     told = record.summary["hosts"]
     assert [host["name"] for host in told] == hosts.names
@@ -121,9 +121,9 @@ phases: [put]
 """,
     )
     process = start("run", file, "-o", tmp_path / "run")
-    said = campaigns.wait_for(process, "on one:")
-    folder = Path(said.partition("invitations are in ")[2].partition(",")[0])
-    command = shlex.split(said.rpartition("on one: ")[2])
+    output = campaigns.wait_for(process, "on one:")
+    folder = Path(output.partition("invitations are in ")[2].partition(",")[0])
+    command = shlex.split(output.rpartition("on one: ")[2])
     assert command[1:3] == ["agent", "--join"]
     agent = subprocess.run(
         [sys.executable, "-m", "loadstone", *command[1:]],

@@ -111,7 +111,7 @@ def test_a_wheel_runs_load_and_the_demo_without_a_compiler(wheel: Path, tmp_path
 
     def size_mib() -> float:
         files = (tmp_path / "venv").rglob("*")
-        return sum(one.lstat().st_blocks * 512 for one in files if not one.is_symlink()) / 2**20
+        return sum(file.lstat().st_blocks * 512 for file in files if not file.is_symlink()) / 2**20
 
     run("pip", "install", f"loadstone @ file://{wheel}")
     installed = run("pip", "list", "--format", "freeze")

@@ -70,10 +70,10 @@ def guest(ceph_server: Cluster) -> Iterator[Guest]:
 @pytest.fixture(scope="module")
 def devices(guest: Guest) -> Iterator[list[str]]:
     """Map an image by the kernel's client and one by librbd, as the how-to says, and unmap them."""
-    said = run(guest, "rbd create --size 64G rbd/loadstone", "rbd map rbd/loadstone")
-    assert said.out.split() == ["/dev/rbd0"]
-    said = run(guest, "rbd create --size 64G rbd/other", "rbd-nbd map rbd/other")
-    assert said.out.split() == [MAPPED_BY_NBD]
+    finished = run(guest, "rbd create --size 64G rbd/loadstone", "rbd map rbd/loadstone")
+    assert finished.out.split() == ["/dev/rbd0"]
+    finished = run(guest, "rbd create --size 64G rbd/other", "rbd-nbd map rbd/other")
+    assert finished.out.split() == [MAPPED_BY_NBD]
     yield [MAPPED, MAPPED_BY_NBD]
     # udev looks at a device that was written to, which keeps it in use meanwhile.
     run(guest, "udevadm settle -t 600", "rbd unmap rbd/loadstone", "rbd-nbd unmap rbd/other")
@@ -203,5 +203,5 @@ def test_the_example_of_cephfs_runs_on_the_kernels_mount(guest: Guest, mount: st
         summary, phase = trial["summary"], trial["trial"]["phase"]
         if phase == "get" or phase.endswith("reads"):
             assert summary["verified_bytes"] == summary["bytes"] > 0
-    said = run(guest, f"ls {mount}/loadstone", "stat -f -c %T " + mount)
-    assert said.out.split() == ["ceph"], "all that the run made is gone"
+    finished = run(guest, f"ls {mount}/loadstone", "stat -f -c %T " + mount)
+    assert finished.out.split() == ["ceph"], "all that the run made is gone"

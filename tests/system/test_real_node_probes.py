@@ -83,9 +83,9 @@ def test_each_node_is_measured_and_every_path_both_ways(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     make_mounts(network, tmp_path)
-    said = ask(network, tmp_path, "-f", "json", names=network.names)
-    assert said.code == 0, said.err
-    nodes: dict[str, Any] = json.loads(said.out)
+    finished = ask(network, tmp_path, "-f", "json", names=network.names)
+    assert finished.code == 0, finished.err
+    nodes: dict[str, Any] = json.loads(finished.out)
     assert list(nodes) == list(network.names)
     for name, node in nodes.items():
         (mount,) = node["probes"]
@@ -112,10 +112,10 @@ def test_a_path_that_is_slow_in_one_direction_is_seen_in_that_one(
     if added.returncode:
         pytest.skip(f"the kernel has no such queue: {added.stderr.strip()}")
     try:
-        said = ask(network, tmp_path, "-f", "json", names=network.names[:2])
+        finished = ask(network, tmp_path, "-f", "json", names=network.names[:2])
     finally:
         subprocess.run([*space, "del", "dev", "to0", "root"], check=True)
-    nodes = json.loads(said.out)
+    nodes = json.loads(finished.out)
     first, second, _ = network.names
     towards = nodes[second]["paths"][first]["bandwidth"]["bits_per_s"]
     back = nodes[first]["paths"][second]["bandwidth"]["bits_per_s"]
@@ -129,16 +129,16 @@ def test_a_port_that_is_taken_and_a_mount_that_is_another_thing_are_said(
     make_mounts(network, tmp_path)
     # sshd listens there.
     names = network.names[:2]
-    said = ask(network, tmp_path, names=names, port=22, more=", file_system: ceph")
-    assert said.code == 1
-    warned = said.err.split("warning: ")
+    finished = ask(network, tmp_path, names=names, port=22, more=", file_system: ceph")
+    assert finished.code == 1
+    warned = finished.err.split("warning: ")
     taken = [one for one in warned if "iperf3" in one and "port 22:" in one]
     assert len(taken) == 2
     assert all("another port" in one.partition("hint: ")[2] for one in taken)
     others = [one for one in warned if "not ceph" in one]
     assert len(others) == 2
-    assert all("mounted" in one.partition("hint: ")[2] for one in others)
-    assert "client1  osd" in said.out
+    assert all("mounted" in other.partition("hint: ")[2] for other in others)
+    assert "client1  osd" in finished.out
     assert all(os.listdir(tmp_path / name) == [] for name in network.names)
 
 
@@ -147,11 +147,11 @@ def test_a_directory_that_is_not_there_and_a_node_out_of_reach_stop_no_other(
 ) -> None:
     network.cut_off("client3")
     try:
-        said = ask(network, tmp_path, "-f", "json", names=network.names)
+        finished = ask(network, tmp_path, "-f", "json", names=network.names)
     finally:
         network.mend("client3")
-    assert said.code == 1
-    nodes = json.loads(said.out)
+    assert finished.code == 1
+    nodes = json.loads(finished.out)
     away = nodes["client3"]["failed"]
     assert nodes["client3"]["probes"][0]["failed"].endswith(f": {away}")
     assert nodes["client1"]["probes"][0]["failed"].startswith(f"{tmp_path / 'client1'} ")

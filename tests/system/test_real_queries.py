@@ -38,11 +38,11 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
         "ceilings": "[]",
     }
     flags = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
-    said = loadstone("run", EXAMPLE, *flags, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", EXAMPLE, *flags, "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     arms = document["queries"]["arms"]
-    assert [(one["target"], one["right"]) for one in arms] == [("ssd", 22), ("ceph", 22)]
+    assert [(arm["target"], arm["right"]) for arm in arms] == [("ssd", 22), ("ceph", 22)]
     tables = document["queries"]["loads"]
     assert {(one["format"], one["partitions"], one["was_there"]) for one in tables} == {
         ("mergetree", 16, False)
@@ -67,11 +67,11 @@ def test_all_answers_are_right_at_scale_1(tmp_path: Path, engine: str) -> None:
         f"name: whole\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
         f"queries: {{scale: 1, engine: {engine}, loops: 1, data: {tmp_path / 'made'}}}\n",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == (engine, 22)
-    assert all(one["failures"] == {} for one in arm["queries"])
+    assert all(query["failures"] == {} for query in arm["queries"])
 
 
 def test_tables_are_kept_on_versitygw(versitygw_server: dict[str, str], tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_tables_are_kept_on_versitygw(versitygw_server: dict[str, str], tmp_path
         f"data: {tmp_path / 'made'}}}\n",
     )
     environment = {"SECRET_KEY_OF_TESTS": login["secret_key"]}
-    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
-    assert said.code == 0, said.err
-    assert_untold(login["secret_key"], said, tmp_path / "run")
+    finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert finished.code == 0, finished.err
+    assert_untold(login["secret_key"], finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
     assert arm["right"] == 2
@@ -138,14 +138,14 @@ def test_a_server_is_asked_by_its_address(tmp_path: Path, server: str) -> None:
         "queries.engine.clickhouse.policies={disk: fast}", environment=environment,
     )  # fmt: skip
     assert 'policy "fast"' in lacking.err
-    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
-    assert said.code == 0, said.err
-    assert_untold(PASSWORD, said, tmp_path / "run")
+    finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert finished.code == 0, finished.err
+    assert_untold(PASSWORD, finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     arms = document["queries"]["arms"]
     assert [(one["cache"], one["right"]) for one in arms] == [("cold", 2), ("warm", 2)]
     # chdb has no log of queries: what the server read is not known, and is not called nothing.
-    assert {one["read_bytes"] for arm in arms for one in arm["queries"]} == {None}
+    assert {query["read_bytes"] for arm in arms for query in arm["queries"]} == {None}
     [load] = document["queries"]["loads"]
     assert (load["format"], load["partitions"]) == ("server", 4)
     assert not what_is_left(tmp_path / "run")
@@ -169,15 +169,15 @@ def test_a_database_that_was_there_is_neither_taken_nor_dropped(
     )
     environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
     words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
-    said = loadstone(*words, environment=environment)
-    assert said.code == 1
-    assert "not-ours" in said.kinds
+    finished = loadstone(*words, environment=environment)
+    assert finished.code == 1
+    assert "not-ours" in finished.kinds
     loadstone("clean", tmp_path / "run", "--yes", environment=environment)
     there = f"SELECT name FROM system.databases WHERE name = '{name}'"
     assert [str(one) for (one,) in client.query(there).result_rows] == [name]
     client.command(f"DROP DATABASE `{name}`")
-    said = loadstone("run", file, "-o", tmp_path / "again", environment=environment)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "again", environment=environment)
+    assert finished.code == 0, finished.err
     loadstone("clean", tmp_path / "again", "--yes", environment=environment)
     assert client.query(there).result_rows == []
 
@@ -192,8 +192,8 @@ def test_streams_on_a_server_are_clients_of_their_own(tmp_path: Path, server: st
         f"streams: 3, cache: warm, data: {tmp_path / 'made'}}}\n",
     )
     environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
-    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert finished.code == 0, finished.err
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [runs] = document["queries"]["streams"]
     assert (runs["streams"], runs["right"], runs["asked"]) == (3, 6, 6)

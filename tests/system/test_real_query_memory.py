@@ -102,9 +102,9 @@ def test_an_engine_that_the_kernel_ends_for_its_memory_is_said_to_be_short_of_it
         "queries: {scale: 0.3, engine: datafusion, only: [6, 18], loops: 1, order: rounds, "
         f"answers: null, data: {tmp_path / 'made'}}}\nlimits: {{memory: 140MiB}}\n",
     )
-    said = loadstone("run", file, "-o", tmp_path / "run")
+    finished = loadstone("run", file, "-o", tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
-    found = {one["query"]: (one["failures"], one["limit"]) for one in arm["queries"]}
-    assert found["Q18"] == ({"out_of_memory": 1}, "memory"), said.err
+    found = {query["query"]: (query["failures"], query["limit"]) for query in arm["queries"]}
+    assert found["Q18"] == ({"out_of_memory": 1}, "memory"), finished.err
     assert found["Q06"][0] == {}

@@ -51,10 +51,10 @@ def assert_one_load(folder: Path, hosts: str, names: list[str], **environment: s
     """Make a load, and look that each agent had its share and nothing is left behind."""
     state = {"XDG_STATE_HOME": str(folder / "state")}
     file = campaigns.write(folder, CAMPAIGN.replace("HOSTS", f"folder: {folder}, {hosts}"))
-    said = loadstone(
+    finished = loadstone(
         "run", file, "--allow-commands", "-o", folder / "run", environment={**environment, **state}
     )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     (record,) = read_run(folder / "run").records
     told = record.summary["hosts"]
     assert [(host["name"], host["state"]) for host in told] == [
@@ -79,11 +79,13 @@ def of_mpirun(folder: Path, command: str) -> Path:
 
 def test_a_command_that_mpirun_cannot_start_is_told_in_its_own_words(tmp_path: Path) -> None:
     file = of_mpirun(tmp_path, "/nowhere/loadstone")
-    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=AS_ROOT)
-    assert said.code == 1
+    finished = loadstone(
+        "run", file, "--allow-commands", "-o", tmp_path / "run", environment=AS_ROOT
+    )
+    assert finished.code == 1
     # Told while it was waited for, and as what ended it.
-    assert re.search(r"^mpirun: .*/nowhere/loadstone", said.err, re.MULTILINE)
-    assert re.search(r"^error: .*/nowhere/loadstone", said.err, re.MULTILINE)
+    assert re.search(r"^mpirun: .*/nowhere/loadstone", finished.err, re.MULTILINE)
+    assert re.search(r"^error: .*/nowhere/loadstone", finished.err, re.MULTILINE)
     assert not list(tmp_path.glob("invitations-*"))
 
 
@@ -152,11 +154,13 @@ def test_what_slurm_refuses_is_said(
     tmp_path: Path, cluster: Mapping[str, str], hosts: str, told: str
 ) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", f"folder: {tmp_path}, {hosts}"))
-    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=cluster)
-    assert said.code == 1
-    assert told in said.err
-    assert "hint:" in said.err or "allowed" in said.err
-    assert "Traceback" not in said.err
+    finished = loadstone(
+        "run", file, "--allow-commands", "-o", tmp_path / "run", environment=cluster
+    )
+    assert finished.code == 1
+    assert told in finished.err
+    assert "hint:" in finished.err or "allowed" in finished.err
+    assert "Traceback" not in finished.err
     assert not (tmp_path / "run").exists()
     assert not list(tmp_path.glob("invitations-*"))
 
@@ -164,10 +168,10 @@ def test_what_slurm_refuses_is_said(
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", "launch: mpirun, count: 2"))
     words = (*TOLD_AS_JSON, "run", file, "--allow-commands", "-o", tmp_path / "run")
-    said = loadstone(*words, environment={"PATH": str(tmp_path)})
-    assert said.code == 1
-    assert said.kinds == ["program-absent"]
-    assert '"mpirun"' in said.errors[0]["message"]
+    finished = loadstone(*words, environment={"PATH": str(tmp_path)})
+    assert finished.code == 1
+    assert finished.kinds == ["program-absent"]
+    assert '"mpirun"' in finished.errors[0]["message"]
 
 
 @contextlib.contextmanager
@@ -223,8 +227,8 @@ def test_workers_of_a_dask_of_the_site_make_one_load(tmp_path: Path) -> None:
         file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", hosts))
         state = {"XDG_STATE_HOME": str(tmp_path / "state")}
         words = ("run", file, "--allow-commands", "-o", tmp_path / "run")
-        said = loadstone(*words, environment={**environment, **state})
-        assert said.code == 0, said.err
+        finished = loadstone(*words, environment={**environment, **state})
+        assert finished.code == 0, finished.err
         (record,) = read_run(tmp_path / "run").records
         assert [host["state"] for host in record.summary["hosts"]] == ["finished", "finished"]
         assert b"PRIVATE KEY" not in (tmp_path / "dask.said").read_bytes()
@@ -248,6 +252,6 @@ def test_workers_of_a_dask_of_the_site_make_one_load(tmp_path: Path) -> None:
 def test_a_dask_without_encryption_is_refused(tmp_path: Path) -> None:
     hosts = "launch: dask, count: 2, scheduler: 'tcp://192.0.2.1:8786'"
     file = campaigns.write(tmp_path, CAMPAIGN.replace("HOSTS", hosts))
-    said = loadstone("hosts", "check", file, "--allow-commands")
-    assert said.code == 1
-    assert "tls://HOST:PORT" in said.err
+    finished = loadstone("hosts", "check", file, "--allow-commands")
+    assert finished.code == 1
+    assert "tls://HOST:PORT" in finished.err

@@ -66,8 +66,8 @@ def test_the_skyhook_campaign_names_its_bottleneck(tmp_path: Path) -> None:
             "hooks": "[]",
         }
         words = [f"--set={key}={value}" for key, value in changes.items()]
-        said = loadstone("run", EXAMPLE, "-o", folder, *words)
-    assert said.code == 0, said.out + said.err
+        finished = loadstone("run", EXAMPLE, "-o", folder, *words)
+    assert finished.code == 0, finished.out + finished.err
     measured = [row for row in trials_of(folder) if row["trial"]["measured"]]
     assert len(measured) == 2 * len(THREADS) * 3
     assert not any(row["summary"]["failed"] for row in measured)
@@ -146,7 +146,9 @@ def limits(ceilings: list[dict[str, Any]], target: str, bounds: str) -> dict[str
     for record in ceilings:
         if target in record["ceiling"]["targets"]:
             rates = [
-                one["bytes_per_s"] for one in record["measurements"] if one["bounds"] == bounds
+                measurement["bytes_per_s"]
+                for measurement in record["measurements"]
+                if measurement["bounds"] == bounds
             ]
             if rates:
                 is_together = record["ceiling"]["kind"] == "osd_bench"

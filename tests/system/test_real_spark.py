@@ -92,14 +92,14 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
         f"queries: {{scale: 0.01, engine: {{spark: {{jars: {SPARK_JARS}, conf: {{{CONF}}}}}}}, "
         f"only: [1, 6], loops: 1, data: {made}}}\n",
     )
-    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=keys)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run", environment=keys)
+    assert finished.code == 0, finished.err
     # What an earlier test left may have ended meanwhile.
     assert set(of_spark()) <= set(before)
-    assert_untold(SECRET, said, tmp_path / "run")
+    assert_untold(SECRET, finished, tmp_path / "run")
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == ("spark", 2)
-    assert all(one["read_bytes"] > 200_000 and one["cpu_s"] > 0 for one in arm["queries"])
+    assert all(query["read_bytes"] > 200_000 and query["cpu_s"] > 0 for query in arm["queries"])
 
 
 def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
@@ -117,18 +117,18 @@ def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
         )
         secret = cluster.settings["spark.authenticate.secret"]
         environment = {"CLUSTER_SECRET": secret}
-        said = loadstone(
+        finished = loadstone(
             "run", file, "--allow-commands", "-o", tmp_path / "run", environment=environment
         )
-        assert said.code == 0, said.err
+        assert finished.code == 0, finished.err
     finally:
         cluster.close()
-    assert_untold(secret, said, tmp_path / "run")
+    assert_untold(secret, finished, tmp_path / "run")
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
     assert arm["right"] == 2
-    assert all(one["read_bytes"] is None and one["cpu_s"] > 0 for one in arm["queries"])
-    [found] = [one for one in document["findings"] if one["rule"] == "cold-not-proven"]
+    assert all(query["read_bytes"] is None and query["cpu_s"] > 0 for query in arm["queries"])
+    [found] = [finding for finding in document["findings"] if finding["rule"] == "cold-not-proven"]
     assert "nothing tells" in found["statement"]
 
 
@@ -178,7 +178,7 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
         f"loops: 1, order: rounds, data: {made}",
     )
-    said = loadstone(
+    finished = loadstone(
         "run",
         file,
         "--allow-commands",
@@ -186,12 +186,12 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
         tmp_path / "run",
         environment={"PYTHONPATH": str(tmp_path)},
     )
-    assert said.code == (0 if all(right.values()) else 1), said.err
+    assert finished.code == (0 if all(right.values()) else 1), finished.err
     assert set(of_spark()) <= set(before)
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
-    assert {one["query"]: len(one["seconds"]) for one in arm["queries"]} == right
-    failed = [one["failures"] for one in arm["queries"] if one["failures"]]
+    assert {query["query"]: len(query["seconds"]) for query in arm["queries"]} == right
+    failed = [query["failures"] for query in arm["queries"] if query["failures"]]
     assert failed == ([] if all(right.values()) else [{"engine_died": 1}])
 
 
@@ -202,8 +202,8 @@ def test_streams_share_one_application(tmp_path: Path, made: Path) -> None:
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
         f"loops: 1, streams: 2, data: {made}",
     )
-    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     [runs] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["streams"]
     assert (runs["streams"], runs["right"], runs["asked"]) == (2, 6, 6)
     assert runs["queries_per_hour"] > 0
@@ -240,7 +240,7 @@ def test_all_answers_are_right(tmp_path: Path, made: Path) -> None:
         tmp_path,
         f"engine: {{spark: {{conf: {{{CONF}}}}}}}, loops: 1, data: {made}",
     )
-    said = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "--allow-commands", "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == ("spark", 22)

@@ -76,7 +76,7 @@ def test_reports_open_and_two_ticks_compare(browser, address):
     browser.wait_for(f"location.pathname.includes('/run/') && {DRAWN}")
     assert "throughput" in browser.evaluate(DRAWN_CHARTS)
     assert not browser.messages
-    assert all(one.startswith((address, "data:", "blob:")) for one in browser.requests)
+    assert all(request.startswith((address, "data:", "blob:")) for request in browser.requests)
 
 
 def test_a_hostile_name_runs_nothing(browser, address):

@@ -26,14 +26,14 @@ SEQUENCES = {
 def outcomes_of(run: Path, replay: str, url: str, folder: Path) -> tuple[int, set[str]]:
     """Make a replay against a store; return the exit code and what went wrong."""
     target = f"targets.s3.endpoints={url}"
-    said = loadstone("run", run / replay, "--set", target, "-o", folder, environment=KEYS)
+    finished = loadstone("run", run / replay, "--set", target, "-o", folder, environment=KEYS)
     failed = {
         outcome
         for trial in trials_of(folder)
         if trial["trial"]["measured"]
         for outcome in trial["summary"]["error_examples"] | trial["summary"]["mismatches"]
     }
-    return said.code, failed
+    return finished.code, failed
 
 
 def replayed(findings: Iterable[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def test_a_replay_shows_the_fault_again_and_finds_none_in_a_sound_store(
     lies = {lie: 1.0, "prefix": PREFIX, "resurrect_after_ms": 1}
     with store_under_test.store(faults={"seed": 3, "lies": lies}) as url:
         words = ("bench", operations, url, *LOAD, "-s", "64KiB", "--audit", "-o", run)
-        said = loadstone(*words, environment=KEYS)
+        finished = loadstone(*words, environment=KEYS)
         finding = replayed(audit_of(run)["findings"], kind)
-        assert finding["replay"] in said.out.replace("\n", "")
+        assert finding["replay"] in finished.out.replace("\n", "")
         code, failed = outcomes_of(run, finding["replay"], url, tmp_path / "again")
         assert (code, failed) == (exit_code.FAILED, {outcome})
     script = (run / finding["replay"]).with_suffix(".csv").read_text()

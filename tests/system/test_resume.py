@@ -74,9 +74,9 @@ def test_nothing_is_left_of_a_finished_run_and_that_is_no_error(tmp_path: Path) 
     file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
     assert loadstone("run", file, "-o", tmp_path / "run").code == 0
     before = contents(tmp_path / "run", {"mani", "0001"})
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 0, said.err
-    assert "is finished" in said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert finished.code == 0, finished.err
+    assert "is finished" in finished.err
     assert contents(tmp_path / "run", {"mani", "0001"}) == before
 
 
@@ -95,9 +95,9 @@ def test_a_manifest_that_was_edited_is_not_gone_on_with(
     path = tmp_path / "run" / "manifest.json"
     changed = json.loads(path.read_text()) | {"state": "interrupted", key: value}
     path.write_text(json.dumps(changed))
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 1, said.err
-    assert reason in said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert finished.code == 1, finished.err
+    assert reason in finished.err
 
 
 def test_a_folder_that_was_left_before_its_manifest_begins(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_a_folder_that_was_left_before_its_manifest_begins(tmp_path: Path) -> No
     for name in ("trials", "probes"):
         (tmp_path / "run" / name).mkdir(parents=True)
     (tmp_path / "run" / ".lock").touch()
-    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert finished.code == 0, finished.err
     assert read_run(tmp_path / "run").state == "finished"
 
 
@@ -141,8 +141,8 @@ prepare: never
     (folder / "manifest.json").write_text(json.dumps(manifest))
     file.write_text(file.read_text().replace("10m", "100ms"))
     for _ in range(2):
-        said = loadstone("run", file, "-o", folder, "--resume")
-        assert said.code == 1, said.err
+        finished = loadstone("run", file, "-o", folder, "--resume")
+        assert finished.code == 1, finished.err
         run = read_run(folder)
         assert (run.state, run.manifest["failed_requests"]) == ("finished", failed)
 
@@ -162,8 +162,8 @@ phases: [put, get]
     (tmp_path / "data").mkdir()
     for _ in range(2):
         # Each trial has run well since, which is what the exit code speaks of.
-        said = loadstone("run", file, "-o", folder, "--resume")
-        assert said.code == 0, said.err
+        finished = loadstone("run", file, "-o", folder, "--resume")
+        assert finished.code == 0, finished.err
         manifest = read_run(folder).manifest
         assert (manifest["state"], manifest["failed"]) == ("finished", {})
         assert manifest["problems"] == [problem]
@@ -178,10 +178,10 @@ def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
         ("schedule", "{every: 1h}"),
     ):
         file.write_text(f"{campaigns.LONG}{key}: {value}\n")
-        said = loadstone("run", file, "-o", folder, "--resume")
-        assert said.code == 1
-        assert key in said.err.splitlines()[0]
-        assert "loadstone clean" in said.err
+        finished = loadstone("run", file, "-o", folder, "--resume")
+        assert finished.code == 1
+        assert key in finished.err.splitlines()[0]
+        assert "loadstone clean" in finished.err
         assert contents(folder, {"mani"}) == before
 
 
@@ -229,17 +229,17 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     file.write_text(campaigns.LONG.replace("clients_max: 20", "clients_max: 21"))
-    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 1
-    assert said.kinds == ["other-plan"]
+    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run", "--resume")
+    assert finished.code == 1
+    assert finished.kinds == ["other-plan"]
     assert read_run(tmp_path / "run").state == "interrupted"
 
 
 def test_what_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
-    assert said.code == 1
-    assert said.kinds == ["no-run"]
+    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "nothing", "--resume")
+    assert finished.code == 1
+    assert finished.kinds == ["no-run"]
     (refused,) = loadstone(*TOLD_AS_JSON, "run", file, "--resume").errors
     assert "--resume" in refused["message"]
     assert "-o" in f"{refused['message']} {refused['hint']}"

@@ -14,11 +14,11 @@ def kept(tmp_path: Path) -> tuple[Path, Path]:
     """Return a run that kept its objects, and the directory that holds them."""
     data = tmp_path / "data"
     data.mkdir()
-    said = loadstone(
+    finished = loadstone(
         "bench", "put", data, "-n", "30", "-s", "8KiB", "-b", "3", "-t", "2", "--seed", "7",
         "--keep-data", "-o", tmp_path / "kept",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     return tmp_path / "kept", data
 
 
@@ -32,11 +32,11 @@ def test_kept_objects_are_read_and_checked_and_stay(
 ) -> None:
     run, data = kept
     before = contents(data)
-    said = loadstone(
+    finished = loadstone(
         "bench", "get,head,list", data, "-t", "2", "--seed", str(seed), "--reuse", run,
         "-o", tmp_path / "read",
     )  # fmt: skip
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     records = read_run(tmp_path / "read").records
     assert [record.trial["phase"] for record in records] == ["get", "head", "list"]
     get = records[0].summary
@@ -55,8 +55,10 @@ def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
 ) -> None:
     """The maker's folder knows, so none reads what is gone; its clean-up still takes the rest."""
     run, data = kept
-    said = loadstone("bench", "delete", data, "-t", "2", "--reuse", run, "-o", tmp_path / "deletes")
-    assert said.code == 0, said.err
+    finished = loadstone(
+        "bench", "delete", data, "-t", "2", "--reuse", run, "-o", tmp_path / "deletes"
+    )
+    assert finished.code == 0, finished.err
     deleting = json.loads((tmp_path / "deletes" / "manifest.json").read_text())["run"]
     assert json.loads((run / "manifest.json").read_text())["deleted_by"] == [deleting]
     again = loadstone("bench", "get", data, "--reuse", run, "-o", tmp_path / "no")
@@ -77,10 +79,10 @@ def test_damage_of_kept_objects_is_found(tmp_path: Path, kept: tuple[Path, Path]
     bytes_there = bytearray(victim.read_bytes())
     bytes_there[5000] ^= 1
     victim.write_bytes(bytes_there)
-    said = loadstone(
+    finished = loadstone(
         "bench", "get", data, "-t", "2", "--reuse", run, "-o", tmp_path / "read",
     )  # fmt: skip
-    assert said.code == 1
+    assert finished.code == 1
     assert read_run(tmp_path / "read").records[0].summary["failed"] == 1
 
 
@@ -90,9 +92,9 @@ def test_phases_that_write_are_refused_on_what_another_run_kept(
     run, data = kept
     before = contents(data)
     for operation in ("put", "get=1,put=1"):
-        said = loadstone("bench", operation, data, "--reuse", run, "-o", tmp_path / "no")
-        assert said.code == 1
-        assert "reuse" in said.err
+        finished = loadstone("bench", operation, data, "--reuse", run, "-o", tmp_path / "no")
+        assert finished.code == 1
+        assert "reuse" in finished.err
     other = loadstone("bench", "get", data, "-n", "31", "--reuse", run, "-o", tmp_path / "no")
     assert other.code == 1
     assert "30 objects" in other.err
@@ -108,6 +110,6 @@ def test_a_run_is_named_by_its_identity_too(
     run.rename(tmp_path / "runs" / "kept")
     name = json.loads((tmp_path / "runs" / "kept" / "manifest.json").read_text())["run"]
     monkeypatch.chdir(tmp_path)
-    said = loadstone("bench", "get", data, "-t", "2", "--reuse", name, "-o", tmp_path / "read")
-    assert said.code == 0, said.err
+    finished = loadstone("bench", "get", data, "-t", "2", "--reuse", name, "-o", tmp_path / "read")
+    assert finished.code == 0, finished.err
     assert loadstone("bench", "get", data, "--reuse", "0" * 32).code == 1

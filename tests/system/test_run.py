@@ -17,8 +17,8 @@ from tests.system.command import TOLD_AS_JSON, errors_in, loadstone, start
 
 def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     run = read_run(tmp_path / "run")
     assert run.state == "finished"
     assert [record.id for record in run.records] == [f"{number:04d}" for number in range(1, 9)]
@@ -31,10 +31,10 @@ def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
     assert manifest["command"].startswith("loadstone run")
     assert manifest["host"]["cpu"]["cores"] >= 1
     assert manifest["versions"]["load_generator"]
-    assert "put" in said.out
-    assert "get" in said.out
-    assert "[8/8] two" in said.err
-    assert str(tmp_path / "run") in said.err
+    assert "put" in finished.out
+    assert "get" in finished.out
+    assert "[8/8] two" in finished.err
+    assert str(tmp_path / "run") in finished.err
 
 
 def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
@@ -47,16 +47,16 @@ def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone("run", file, "-o", tmp_path / "run", "--dry-run", "--trials")
-    assert said.code == 0
-    assert "0008" in said.out
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--dry-run", "--trials")
+    assert finished.code == 0
+    assert "0008" in finished.out
     assert not (tmp_path / "run").exists()
 
 
 def test_a_value_set_on_the_command_line_takes_the_place_of_the_files(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1")
-    assert said.code == 0
+    finished = loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1")
+    assert finished.code == 0
     assert len(read_run(tmp_path / "run").records) == 4
 
 
@@ -64,10 +64,10 @@ def test_a_run_is_never_written_over_another(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
     assert loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1").code == 0
     before = (tmp_path / "run" / "manifest.json").read_bytes()
-    said = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
-    assert said.code == 1
-    assert said.kinds == ["run-exists"]
-    assert "Traceback" not in said.err
+    finished = loadstone(*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
+    assert finished.code == 1
+    assert finished.kinds == ["run-exists"]
+    assert "Traceback" not in finished.err
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
 
 
@@ -90,12 +90,12 @@ def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
     )
     file = campaigns.write(tmp_path, text)
     words = (*TOLD_AS_JSON, "run", file, "-o", tmp_path / "run")
-    said = loadstone(*words, environment={"K": "hush"})
-    assert said.code == 1
-    (error,) = said.errors
+    finished = loadstone(*words, environment={"K": "hush"})
+    assert finished.code == 1
+    (error,) = finished.errors
     assert error["kind"] == "unreachable"
     assert 'target "one"' in error["message"]
-    assert "Traceback" not in said.err
+    assert "Traceback" not in finished.err
     run = read_run(tmp_path / "run")
     assert run.state == "failed"
     assert {record.trial["target"]["name"] for record in run.records} == {"two"}
@@ -107,19 +107,19 @@ def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
 
 
 def test_a_campaign_that_is_not_there_is_one_error(tmp_path: Path) -> None:
-    said = loadstone("run", tmp_path / "none.yaml")
-    assert said.code == 1
-    assert said.err.startswith("error: ")
-    assert "none.yaml" in said.err
-    assert "Traceback" not in said.err
+    finished = loadstone("run", tmp_path / "none.yaml")
+    assert finished.code == 1
+    assert finished.err.startswith("error: ")
+    assert "none.yaml" in finished.err
+    assert "Traceback" not in finished.err
 
 
 def test_every_mistake_of_a_bad_file_is_told_at_once(tmp_path: Path) -> None:
     text = campaigns.QUICK.replace("rounds: 2", "rounds: many").replace("op: get", "op: fetch")
-    said = loadstone("run", campaigns.write(tmp_path, text))
-    assert said.code == 1
-    assert "campaign.yaml:7: rounds" in said.err
-    assert "fetch" in said.err
+    finished = loadstone("run", campaigns.write(tmp_path, text))
+    assert finished.code == 1
+    assert "campaign.yaml:7: rounds" in finished.err
+    assert "fetch" in finished.err
 
 
 def no_file_beyond(limit: int) -> None:
@@ -204,9 +204,9 @@ def test_a_run_can_be_reported_on_while_it_goes_on(tmp_path: Path) -> None:
     try:
         campaigns.wait_for(process, "%")
         campaigns.wait_for(process, "%")
-        said = loadstone("report", tmp_path / "run")
-        assert said.code == 0, said.err
-        assert "put" in said.out
+        finished = loadstone("report", tmp_path / "run")
+        assert finished.code == 0, finished.err
+        assert "put" in finished.out
         assert read_run(tmp_path / "run").records[0].labels == ("RUNNING",)
         assert process.poll() is None
     finally:

@@ -59,8 +59,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             if client in SAME_AS:
                 shutil.copytree(runs[SAME_AS[client]], runs[client])
             else:
-                said = loadstone("run", file, "-o", runs[client], environment=secrets)
-                assert said.code == 0, said.err
+                finished = loadstone("run", file, "-o", runs[client], environment=secrets)
+                assert finished.code == 0, finished.err
             with RunWriter.lock(runs[client]) as writer:
                 host = writer.manifest["host"]
                 cpu = {**host["cpu"], "cores": cores}
@@ -170,8 +170,8 @@ def test_the_better_chart_has_what_was_completed_by_wall_time(
 
 def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) -> None:
     named = [f"{client}={path}" for client, path in folders.items()]
-    said = loadstone("report", *named[:1], "--table", "datasafe", "-f", "svg", "-o", tmp_path)
-    assert said.code == 0, said.err
+    finished = loadstone("report", *named[:1], "--table", "datasafe", "-f", "svg", "-o", tmp_path)
+    assert finished.code == 0, finished.err
     assert {f"{name}.svg" for name in ACTIONS} <= {path.name for path in tmp_path.iterdir()}
     assert all(path.read_text().startswith("<svg") for path in tmp_path.iterdir())
 
@@ -182,7 +182,11 @@ def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(folders: dict[str,
     # Of one case there is room for each of its actions.
     (first, *_) = findings.action_totals
     case = (first.cell.target, first.cell.parameters)
-    own = tuple(one for one in findings.actions if (one.cell.target, one.cell.parameters) == case)
+    own = tuple(
+        action
+        for action in findings.actions
+        if (action.cell.target, action.cell.parameters) == case
+    )
     totals = tuple(one for one in findings.rounds if one.target == first.cell.target)
     small = replace(findings, rounds=totals, action_totals=(first,), actions=own)
     dropped = []
@@ -209,12 +213,12 @@ def test_a_screen_of_many_cases_leads_with_what_all_actions_come_to(
 
 def test_several_clients_have_a_part_of_the_table_each(folders: dict[str, Path]) -> None:
     named = [f"{client}={path}" for client, path in folders.items()]
-    said = loadstone("report", *named, "--table", "datasafe", "-f", "markdown")
-    assert said.code == 0, said.err
-    heads = [line for line in said.out.splitlines() if line.startswith("# ")]
+    finished = loadstone("report", *named, "--table", "datasafe", "-f", "markdown")
+    assert finished.code == 0, finished.err
+    heads = [line for line in finished.out.splitlines() if line.startswith("# ")]
     # Targets × buckets × modes × clients.
     assert len(heads) == len(set(heads)) == 2 * 2 * 2 * len(CLIENTS)
     for client in CLIENTS:
         assert sum(client in head for head in heads) == 8
-    blocks = [part for part in said.out.split("\n\n") if "==== Statistics" in part]
+    blocks = [part for part in finished.out.split("\n\n") if "==== Statistics" in part]
     assert len(blocks) == 8 * len(CLIENTS) * 4

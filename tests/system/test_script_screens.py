@@ -38,24 +38,24 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     with store_under_test.store() as url:
         text = USERS.format(url=url, folder=folder) + "blocks: 2\n"
         text = text.replace("actions: 50", "actions: 50, recipients: [1, 3]")
-        said = loadstone(
+        finished = loadstone(
             "run", campaigns.write(tmp_path, text), "-o", tmp_path / "run", environment=SECRETS
         )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     run = read_run(tmp_path / "run")
     findings = analyse(run)
     answer = answer_of(findings)
     scripts = answer_of_scripts(findings, answer)
     assert scripts is not None
-    for one in scripts.whole.results:
-        own = [each for each in scripts.each.results if each.target == one.target]
+    for result in scripts.whole.results:
+        own = [each for each in scripts.each.results if each.target == result.target]
         assert {each.operation for each in own}.isdisjoint(OUT_OF_LINE)
         # All that clients completed is the sum of what they completed of each, trial by trial.
-        assert one.good == sum(each.good for each in own)
-        for place, rate in enumerate(one.trial_rates):
+        assert result.good == sum(each.good for each in own)
+        for place, rate in enumerate(result.trial_rates):
             rates = [each.trial_rates[place].requests_per_s for each in own]
             assert rate.requests_per_s == pytest.approx(sum(rates))
-    if any(one.is_void for one in scripts.whole.results):
+    if any(result.is_void for result in scripts.whole.results):
         pytest.skip("this host held the client up")
     found = headline_of(findings, scripts.whole)
     # Of two blocks nothing is claimed.
@@ -79,7 +79,7 @@ def test_the_first_screens_lead_with_actions_and_not_with_their_requests(tmp_pat
     page = REPORTS["html"].render(run, findings, Options()).decode()
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     assert data["counted"] == "action"
-    assert {one["operation"] for one in data["results"]} == {
+    assert {result["operation"] for result in data["results"]} == {
         "DELETE",
         "LIST",
         "READ",
@@ -94,13 +94,13 @@ def test_a_run_that_also_has_other_phases_leads_with_requests(tmp_path: Path) ->
     (tmp_path / "data").mkdir()
     text = BESIDE.format(folder=tmp_path / "data")
     file = campaigns.write(tmp_path, text)
-    said = loadstone("run", file, "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     findings = analyse(read_run(tmp_path / "run"))
     assert answer_of_scripts(findings, answer_of(findings)) is None
     # Its actions are there all the same, those of both rounds as one case.
     (whole,) = findings.action_totals
     assert len(whole.cell.trial_rates) == 2
     assert whole.cell.requests == sum(
-        one.cell.requests for one in findings.actions if one.action not in OUT_OF_LINE
+        action.cell.requests for action in findings.actions if action.action not in OUT_OF_LINE
     )

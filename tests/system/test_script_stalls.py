@@ -43,10 +43,10 @@ def test_what_a_stalled_server_delays_counts_from_when_it_was_due(tmp_path: Path
     ):
         text = CAMPAIGN.format(port=server.url.rpartition(":")[2], script=script)
         file = campaigns.write(tmp_path, text)
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=secrets)
-    assert said.code == 0, said.err
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=secrets)
+    assert finished.code == 0, finished.err
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
-    (read,) = [one for one in report["actions"] if one["action"] == "READ"]
+    (read,) = [action for action in report["actions"] if action["action"] == "READ"]
     assert read["good_actions"] == ROWS - 1
     assert read["lag_ns"]["count"] == ROWS - 1
     # One read waited for the server, so no more than one service time is long; those that were

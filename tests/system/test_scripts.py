@@ -64,9 +64,9 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         text = USERS.format(url=url, folder=folder)
         text = text.replace("actions: 50", "actions: 50, recipients: [1, 3]")
         file = campaigns.write(tmp_path, text)
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
         left = store_under_test.s3(url).list_buckets()["Buckets"]
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
     assert left == []
     assert list(folder.iterdir()) == []
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
@@ -101,25 +101,30 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
     # Targets, and runs, are compared by actions, or by the requests that these are made of.
-    found = loadstone("compare", tmp_path / "run", "-f", "json").json()
-    assert found["metric"] == "actions_per_s"
+    comparison = loadstone("compare", tmp_path / "run", "-f", "json").json()
+    assert comparison["metric"] == "actions_per_s"
     rates = {
         (one["target"], one["action"]): one["completed_per_s"] for one in report["actions"]
     }  # fmt: skip
-    compared = {one["case"]["operation"]: one for one in found["comparisons"]}
+    compared = {
+        comparison["case"]["operation"]: comparison for comparison in comparison["comparisons"]
+    }
     assert compared.keys() == {f"{name} (users)" for name in counts}
     for name in counts:
         one = compared[f"{name} (users)"]
-        assert one["a"] == pytest.approx(rates[found["a"], name])
-        assert one["b"] == pytest.approx(rates[found["b"], name])
+        assert one["a"] == pytest.approx(rates[comparison["a"], name])
+        assert one["b"] == pytest.approx(rates[comparison["b"], name])
     arguments = ("-f", "json", "--metric", "requests_per_s")
     of_requests = loadstone("compare", tmp_path / "run", *arguments).json()["comparisons"]
-    assert {one["case"]["operation"] for one in of_requests} >= {"put (users)", "get (users)"}
+    assert {of_request["case"]["operation"] for of_request in of_requests} >= {
+        "put (users)",
+        "get (users)",
+    }
     # Each report has a row for each.
     page, text = tmp_path / "report.html", tmp_path / "report.md"
     for path in (page, text):
         assert loadstone("report", tmp_path / "run", "-o", path).code == 0
-    for printed in (said.out, page.read_text(), text.read_text()):
+    for printed in (finished.out, page.read_text(), text.read_text()):
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
     as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
     assert_is_like_the_published_log(as_published.out)
@@ -140,8 +145,8 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
     folder.mkdir()
     file = campaigns.write(tmp_path, TYPES.format(folder=folder))
     run = tmp_path / "run"
-    said = loadstone("run", file, "-o", run)
-    assert said.code == 0, said.err
+    finished = loadstone("run", file, "-o", run)
+    assert finished.code == 0, finished.err
     report = loadstone("report", run, "-f", "json").json()
     groups = report["action_groups"]
     assert all(one["errors"] == {} for one in groups)
@@ -203,8 +208,8 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
     page = tmp_path / "report.html"
     for is_logged in (False, True):
         file = campaigns.write(tmp_path, text + "log_requests: true\n" * is_logged)
-        said = loadstone("run", file, "-o", tmp_path / f"run-{is_logged}")
-        assert said.code == 0, said.err
+        finished = loadstone("run", file, "-o", tmp_path / f"run-{is_logged}")
+        assert finished.code == 0, finished.err
         assert loadstone("report", tmp_path / f"run-{is_logged}", "-o", page).code == 0
         shown = page.read_text()
         data = json.loads(shown.partition('id="data">')[2].partition("</script>")[0])
@@ -223,11 +228,15 @@ def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path:
     first = int(known[b"first_sessions"])
     found: dict[int, list[str]] = {}
     last_ns: dict[int, int] = {}
-    for one in read_session_actions(record):
-        found.setdefault(one.session, []).append(one.action)
-        assert last_ns.get(one.session, 0) <= one.sent_ns <= one.ended_ns
-        assert one.outcome == "ok"
-        last_ns[one.session] = one.ended_ns
+    for session_action in read_session_actions(record):
+        found.setdefault(session_action.session, []).append(session_action.action)
+        assert (
+            last_ns.get(session_action.session, 0)
+            <= session_action.sent_ns
+            <= session_action.ended_ns
+        )
+        assert session_action.outcome == "ok"
+        last_ns[session_action.session] = session_action.ended_ns
     # A copy for each of three threads: all that each did, in its order, and nothing else.
     assert found == {session: by_session[first - 1 + session] for session in (1, 2, 3)}
 
@@ -242,8 +251,8 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
         text += "sweep: {encryption: [none, aes-256-cbc, aes-256-gcm]}\n"
         text = text.replace("size: 4KiB", "size: 256KiB")
         file = campaigns.write(tmp_path, text)
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
-    assert said.code == 0, said.err
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+    assert finished.code == 0, finished.err
     report = loadstone("report", tmp_path / "run", "-f", "json").json()
     found = {
         (action["parameters"]["encryption"], action["action"]): action
@@ -303,13 +312,13 @@ def test_keys_are_wrapped_for_the_user_whose_space_it_is(
         text = re.sub(r"script: .*\}\}\}", f"script: {{file: {script}}}}}", text)
         text = text.replace("size: 4KiB, buckets: 2", f"buckets: 1, encryption: {cipher}")
         file = campaigns.write(tmp_path, text + hosts + "keep_data: true\nseed: 11\n")
-        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
-        assert said.code == 0, said.err
+        finished = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+        assert finished.code == 0, finished.err
         s3 = store_under_test.s3(url)
         (bucket,) = (one["Name"] for one in s3.list_buckets()["Buckets"])
         stored = {
-            one["Key"]: s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
-            for one in s3.list_objects_v2(Bucket=bucket)["Contents"]
+            entry["Key"]: s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+            for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]
         }
     keys = Keys(trials_of(tmp_path / "run")[0]["trial"]["run"], seed=11)
     alice, bob = 0, 1
@@ -371,8 +380,8 @@ def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
     process = start("run", file, "-o", run)
     campaigns.wait_for(process, "users round 1")
     process.send_signal(signal.SIGINT)
-    said = process.communicate()
-    assert process.returncode == 130, said
+    output = process.communicate()
+    assert process.returncode == 130, output
     kept = list((run / "scripts").iterdir())
     assert kept
     modes = {stat.S_IMODE(path.stat().st_mode) for path in kept}
@@ -413,10 +422,10 @@ def test_a_wrong_script_is_refused_before_anything_is_made(
     Path("data").mkdir()
     text = LONG.format(folder="data", actions=1)
     file = campaigns.write(tmp_path, text[: text.index("generator:")] + "file: own.csv\n")
-    said = loadstone("run", file, "-o", "run")
-    assert said.code == 1
+    finished = loadstone("run", file, "-o", "run")
+    assert finished.code == 1
     for place in ('"own.csv"', "row 2", f'column "{column}"'):
-        assert place in said.err
+        assert place in finished.err
     assert not Path("run").exists()
     assert list(Path("data").iterdir()) == []
 
@@ -430,8 +439,8 @@ def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
         words = ("bench", "sessions", url, "-t", "2", "-n", "40")
         planned = loadstone(*words, "--dry-run", environment=keys)
         assert planned.code == 0, planned.err
-        said = loadstone(*words, "-o", tmp_path / "run", environment=keys)
-        assert said.code == 0, said.err
+        finished = loadstone(*words, "-o", tmp_path / "run", environment=keys)
+        assert finished.code == 0, finished.err
         assert store_under_test.s3(url).list_buckets()["Buckets"] == []
     actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
     counts = {action["action"]: action["good_actions"] for action in actions}
@@ -450,8 +459,8 @@ def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
     text = LONG.format(folder=folder, actions=1)
     # Its path begins at the campaign's folder, wherever this runs.
     text = text[: text.index("generator:")] + f"file: {script.name}\n      speed: 2\n"
-    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     assert list(folder.iterdir()) == []
     due_ns = pq.read_table(script).column("due_ns").to_pylist()
     actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
@@ -491,8 +500,8 @@ def test_a_replay_says_what_it_has_of_its_trace(tmp_path: Path) -> None:
     assert origin["span_ns"] == max(pq.read_table(script).column("due_ns").to_pylist())
     text = LONG.format(folder=folder, actions=1)
     text = text[: text.index("generator:")] + f"file: {script}\n"
-    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
-    assert said.code == 0, said.err
+    finished = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert finished.code == 0, finished.err
     (replay,) = loadstone("report", tmp_path / "run", "-f", "json").json()["replays"]
     assert replay["origin"] == origin
     # Without a speed only the order of each session is the trace's.

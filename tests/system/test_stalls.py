@@ -34,4 +34,4 @@ def test_a_client_that_was_stopped_while_it_measured_has_no_valid_number(tmp_pat
     document = loadstone("report", run, "-f", "json").json()
     (trial,) = [one for one in document["trials"] if one["measured"]]
     assert "STALLED" in trial["labels"]
-    assert any(found["rule"] == "STALLED" for found in document["findings"])
+    assert any(finding["rule"] == "STALLED" for finding in document["findings"])

@@ -55,30 +55,30 @@ def test_a_user_without_home_and_passwd_measures_as_any_other(url: str, tmp_path
     }
     words = ["-m", "loadstone", "bench", "put,get", url, *LOAD, "-o", str(tmp_path / "run")]
     # Outside of it /tmp/pytest-of-USER is closed to others.
-    said = subprocess.run(
+    finished = subprocess.run(
         [*AS_NOBODY, sys.executable, *words],
         env={**kept, **KEYS}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert said.returncode == 0, said.stderr
-    assert "Traceback" not in said.stderr
+    assert finished.returncode == 0, finished.stderr
+    assert "Traceback" not in finished.stderr
 
 
 def test_proxies_of_the_environment_are_not_used(url: str, tmp_path: Path) -> None:
     """Where one would be used, it would be measured; here nothing listens."""
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     environment = {**KEYS, **dict.fromkeys(names, "http://127.0.0.1:9")}
-    said = loadstone(
+    finished = loadstone(
         "bench", "put,get", url, *LOAD, "-o", tmp_path / "run", environment=environment
     )
-    assert said.code == 0, said.err
+    assert finished.code == 0, finished.err
 
 
 def test_no_command_calls_what_python_has_deprecated(url: str, tmp_path: Path) -> None:
     """A later Python would not have it any more."""
     environment = {**KEYS, "PYTHONWARNINGS": "error::DeprecationWarning"}
     run = tmp_path / "run"
-    said = loadstone("bench", "put,get", url, *LOAD, "-o", run, environment=environment)
-    assert said.code == 0, said.err
+    finished = loadstone("bench", "put,get", url, *LOAD, "-o", run, environment=environment)
+    assert finished.code == 0, finished.err
     page = tmp_path / "page.html"
-    said = loadstone("report", run, "-f", "html", "-o", page, environment=environment)
-    assert said.code == 0, said.err
+    finished = loadstone("report", run, "-f", "html", "-o", page, environment=environment)
+    assert finished.code == 0, finished.err

@@ -126,8 +126,8 @@ def test_set_up_and_clean_up_go_on_after_a_temporary_answer(
     spoil: Spoiler, interface: str, kind: str, store_port: int, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    said = bench(store_port, spoil, run, "put", interface)
-    assert said.code == 0, said.err
+    finished = bench(store_port, spoil, run, "put", interface)
+    assert finished.code == 0, finished.err
     assert retries(run).keys() == {kind}
     report = loadstone("report", run, "-f", "json").json()
     (finding,) = (one for one in report["findings"] if one["rule"] == "requests-retried")
@@ -138,8 +138,8 @@ def test_filling_writes_every_object_of_a_store_that_is_short_of_something(
     store_port: int, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    said = bench(store_port, some(writes_object, slow_down, first=4), run, "get")
-    assert said.code == 0, said.err
+    finished = bench(store_port, some(writes_object, slow_down, first=4), run, "get")
+    assert finished.code == 0, finished.err
     prepare, get = (trial["summary"] for trial in trials_of(run)[:2])
     assert prepare["retries"] == {"throttled": 4}
     assert prepare["failed"] == 0
@@ -150,8 +150,8 @@ def test_filling_writes_every_object_of_a_store_that_is_short_of_something(
 
 def test_a_measured_request_is_sent_once(store_port: int, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    said = bench(store_port, some(writes_object, slow_down, first=4), run, "put")
-    assert said.code == exit_code.FAILED
+    finished = bench(store_port, some(writes_object, slow_down, first=4), run, "put")
+    assert finished.code == exit_code.FAILED
     put = trials_of(run)[0]["summary"]
     assert (put["requests"], put["failed"], put["retries"]) == (40, 4, {})
 
@@ -163,9 +163,9 @@ def test_a_store_that_stays_unable_is_given_up(store_port: int, tmp_path: Path) 
         counted.append(exchange.request.path)
         return internal(exchange)
 
-    said = bench(store_port, some(makes_bucket, spoil, first=100), run, "put")
-    assert said.code == exit_code.FAILED
-    assert said.kinds == ["target"]
+    finished = bench(store_port, some(makes_bucket, spoil, first=100), run, "put")
+    assert finished.code == exit_code.FAILED
+    assert finished.kinds == ["target"]
     assert 2 <= len(counted) <= 10
 
 
@@ -174,8 +174,8 @@ def test_a_store_that_refuses_to_make_a_bucket_leaves_nothing_to_clean(
 ) -> None:
     run = tmp_path / "run"
     denied = refuse("403 Forbidden", body=error_document("AccessDenied"))
-    said = bench(store_port, some(makes_bucket, denied, first=100), run, "put")
-    assert said.code == exit_code.FAILED
+    finished = bench(store_port, some(makes_bucket, denied, first=100), run, "put")
+    assert finished.code == exit_code.FAILED
     assert what_is_left(run) == []
 
 
@@ -195,8 +195,8 @@ def test_a_bucket_that_was_made_late_is_cleaned_up(store_port: int, tmp_path: Pa
 
     with hostile(store_port, spoil) as server:
         words = ("bench", "put", server.url, *LOAD, "-o", run)
-        said = loadstone(*TOLD_AS_JSON, *words, environment=KEYS)
-        assert said.code == exit_code.FAILED
+        finished = loadstone(*TOLD_AS_JSON, *words, environment=KEYS)
+        assert finished.code == exit_code.FAILED
         [left] = what_is_left(run)
         is_shown.set()
         assert loadstone("clean", run, "--yes", environment=KEYS).code == 0
@@ -227,9 +227,9 @@ def refusing(code: str, *headers: tuple[str, str]) -> Spoiler:
 def test_a_refusal_whose_answer_has_no_body_is_asked_again_for_its_reason(
     code: str, kind: str, store_port: int, tmp_path: Path
 ) -> None:
-    said = bench(store_port, refusing(code), tmp_path / "run", "put")
-    assert said.code == exit_code.FAILED
-    (error,) = said.errors
+    finished = bench(store_port, refusing(code), tmp_path / "run", "put")
+    assert finished.code == exit_code.FAILED
+    (error,) = finished.errors
     assert error["kind"] == kind
     assert code in error["message"]
     assert error["hint"]

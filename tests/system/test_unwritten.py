@@ -68,8 +68,8 @@ def test_reads_and_deletes_of_what_was_never_written_are_counted_apart(
         assert cell["good_requests"] == trial["requests"] - trial["failed"] - trial["unwritten"]
         assert int(rows[operation]["failed_requests"]) <= trial["failed"]
     for form, *options in FORMATS:
-        found = loadstone("report", run, "-f", form, *options, "-o", tmp_path / form)
-        assert found.code == 0, found.err
+        finished = loadstone("report", run, "-f", form, *options, "-o", tmp_path / form)
+        assert finished.code == 0, finished.err
         assert f"{get['unwritten']} × unwritten" in (tmp_path / form).read_text()
 
 

@@ -180,10 +180,10 @@ def _import_all() -> None:
 
     for name in IMPORTED:
         importlib.import_module(name)
-    for found in pkgutil.walk_packages(loadstone.__path__, "loadstone."):
-        if not found.name.startswith(("loadstone.__main__", "loadstone.engines")):
+    for walk_package in pkgutil.walk_packages(loadstone.__path__, "loadstone."):
+        if not walk_package.name.startswith(("loadstone.__main__", "loadstone.engines")):
             with contextlib.suppress(ImportError):
-                importlib.import_module(found.name)
+                importlib.import_module(walk_package.name)
     # What is there stays, and is not looked through in each fork.
     gc.collect()
     gc.freeze()

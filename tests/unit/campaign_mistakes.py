@@ -10,12 +10,12 @@ Place = tuple[str, int | None, str]
 
 def places(mistakes: Iterable[Mistake]) -> list[Place]:
     """Return the file, the line and the key of each."""
-    return [(one.origin, one.line, one.key) for one in mistakes]
+    return [(mistake.origin, mistake.line, mistake.key) for mistake in mistakes]
 
 
 def findings(mistakes: Iterable[Mistake]) -> list[tuple[int | None, str, str]]:
     """Return the line, the key and what was found there, of each."""
-    return [(one.line, one.key, one.actual) for one in mistakes]
+    return [(mistake.line, mistake.key, mistake.actual) for mistake in mistakes]
 
 
 def names(text: str | None, *facts: str) -> bool:

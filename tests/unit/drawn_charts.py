@@ -44,7 +44,7 @@ class DrawnChart:
 def charts_of(data: Mapping[str, Any]) -> dict[str, DrawnChart]:
     """Return all charts that there are data for, by their names."""
     script = _SCRIPT.replace("THEME", json.dumps(theme())).replace("WIDTH", str(WIDTH))
-    drawn = [DrawnChart(**one) for one in json.loads(run_script(data, script))]
+    drawn = [DrawnChart(**load) for load in json.loads(run_script(data, script))]
     assert len({one.name for one in drawn}) == len(drawn)
     return {one.name: one for one in drawn}
 

@@ -108,7 +108,7 @@ def test_ceilings_are_drawn_in_the_units_of_the_results_and_no_line_joins_two_po
     }
     assert printed == pytest.approx({1: 350.0, 10: 950.0}, rel=1e-4)
     assert {row["load"] for row in chart.rows if "is_said" in row} == {4, 8, 10}
-    (panel,) = [one["near"] for one in chart.ceilings]
+    (panel,) = [ceiling["near"] for ceiling in chart.ceilings]
     near = {one["name"]: one["limit"] / 2**20 for one in panel}
     assert near["network path between client and store"] == pytest.approx(907.2, abs=0.1)
     # The store's own bench writes, and bounds no read.

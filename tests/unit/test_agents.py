@@ -87,9 +87,9 @@ def test_agents_add_up_to_what_one_pooled_recorder_would_have(requests: list[Req
 def test_the_view_of_each_agent_adds_up_to_the_cell(requests: list[Request]) -> None:
     intervals = table(requests)
     agents = read_agents(record(), intervals)
-    assert {one.agent for one in agents} == {request[0] for request in requests}
+    assert {agent.agent for agent in agents} == {request[0] for request in requests}
     for operation, cell in totals(intervals).items():
-        own = [one for one in agents if one.operation == operation]
+        own = [agent for agent in agents if agent.operation == operation]
         assert sum(one.requests for one in own) == cell.requests
         assert sum(one.good for one in own) == cell.good
         assert sum(one.bytes for one in own) == cell.bytes
@@ -132,6 +132,6 @@ def test_a_load_whose_lease_runs_out_says_so_itself() -> None:
     }
     control = _loadgen.Control()
     control.lease(0.3)
-    told = json.loads(_loadgen.run_trial(json.dumps(trial), None, control))
-    assert told["state"] == "interrupted"
-    assert told["reason"].endswith(" 0.3 s")
+    document = json.loads(_loadgen.run_trial(json.dumps(trial), None, control))
+    assert document["state"] == "interrupted"
+    assert document["reason"].endswith(" 0.3 s")

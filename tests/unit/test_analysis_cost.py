@@ -52,7 +52,7 @@ def test_a_cell_of_one_iteration_is_made_once_however_many_trials(
 def test_a_part_keeps_histograms_packed(tmp_path: Path) -> None:
     (record,) = write_run(tmp_path / "run", 1).records
     (part,) = read_parts(record, Rows(record.intervals))
-    kept = [one for one in part.histograms.values() if one is not None]
+    kept = [histogram for histogram in part.histograms.values() if histogram is not None]
     assert kept
     assert all(isinstance(one, bytes) and len(one) < 50_000 for one in kept)
 

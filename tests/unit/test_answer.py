@@ -70,20 +70,22 @@ def test_rounds_of_a_case_are_one_row_with_their_spread(rounds: tuple[Run, Findi
     _, findings = rounds
     answer = answer_of(findings)
     assert len(answer.results) == len(findings.rounds) / 2
-    for one in answer.results:
-        rates = sorted(rate.requests_per_s for rate in one.trial_rates)
+    for result in answer.results:
+        rates = sorted(rate.requests_per_s for rate in result.trial_rates)
         assert len(rates) == 2
-        assert one.requests_per_s == pytest.approx((rates[0] * rates[1]) ** 0.5)
-        assert (one.rate.low, one.rate.high, one.rate.is_interval) == (*rates, False)
+        assert result.requests_per_s == pytest.approx((rates[0] * rates[1]) ** 0.5)
+        assert (result.rate.low, result.rate.high, result.rate.is_interval) == (*rates, False)
     # Repetition is not advised where there was some.
-    assert view("label")["n=1"].short not in {why for one in answer.cautions for why in one.reasons}
+    assert view("label")["n=1"].short not in {
+        why for caution in answer.cautions for why in caution.reasons
+    }
 
 
 def test_a_sweep_answers_with_least_time_knee_and_peak(sweep: tuple[Run, Findings]) -> None:
     _, findings = sweep
     (curve,) = answer_of(findings).curves
     points = dict(curve.points)
-    rates = [one.requests_per_s for one in curve.results]
+    rates = [result.requests_per_s for result in curve.results]
     assert points["peak"].requests_per_s == max(rates)
     assert points["knee"].requests_per_s >= KNEE_SHARE * max(rates)
     below = rates[: rates.index(points["knee"].requests_per_s)]
@@ -106,7 +108,7 @@ def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Fi
     (matrix,) = answer_of(many).matrices
     assert matrix.rows == (4096, 65536, 1048576)
     best = matrix.results[matrix.best]  # type: ignore[index]
-    assert best.bytes_per_s == max(one.bytes_per_s for one in matrix.results.values())
+    assert best.bytes_per_s == max(result.bytes_per_s for result in matrix.results.values())
     lines = shown(run, many, 100)
     assert len(lines) <= 24
     assert sum("*" in line for line in lines) == 2  # the cell, and the line on it
@@ -188,9 +190,9 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
         ),
     )
     answer = answer_of(found)
-    assert [one.weight for one in answer.cautions] == ["void", "bound", "caution"]
+    assert [caution.weight for caution in answer.cautions] == ["void", "bound", "caution"]
     assert answer.cautions[0].results == 1
-    said = [reason for one in answer.cautions for reason in one.reasons]
+    said = [reason for caution in answer.cautions for reason in caution.reasons]
     assert len(said) == len(set(said))
     # Rules on numbers are in no table of labels: the finding brings its own.
     assert UNKNOWN.says not in said
@@ -205,7 +207,7 @@ def test_the_most_frequent_error_is_on_the_first_screen(rounds: tuple[Run, Findi
     run, findings = rounds
     lines = shown(run, findings)
     (at,) = [at for at, line in enumerate(lines) if line.startswith(" ! failed")]
-    (failing,) = [one for one in findings.results if one.failed]
+    (failing,) = [result for result in findings.results if result.failed]
     assert failing.example
     assert (failing.most_frequent_error,) == ("throttled",)
     assert f"{failing.failed} × throttled" in lines[at]

@@ -139,8 +139,10 @@ def test_what_a_server_has_mounted_in_its_directory_is_not_deleted(tmp_path: Pat
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "precious").write_text("theirs")
     code = f"from tests.unit import test_arms as t; t.leave_a_mount(t.Path({str(tmp_path)!r}))"
-    said = subprocess.run([*own_mounts, sys.executable, "-c", code], capture_output=True, text=True)
-    assert (said.returncode, said.stdout) == (0, "left-behind\n"), said.stderr
+    finished = subprocess.run(
+        [*own_mounts, sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert (finished.returncode, finished.stdout) == (0, "left-behind\n"), finished.stderr
     assert (tmp_path / "theirs" / "precious").read_text() == "theirs"
 
 

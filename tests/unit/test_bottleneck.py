@@ -119,10 +119,11 @@ def findings(skyhook: Run) -> Findings:
 
 def bottleneck(findings: Findings, target: str, operation: str) -> Finding:
     (found,) = [
-        one
-        for one in findings.findings
-        if one.rule == "bottleneck"
-        and [case.startswith(target) and f", {operation} " in case for case in one.cases] == [True]
+        finding
+        for finding in findings.findings
+        if finding.rule == "bottleneck"
+        and [case.startswith(target) and f", {operation} " in case for case in finding.cases]
+        == [True]
     ]
     return found
 
@@ -202,9 +203,9 @@ def test_devices_and_osds_write_every_copy_and_the_path_carries_one(tmp_path: Pa
     add_ceiling(path, 6, "device", both, device, replication={"four-osds": 2.0})
     account = read_account(read_run(path))
     writes = {
-        (one.name, one.targets): one.bytes_per_s
-        for one in account.ceilings
-        if one.bounds == "write" and one.resource != "network"
+        (ceiling.name, ceiling.targets): ceiling.bytes_per_s
+        for ceiling in account.ceilings
+        if ceiling.bounds == "write" and ceiling.resource != "network"
     }
     assert writes[
         "OSDs by themselves (ceph tell osd bench) ÷ 3 for its copies", ("four-osds",)
@@ -218,10 +219,10 @@ def test_devices_and_osds_write_every_copy_and_the_path_carries_one(tmp_path: Pa
 
 def test_the_verdict_of_a_cell_names_the_ceiling_that_it_touches(findings: Findings) -> None:
     verdicts = {
-        case: one.statement.partition(" in ")[0].partition(" (grade")[0]
-        for one in findings.findings
-        if one.rule == "verdict"
-        for case in one.cases
+        case: finding.statement.partition(" in ")[0].partition(" (grade")[0]
+        for finding in findings.findings
+        if finding.rule == "verdict"
+        for case in finding.cases
     }
     by_words = {
         limit: [case for case, found in verdicts.items() if found == limit]
@@ -240,7 +241,9 @@ def test_a_ceiling_measured_twice_is_the_mean_of_its_values(tmp_path: Path) -> N
     add_ceiling(path, 6, "network", targets, again, moment="after all trials")
     account = read_account(read_run(path))
     network = next(
-        one for one in account.ceilings if one.resource == "network" and one.bounds == "read"
+        ceiling
+        for ceiling in account.ceilings
+        if ceiling.resource == "network" and ceiling.bounds == "read"
     )
     assert network.bytes_per_s == pytest.approx(NETWORK * 0.75)
     assert network.low == 1.0
@@ -253,7 +256,7 @@ def test_a_run_without_ceilings_has_no_such_finding_table_or_chart(tmp_path: Pat
     run = read_run(folder.close(campaign={"name": "plain"}, campaign_file=""))
     found = analyse(run)
     assert found.ceilings == ()
-    assert not [one for one in found.findings if one.rule == "bottleneck"]
+    assert not [finding for finding in found.findings if finding.rule == "bottleneck"]
     assert not [name for name in charts_of_run(run, found) if name.startswith("data-")]
 
 
@@ -274,7 +277,10 @@ def test_the_chart_against_threads_has_the_means_and_every_ceiling_of_its_target
     assert points == pytest.approx(
         {threads: rate(n) for threads, n in RATES["four-osds", "get"].items()}, rel=1e-4
     )
-    near = {one["title"]: {c["name"]: c["limit"] for c in one["near"]} for one in chart.ceilings}
+    near = {
+        ceiling["title"]: {c["name"]: c["limit"] for c in ceiling["near"]}
+        for ceiling in chart.ceilings
+    }
     lines = near["four-osds, get"]
     assert set(lines) == {"network path (iperf3)", "rados bench", "device (fio)"}
     assert lines["network path (iperf3)"] == pytest.approx(NETWORK, rel=1e-3)
@@ -314,7 +320,12 @@ def test_over_time_each_thread_count_is_a_line_below_the_ceilings(
     chart = charts["data-over-time"]
     own = [row for row in chart.rows if row["panel"] == chart.panels[0]]
     assert len({row["trial"] for row in own}) == len({row["key"] for row in own}) > 2
-    drawn = {c["name"] for one in chart.ceilings if "one-osd" in one["title"] for c in one["near"]}
+    drawn = {
+        c["name"]
+        for ceiling in chart.ceilings
+        if "one-osd" in ceiling["title"]
+        for c in ceiling["near"]
+    }
     assert not drawn or "rados bench" in drawn
 
 
@@ -333,7 +344,11 @@ def test_the_first_screen_names_the_ceilings_that_results_touch(
     skyhook: Run, findings: Findings
 ) -> None:
     screen = REPORTS["terminal"].render(skyhook, findings, Options(width=80)).decode()
-    held = [one for one in findings.findings if one.rule == "bottleneck" and touched(one)]
+    held = [
+        finding
+        for finding in findings.findings
+        if finding.rule == "bottleneck" and touched(finding)
+    ]
     assert len(held) == 3
     lines = screen.splitlines()
     shown = [one for one in held if any(one.statement.partition(":")[0] in line for line in lines)]
@@ -349,7 +364,7 @@ def test_the_json_report_has_every_measurement_and_suits_its_schema(
     found = document(skyhook, findings)
     path = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
     jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(found)
-    values = [one for one in found["ceilings"] if one["is_value"]]
+    values = [ceiling for ceiling in found["ceilings"] if ceiling["is_value"]]
     assert len(found["ceilings"]) == 12
     assert len(values) == len(ceilings_of(findings.ceilings)) == 8
 

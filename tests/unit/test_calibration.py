@@ -320,7 +320,7 @@ def test_client_hosts_have_ceilings_of_their_own(
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     findings = analyse(read_run(folder.path))
     assert findings.rounds[0].instrument is None
-    (found,) = [one for one in findings.findings if one.rule == "not-calibrated"]
+    (found,) = [finding for finding in findings.findings if finding.rule == "not-calibrated"]
     assert "client1" in found.statement
 
 
@@ -336,7 +336,7 @@ def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
     assert cell.instrument.share == pytest.approx(100_000 * 11e-6 / 4)
     assert cell.instrument.age_s == pytest.approx(3600)
     assert not {"NEAR_CEILING", "INSTRUMENT_LIMITED"} & set(cell.labels)
-    assert "not-calibrated" not in {one.rule for one in findings.findings}
+    assert "not-calibrated" not in {finding.rule for finding in findings.findings}
     assert "≥" not in rendered(tmp_path, findings, "terminal")
 
 
@@ -378,14 +378,14 @@ def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
         ).decode()
         assert note in text, table
     measurements = read_account(read_run(tmp_path / "run")).measurements
-    assert {one.standing for one in measurements} == {"bound"}
-    assert all("INSTRUMENT_LIMITED" in one.reasons for one in measurements)
+    assert {measurement.standing for measurement in measurements} == {"bound"}
+    assert all("INSTRUMENT_LIMITED" in measurement.reasons for measurement in measurements)
 
 
 def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path) -> None:
     why = "this host is new"
     findings = run_of(tmp_path, {"absent": why})
-    (found,) = [one for one in findings.findings if one.rule == "not-calibrated"]
+    (found,) = [finding for finding in findings.findings if finding.rule == "not-calibrated"]
     assert why in found.statement
     assert "loadstone calibrate s3 --sizes 4000 --threads 1,100" in found.statement
 
@@ -394,7 +394,7 @@ def test_an_old_calibration_is_used_and_doubted(tmp_path: Path) -> None:
     old = kept(age=datetime.timedelta(days=9)).document()
     findings = run_of(tmp_path, old)
     assert findings.rounds[0].instrument is not None
-    (found,) = [one for one in findings.findings if one.rule == "calibration-old"]
+    (found,) = [finding for finding in findings.findings if finding.rule == "calibration-old"]
     (age,) = found.evidence
     assert (age.metric, age.value) == ("age", pytest.approx(9, abs=0.01))
 

@@ -61,15 +61,15 @@ def test_a_sweep_over_what_is_searched_is_refused() -> None:
 
 
 def test_a_search_needs_no_load_and_starts_where_a_coarse_trial_is_long_enough() -> None:
-    (search,) = [one for one in plan_of("capacity: {p99: 50ms}").trials if one.is_search]
+    (search,) = [trial for trial in plan_of("capacity: {p99: 50ms}").trials if trial.is_search]
     assert search.document["search"]["loads"]["start"] == pytest.approx(120)
     assert search.document["case"]["parameters"] == {"size": 4096}
     (search,) = [
-        one
-        for one in plan_of(
+        trial
+        for trial in plan_of(
             "capacity: {p99: 50ms}", "load: {rate: 300/s, arrivals: constant}"
         ).trials
-        if one.is_search
+        if trial.is_search
     ]
     assert search.document["search"]["loads"]["start"] == 300
     assert search.document["load"]["arrivals"] == "constant"
@@ -91,7 +91,7 @@ def test_a_step_is_a_trial_of_its_own_with_the_load_it_was_given() -> None:
 
 
 def test_a_trial_at_a_low_rate_is_long_enough_for_its_percentile() -> None:
-    (search,) = [one for one in plan_of("capacity: {p99: 2s}").trials if one.is_search]
+    (search,) = [trial for trial in plan_of("capacity: {p99: 2s}").trials if trial.is_search]
     step = step_document(search.document, Measure(load=10, duration_s=10, stage="coarse"), 1)
     assert step["stop"]["duration_ns"] == pytest.approx(120 * 10**9)
     assert step["search"]["duration_s"] == 10

@@ -161,6 +161,8 @@ def test_what_is_missing_names_the_variables_that_would_do(
 ) -> None:
     with pytest.raises(CampaignError) as told:
         parse_campaign(f"targets: {{t: {{driver: {driver}}}}}\n", drivers=None, environ={})
-    (hint,) = [one.hint for one in told.value.mistakes if one.key.startswith("targets.t.")]
+    (hint,) = [
+        mistake.hint for mistake in told.value.mistakes if mistake.key.startswith("targets.t.")
+    ]
     assert hint is not None
     assert [name for name in variables if name in hint] == variables

@@ -46,7 +46,7 @@ def planned(text: str) -> Plan:
 
 def test_a_plan_reads_every_object_once_and_prepares_and_removes_nothing() -> None:
     plan = planned(CAMPAIGN)
-    assert [(one.phase, one.document["stop"]["requests"]) for one in plan.trials] == [
+    assert [(trial.phase, trial.document["stop"]["requests"]) for trial in plan.trials] == [
         ("get", 500),
         ("head", 10),
     ]
@@ -66,7 +66,7 @@ def test_two_workloads_may_read_one_bucket() -> None:
         "dataset:\n  existing: {bucket: backups-}",
     )
     plan = planned(text)
-    places = {one.document["dataset"]["bucket_prefix"] for one in plan.trials}
+    places = {trial.document["dataset"]["bucket_prefix"] for trial in plan.trials}
     assert places == {"backups-"}
     assert len(plan.trials) == 8
 

@@ -261,14 +261,14 @@ def test_several_values_of_a_flag_are_a_sweep_over_all_combinations() -> None:
     documents = measured("put,get", threads="1,4", size="4KiB,1MiB", buckets="1,2")
     cases = {
         (
-            one["phase"],
-            *(one["case"]["parameters"][name] for name in ("threads", "size", "buckets")),
+            document["phase"],
+            *(document["case"]["parameters"][name] for name in ("threads", "size", "buckets")),
         )
-        for one in documents
+        for document in documents
     }
     assert cases == set(itertools.product(("put", "get"), (1, 4), (4096, 1 << 20), (1, 2)))
     # As many as fit into 1 GiB of the largest size.
-    assert {one["dataset"]["objects"] for one in documents} == {1024}
+    assert {document["dataset"]["objects"] for document in documents} == {1024}
     assert [one["load"]["rate_per_s"] for one in measured("get", rate="5,7/s")] == [5, 7]
 
 

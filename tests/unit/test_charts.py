@@ -234,8 +234,8 @@ def test_numbers_find_room_or_none():
       findRoom("123", [200, 3], [[0, -12]], [], frame),
     ]);
     """
-    found = json.loads(run_script({"results": []}, script))
-    assert found == [[200, 88], [200, 113], None, None]
+    document = json.loads(run_script({"results": []}, script))
+    assert document == [[200, 88], [200, 113], None, None]
 
 
 def test_a_swept_level_of_filling_is_a_load():

@@ -148,9 +148,9 @@ def test_of_several_operations_only_reads_are_repeated(asked: dict[str, Any]) ->
 
 def test_an_operation_may_come_again(asked: dict[str, Any]) -> None:
     assert cli.main(["bench", "put,get,post,get", "s3+http://127.0.0.1:1"]) == 0
-    trials = [one.document for one in make_plan(asked["campaign"]).trials if one.is_measured]
-    assert [one["phase"] for one in trials] == ["put", "get", "post", "get-2"]
-    assert [one["mix"][0]["operation"] for one in trials] == ["put", "get", "post", "get"]
+    trials = [trial.document for trial in make_plan(asked["campaign"]).trials if trial.is_measured]
+    assert [trial["phase"] for trial in trials] == ["put", "get", "post", "get-2"]
+    assert [trial["mix"][0]["operation"] for trial in trials] == ["put", "get", "post", "get"]
 
 
 def test_a_setting_inside_a_map_is_reached_by_a_dot(asked: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ def test_a_plan_of_thousands_of_trials_fits_one_screen(
     assert size.endswith("256 KiB, 1 MiB")
     starts = next(place for place, line in enumerate(lines) if line.startswith("600 starts"))
     times = [re.search(r"([\d,]+)  \S+ \d\d:00:00$", line) for line in lines[starts + 1 :]]
-    assert [found[1] for found in times if found] == ["1", "2", "600"]
+    assert [time[1] for time in times if time] == ["1", "2", "600"]
 
 
 def test_a_list_of_trials_has_a_column_for_what_is_swept(
@@ -87,7 +87,7 @@ sweep: {threads: [2, 9, 10], phases.get.requests: [2664, 10536, 900, 21032]}
 """
     )
     assert cli.main(["run", str(file), "--dry-run"]) == 0
-    (row,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("get ")]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("get ")]
     assert re.findall(r"([\d,]+) (?:requests )?… ([\d,]+)", row) == [("2", "10"), ("900", "21,032")]
 
 

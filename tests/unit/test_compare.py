@@ -85,8 +85,8 @@ def test_the_json_has_ratio_interval_n_method_p_and_verdict_of_every_case() -> N
     assert isinstance(cases, list)
     assert len(cases) == 22
     needed = {"case", "ratio", "ratio_low", "ratio_high", "n", "method", "p", "p_holm", "verdict"}
-    assert all(needed <= one.keys() for one in cases)
-    assert all(one["ratio_low"] <= one["ratio"] <= one["ratio_high"] for one in cases)
+    assert all(needed <= case.keys() for case in cases)
+    assert all(case["ratio_low"] <= case["ratio"] <= case["ratio_high"] for case in cases)
     together = document["geometric_mean"]
     assert isinstance(together, dict)
     assert set(together) == {"ratio", "ratio_low", "ratio_high"}
@@ -127,7 +127,7 @@ def test_blocks_of_one_run_are_compared_in_pairs() -> None:
 
 def test_five_blocks_decide_what_every_block_shows() -> None:
     a = arm("a", {"get": rates(100, n=5)}, run="r", is_blocked=True)
-    values = [10 * one.value for one in a.measurements]
+    values = [10 * measurement.value for measurement in a.measurements]
     b = arm("b", {"get": [1.01 * values[0], *values[1:]]}, run="r", is_blocked=True)
     one = only(comparison.compare(a, b))
     assert one.verdict == "faster"
@@ -144,7 +144,7 @@ def test_sign_flips_that_disagree_withhold_a_claim() -> None:
     # One block against six: t may say 4 %, and the signs do not.
     logs = [0.10, 0.11, 0.12, 0.10, 0.11, 0.12, -0.03]
     a = arm("a", {"get": [100.0] * 7}, run="r", is_blocked=True)
-    b = arm("b", {"get": [100 * float(np.exp(one)) for one in logs]}, run="r", is_blocked=True)
+    b = arm("b", {"get": [100 * float(np.exp(log)) for log in logs]}, run="r", is_blocked=True)
     one = only(comparison.compare(a, b))
     assert one.p is not None
     assert one.p < 0.05
@@ -172,7 +172,7 @@ def test_a_claim_is_said_as_times_faster_whichever_arm_it_is_of() -> None:
 def test_blocks_that_are_needed_follow_from_the_spread_of_those_there_are() -> None:
     a = arm("a", {"get": [100.0] * 5}, run="r", is_blocked=True)
     logs = [0.02, -0.03, 0.05, -0.04, 0.01]
-    b = arm("b", {"get": [100 * float(np.exp(one)) for one in logs]}, run="r", is_blocked=True)
+    b = arm("b", {"get": [100 * float(np.exp(log)) for log in logs]}, run="r", is_blocked=True)
     one = only(comparison.compare(a, b))
     assert one.verdict == "not resolved"
     needed = statistics.repetitions_needed(float(np.std(logs, ddof=1)), comparison.MARGIN)
@@ -247,8 +247,10 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
     a = arm("a", {"get": rates(100), "put": rates(50)})
     b = arm("b", {"get": rates(200, seed=2), "put": rates(100, seed=3)})
     spoilt = tuple(
-        replace(one, standing="void", reasons=("CORRUPT",)) if one.operation == "get" else one
-        for one in b.measurements
+        replace(measurement, standing="void", reasons=("CORRUPT",))
+        if measurement.operation == "get"
+        else measurement
+        for measurement in b.measurements
     )
     found = comparison.compare(a, replace(b, measurements=spoilt))
     verdicts = {str(one.case["operation"]): one.verdict for one in found.comparisons}
@@ -334,7 +336,9 @@ def test_targets_of_one_name_are_matched_when_there_are_several() -> None:
     after = replace(
         both,
         name="after",
-        measurements=tuple(replace(one, value=2 * one.value) for one in both.measurements),
+        measurements=tuple(
+            replace(measurement, value=2 * measurement.value) for measurement in both.measurements
+        ),
     )
     found = comparison.compare(both, after)
     assert [one.ratio.ratio for one in found.comparisons] == [pytest.approx(2)] * 2
@@ -387,7 +391,7 @@ def test_a_factor_excuses_no_other_difference() -> None:
     a = arm("a", {"get": rates(100)}, comparable={"a": {"w get: verify": 1.0, "loadstone": "1"}})
     b = arm("b", {"get": rates(200)}, comparable={"b": {"w get: verify": 0.0, "loadstone": "2"}})
     found = comparison.compare(a, b, factors=["loadstone"])
-    assert [one.field for one in found.factors] == ["loadstone"]
+    assert [factor.field for factor in found.factors] == ["loadstone"]
     assert [one.field for one in found.refused] == ["get: verify"]
     assert comparison.compare(a, b, factors=["loadstone", "verify"]).refused == ()
 

@@ -17,6 +17,8 @@ def test_a_block_that_one_arm_lacks_is_no_pair() -> None:
 def test_arms_without_blocks_in_common_are_not_paired() -> None:
     a = arm("a", {"get": rates(100)}, run="r", is_blocked=True)
     b = arm("b", {"get": rates(100)}, run="r", is_blocked=True)
-    later = [replace(one, block=(one.block or 0) + 100) for one in b.measurements]
+    later = [
+        replace(measurement, block=(measurement.block or 0) + 100) for measurement in b.measurements
+    ]
     found = only(comparison.compare(a, replace(b, measurements=tuple(later))))
     assert found.ratio.method == "welch-t"

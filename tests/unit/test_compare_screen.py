@@ -25,7 +25,9 @@ def test_a_comparison_without_any_ratio_has_an_exit_code_and_a_next_step(
     assert command.strip() == f"loadstone report {run} --full"
     assert main(["compare", str(run), "--factor", "threads", "-f", "json"]) == 4
     pairs = json.loads(capfd.readouterr().out)["pairs"]
-    assert {one["verdict"] for pair in pairs for one in pair["comparisons"]} == {"void"}
+    assert {comparison["verdict"] for pair in pairs for comparison in pair["comparisons"]} == {
+        "void"
+    }
 
 
 def test_the_head_of_a_table_names_no_target_unless_all_rows_share_it(

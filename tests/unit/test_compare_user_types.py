@@ -22,9 +22,11 @@ def users(name: str, reads: dict[str, float], seed: int) -> Account:
     of_types: list[Measurement] = []
     for place, (kind, rate) in enumerate(reads.items()):
         own = {"READ (users)": rates(rate, seed=seed + place), "ALL (users)": [10.0 + rate] * 10}
-        for one in arm(name, own, metric=ACTION_RATE).measurements:
-            group = {"user_type": kind} | ({"space": "inbox"} if "READ" in one.operation else {})
-            of_types.append(replace(one, parameters={**one.parameters, **group}))
+        for measurement in arm(name, own, metric=ACTION_RATE).measurements:
+            group = {"user_type": kind} | (
+                {"space": "inbox"} if "READ" in measurement.operation else {}
+            )
+            of_types.append(replace(measurement, parameters={**measurement.parameters, **group}))
     return replace(everybody, of_user_types=tuple(of_types))
 
 
@@ -92,5 +94,7 @@ def test_one_type_can_be_asked_for(found: comparison.Comparison) -> None:
     a = users("a", {"readers": 100, "writers": 50}, 1)
     narrowed = compare._narrowed(a, [("user_type", "readers")])
     assert narrowed.measurements == a.measurements
-    assert {one.parameters["user_type"] for one in narrowed.of_user_types} == {"readers"}
+    assert {of_user_type.parameters["user_type"] for of_user_type in narrowed.of_user_types} == {
+        "readers"
+    }
     compare._check_facts([("user_type", "readers")], [(a, a)])

@@ -63,7 +63,7 @@ def test_the_page_is_whole_and_fetches_nothing(page):
     parsed = Page(page)
     assert parsed.open == []
     assert len(parsed.ids) == len(set(parsed.ids))
-    assert all(one.startswith(("#", "data:,")) for one in parsed.references)
+    assert all(reference.startswith(("#", "data:,")) for reference in parsed.references)
 
 
 def test_the_ending_of_the_file_names_the_format(tmp_path, capsys):

@@ -150,7 +150,9 @@ def test_a_results_interval_counts_the_days_of_its_trials(tmp_path: Path) -> Non
     run = read_run(tmp_path / "run")
     cell = analyse(run, courses=False).rounds[0]
     begun = {record.id: record.summary["started_unix_ns"] for record in run.records}
-    assert [one.started_unix_ns for one in cell.trial_rates] == [begun[one] for one in cell.trials]
+    assert [trial_rate.started_unix_ns for trial_rate in cell.trial_rates] == [
+        begun[trial] for trial in cell.trials
+    ]
     rates = tuple(
         replace(
             cell.trial_rates[0],

@@ -49,7 +49,7 @@ def test_the_latencies_of_fio_are_kept_as_a_histogram(
     assert run(tmp_path / "run", text).state == "finished"
     (ceiling,) = read_run(tmp_path / "run").ceilings
     truth = json.loads((DATA / "fio-randrw-4k.json").read_text())["jobs"]
-    by_bounds = {one["bounds"]: one for one in ceiling.measurements}
+    by_bounds = {measurement["bounds"]: measurement for measurement in ceiling.measurements}
     assert set(by_bounds) == {"read", "write"}
     read = by_bounds["read"]
     assert read["bytes_per_s"] == sum(job["read"]["bw_bytes"] for job in truth)
@@ -71,7 +71,9 @@ def test_osds_of_a_pool_are_asked_alone_and_together_and_then_added_up(
     end = run(tmp_path / "run", "ceilings: [{kind: osd_bench}]\n")
     assert end.problems == []
     (ceiling,) = read_run(tmp_path / "run").ceilings
-    rates = {one["name"]: one["bytes_per_s"] for one in ceiling.measurements}
+    rates = {
+        measurement["name"]: measurement["bytes_per_s"] for measurement in ceiling.measurements
+    }
     assert rates == {
         "osd.1 alone": 2**28, "osd.3 alone": 2**28, "2 OSDs together": 2**29,
     }  # fmt: skip
@@ -138,10 +140,13 @@ def test_an_interrupted_ceiling_is_measured_again_and_a_finished_one_is_not(
     end = run(tmp_path / "run", text, listen, interrupt)
     assert end.state == "interrupted"
     assert not loadgen.documents
-    assert [one.ceiling["name"] for one in read_run(tmp_path / "run").ceilings] == ["a"]
+    assert [ceiling.ceiling["name"] for ceiling in read_run(tmp_path / "run").ceilings] == ["a"]
     program(programs, "iperf3", good)
     assert resume(tmp_path / "run", text).state == "finished"
-    assert [one.ceiling["name"] for one in read_run(tmp_path / "run").ceilings] == ["a", "b"]
+    assert [ceiling.ceiling["name"] for ceiling in read_run(tmp_path / "run").ceilings] == [
+        "a",
+        "b",
+    ]
     assert sum("first" in call for call in calls(programs)) == 1
 
 
@@ -190,7 +195,10 @@ def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
     assert record.left_behind == ({"command": command, "why": BUSY},)
     (told,) = find_left_behind(read_run(tmp_path / "run").ceilings)
     assert " ".join(command) in told.statement
-    assert not any(one.is_cleaned_up for one in read_measured_ceilings(read_run(tmp_path / "run")))
+    assert not any(
+        measured_ceiling.is_cleaned_up
+        for measured_ceiling in read_measured_ceilings(read_run(tmp_path / "run"))
+    )
 
 
 def test_what_an_interrupted_ceiling_left_behind_is_told(

@@ -19,7 +19,7 @@ from tests.unit.surroundings import plan_of, resume, run
 
 
 def entries(folder: Path) -> list[Any]:
-    return [(one["hook"], one["at"], one["trial"]) for one in read_hooks(folder)]
+    return [(hook["hook"], hook["at"], hook["trial"]) for hook in read_hooks(folder)]
 
 
 def hooks(*lines: str) -> str:
@@ -47,12 +47,12 @@ def test_hooks_run_at_their_points_with_the_trial_in_their_environment(
         ("after_phase", "after_phase", get),
         ("after_run", "after_run", None),
     ]
-    said = [one["said"] for one in read_hooks(tmp_path / "run")]
+    said = [hook["said"] for hook in read_hooks(tmp_path / "run")]
     assert said[1:3] == ["put", "put"]
     # Nothing of ours, and no shell, goes into a list of words.
     assert said[6] == "$LOADSTONE_PHASE; reboot"
     record = next(one for one in read_run(tmp_path / "run").records if one.id == get)
-    assert [one["hook"] for one in record.hooks] == [
+    assert [hook["hook"] for hook in record.hooks] == [
         "before_phase", "before_trial", "of-get", "after_phase",
     ]  # fmt: skip
 
@@ -71,11 +71,11 @@ def test_a_hook_that_fails_ends_the_run_before_the_trial_and_resume_goes_on(
     (problem,) = end.problems
     for fact in ('"check"', "before_trial", "0002", "exit code 1", ": not yet"):
         assert fact in problem.message
-    assert [one["phase"] for one in loadgen.documents] == ["put"]
+    assert [document["phase"] for document in loadgen.documents] == ["put"]
     assert entries(tmp_path / "run")[-1] == ("last", "after_run", None)
     flag.touch()
     assert resume(tmp_path / "run", text).state == "finished"
-    assert "get" in [one["phase"] for one in loadgen.documents]
+    assert "get" in [document["phase"] for document in loadgen.documents]
 
 
 def test_a_hook_after_a_trial_runs_after_one_that_failed_too(
@@ -122,7 +122,7 @@ def test_a_hook_whose_failure_is_a_label_lets_the_run_go_on(
     text = hooks("at: before_trial, run: ['false'], on_failure: label")
     end = run(tmp_path / "run", text)
     assert (end.state, end.problems) == ("finished", [])
-    assert all(one["exit_code"] == 1 for one in read_hooks(tmp_path / "run"))
+    assert all(hook["exit_code"] == 1 for hook in read_hooks(tmp_path / "run"))
 
 
 def test_a_hook_falls_into_its_trial_at_its_time(

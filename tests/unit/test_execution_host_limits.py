@@ -29,7 +29,11 @@ phases: [put]
 
 
 def said(found: Plan, limits: Limits, *, certain: bool = True) -> list[str]:
-    return [one.text for one in shortages(demands_of(found), limits) if one.is_certain is certain]
+    return [
+        shortage.text
+        for shortage in shortages(demands_of(found), limits)
+        if shortage.is_certain is certain
+    ]
 
 
 def test_what_fits_is_not_spoken_of() -> None:

@@ -107,7 +107,9 @@ def test_what_earlier_trials_left_is_kept_with_measured_trials_and_told(
     runner.execute(plan, create(tmp_path / "run", plan), events.append)
     measured = {trial.id for trial in plan.trials if trial.is_measured}
     assert len(measured) < len(plan.trials)
-    kept = {one.id: one.summary.get("host_state") for one in read_run(tmp_path / "run").records}
+    kept = {
+        record.id: record.summary.get("host_state") for record in read_run(tmp_path / "run").records
+    }
     assert {name for name, found in kept.items() if found == state} == measured
     told = [event.document["id"] for event in events if isinstance(event, HostNews)]
     assert set(told) == measured

@@ -58,7 +58,7 @@ def run(tmp_path_factory):
 
 def test_only_metrics_that_move_are_kept_and_the_others_are_counted(run):
     seen = analyse(run).exporters
-    assert [one.metric for one in seen.metrics] == ["node_sent_bytes_total", "queue_seconds"]
+    assert [metric.metric for metric in seen.metrics] == ["node_sent_bytes_total", "queue_seconds"]
     assert (seen.others, seen.still) == (0, 1)
 
 

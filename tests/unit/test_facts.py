@@ -105,7 +105,7 @@ def test_a_head_with_an_unknown_parameter_names_those_there_are(labs) -> None:
 def test_systems_are_told_apart_by_their_other_facts(labs) -> None:
     account = read_account(labs)
     assert account.targets == ("ceph", "swift")
-    assert all("system" not in one.parameters for one in account.measurements)
+    assert all("system" not in measurement.parameters for measurement in account.measurements)
     (falls,) = not_monotonic(account)
     assert [round(one.value, 1) for one in falls.evidence] == [0.7]
     (per_node,) = rate_per_machine(account)
@@ -120,6 +120,6 @@ def test_facts_of_targets_that_are_no_instances_do_not_keep_them_from_comparison
             del facts["system"]
     account = judge_measured(labs, measured).account
     assert len(account.targets) == len(RATES)
-    assert {tuple(sorted(one.parameters)) for one in account.measurements} == {
+    assert {tuple(sorted(measurement.parameters)) for measurement in account.measurements} == {
         ("size", "system", "threads")
     }

@@ -89,7 +89,7 @@ def test_every_block_begins_with_the_lowest_level_again() -> None:
     assert measured == [0, 30, 0, 30]
     fills = [one.document["dataset"]["bucket_prefix"] for one in plan.trials if one.phase == "fill"]
     assert len(set(fills)) == 2
-    assert all(not one.startswith(other) for one in fills for other in fills if one != other)
+    assert all(not fill.startswith(other) for fill in fills for other in fills if fill != other)
 
 
 def test_what_a_store_holds_already_counts() -> None:
@@ -231,7 +231,7 @@ def test_a_run_fills_measures_and_leaves_nothing(
     # A store of 40 MiB: what lies in the directory, and what is left of them.
     def size_of(target: Any, interrupt: Interrupt) -> StoreSize:
         files = (tmp_path / "data").rglob("*")
-        used = sum(one.stat().st_size for one in files if one.is_file())
+        used = sum(file.stat().st_size for file in files if file.is_file())
         return StoreSize(40 << 20, used)
 
     monkeypatch.setattr(store_sizes, "read_size", size_of)
@@ -241,18 +241,18 @@ def test_a_run_fills_measures_and_leaves_nothing(
     assert list((tmp_path / "data").iterdir()) == []
     run = read_run(tmp_path / "run")
     assert run.manifest["stores"] == {"a": {"total_bytes": 40 << 20, "used_bytes": 0}}
-    fills = [one for one in run.records if one.trial["phase"] == "fill"]
-    after = [one.target_state["after"]["store"]["used_bytes"] >> 20 for one in fills]
+    fills = [record for record in run.records if record.trial["phase"] == "fill"]
+    after = [fill.target_state["after"]["store"]["used_bytes"] >> 20 for fill in fills]
     assert after == [8, 16]
     described = describe_fill(run) or ""
     assert "20 % full" in described
     assert "20.0% to 20" in described
-    rules = {one.rule for one in analyse(run).findings}
+    rules = {finding.rule for finding in analyse(run).findings}
     assert "fill-missed" not in rules
     assert rules & {"slower-when-fuller", "fill-and-rate"}
     assert main(["report", str(tmp_path / "run"), "-f", "json"]) == 0
     cells = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))["rounds"]
-    assert {one["parameters"]["fill_percent"] for one in cells} == {0, 20, 40}
+    assert {cell["parameters"]["fill_percent"] for cell in cells} == {0, 20, 40}
 
 
 def test_a_preview_says_what_filling_costs(
@@ -299,7 +299,9 @@ def recorded(
         level = record.trial["case"]["parameters"]["fill_percent"]
         state = {"total_bytes": 1000, "used_bytes": round(1000 * found[level])}
         object.__setattr__(record, "target_state", {"before": {"store": state}})
-    return SimpleNamespace(run=run, findings={one.rule: one for one in analyse(run).findings})
+    return SimpleNamespace(
+        run=run, findings={finding.rule: finding for finding in analyse(run).findings}
+    )
 
 
 def test_a_store_that_declines_is_a_finding_and_a_steady_one_a_note(tmp_path: Path) -> None:

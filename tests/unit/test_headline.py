@@ -254,7 +254,7 @@ def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
 
 def test_a_search_that_is_not_over_has_no_failed_target(tmp_path):
     run = read_run(write_search(tmp_path / "run"))
-    cut = replace(run, records=tuple(one for one in run.records if "-00" in one.id))
+    cut = replace(run, records=tuple(record for record in run.records if "-00" in record.id))
     findings = analyse(cut)
     (search,) = findings.searches
     assert not search.is_over

@@ -27,8 +27,10 @@ def page(found):
 def test_points_and_changes_are_those_of_the_history(page, found):
     (drawn,) = data_of(page)["trends"]
     (trend,) = found.trends
-    assert [one["value"] for one in drawn["points"]] == [one.value for one in trend.points]
-    assert [(one["run"], one["is_worse"]) for one in drawn["changes"]] == [("night-10", True)]
+    assert [point["value"] for point in drawn["points"]] == [point.value for point in trend.points]
+    assert [(change["run"], change["is_worse"]) for change in drawn["changes"]] == [
+        ("night-10", True)
+    ]
     assert drawn["expected"] == list(trend.expected)
     assert "night-10 on, 2026-01-11: 1,0" in page
     assert "loadstone: 0.1.0 and 0.2.0" in page
@@ -73,7 +75,7 @@ def test_the_page_is_whole_escapes_names_and_fetches_nothing(found):
     parsed = Page(page)
     assert parsed.open == []
     assert len(parsed.ids) == len(set(parsed.ids))
-    assert all(one.startswith(("#", "data:,")) for one in parsed.references)
+    assert all(reference.startswith(("#", "data:,")) for reference in parsed.references)
     assert "<img" not in page
 
 

@@ -137,8 +137,10 @@ def figures(cell: Cell) -> dict[str, Any]:
 def rows_of(requests: Iterable[Request]) -> dict[int, list[dict[str, Any]]]:
     """Return the rows of a host's recorder, by second."""
     times: dict[tuple[int, str, str], list[int]] = {}
-    for one in requests:
-        times.setdefault((one.second, one.operation, one.outcome), []).append(one.time_ns)
+    for request in requests:
+        times.setdefault((request.second, request.operation, request.outcome), []).append(
+            request.time_ns
+        )
     rows: dict[int, list[dict[str, Any]]] = {}
     for (second, operation, outcome), found in times.items():
         recorded = Histogram()

@@ -114,8 +114,10 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
         "versions = import_dask('distributed.versions', 'dask')\n"
         "assert versions.get_versions()['host']; print(started)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == "[]\n"
 
 
 def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
@@ -125,8 +127,10 @@ def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
         "unneeded = ('cryptography', 'dask', 'loadstone.campaign.planning')\n"
         "print([name for name in unneeded if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == "[]\n"
 
 
 def test_a_connection_that_died_makes_room_for_another_agent(

@@ -130,8 +130,8 @@ def test_an_agent_that_waits_for_others_is_heard_until_all_have_said_what_they_a
           for host, one in said)
     )  # fmt: skip
     session._launch()
-    assert [one["name"] for one in session.documents()] == ["local1", "local2"]
-    assert all(one == hello.document(one["name"]) for one in session.documents())
+    assert [document["name"] for document in session.documents()] == ["local1", "local2"]
+    assert all(document == hello.document(document["name"]) for document in session.documents())
 
 
 def test_an_agent_that_does_not_say_what_its_host_is_ends_the_launch() -> None:

@@ -263,11 +263,13 @@ def test_a_log_of_queries_leaves_out_those_that_failed(tmp_path: Path) -> None:
         "## Running tpch query #1, class Q1\nelapsed: Double = 11.5\n"
     )
     found = account("tpch", path)
-    assert [(one.parameters["query"], one.value) for one in found.measurements] == [
+    assert [
+        (measurement.parameters["query"], measurement.value) for measurement in found.measurements
+    ] == [
         ("Q01", 10.5),
         ("Q01", 11.5),
     ]
-    assert [one.repetition for one in found.measurements] == [1, 2]
+    assert [measurement.repetition for measurement in found.measurements] == [1, 2]
 
 
 def test_the_command_line_makes_a_run_folder_that_can_be_reported(
@@ -290,7 +292,7 @@ def test_a_file_stands_wherever_a_run_does(capfd: pytest.CaptureFixture[str]) ->
     name = f"elbencho:{DATA / 'elbencho.csv'}"
     assert main(["compare", name, name, "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert [one["ratio"] for one in document["comparisons"]] == [1.0, 1.0]
+    assert [comparison["ratio"] for comparison in document["comparisons"]] == [1.0, 1.0]
     assert main(["analyse", f"datasafe:{PUBLISHED / 'datasafe-log.txt'}"]) == 0
     assert "rate-from-latency" in capfd.readouterr().out
 

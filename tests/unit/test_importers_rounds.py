@@ -77,7 +77,7 @@ def test_fios_total_latency_is_taken_where_it_alone_is_distributed(
 
 
 def read_json(path: Path, *documents: object) -> Imported:
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in documents))
+    path.write_text("".join(f"{json.dumps(document)}\n" for document in documents))
     imported = importers.find("elbencho").read([path], NOTHING)
     assert isinstance(imported, Imported)
     return imported

@@ -33,7 +33,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def test_a_stage_of_cosbench_is_a_trial_of_all_its_operations(tmp_path: Path) -> None:
     found = imported("cosbench", [written(tmp_path, "w1-s3.csv", COSBENCH)])
-    assert [(one.workload, one.phase, one.is_measured) for one in found.trials] == [
+    assert [(trial.workload, trial.phase, trial.is_measured) for trial in found.trials] == [
         ("w1-s3 s2-prepare", "prepare-write", False),
         ("w1-s3 s3-main", "mixed", True),
     ]
@@ -71,7 +71,7 @@ def test_the_totals_of_hsbench_are_trials_and_its_loops_repetitions(tmp_path: Pa
     found = imported("hsbench", [written(tmp_path, "out.csv", HSBENCH)])
     (cell,) = findings(found, tmp_path / "run").rounds
     assert (cell.operation, cell.good, cell.failed) == ("put", 8200, 3)
-    assert [round(one.requests_per_s) for one in cell.trial_rates] == [2000, 2100]
+    assert [round(trial_rate.requests_per_s) for trial_rate in cell.trial_rates] == [2000, 2100]
     assert cell.bytes == pytest.approx(8200 * 4096, rel=2e-3)
     assert cell.clients is None
     names = ("Loop", "IntervalName", "Seconds", "Mode", "Ops", "Mbps", "Iops", "MinLat", "AvgLat")
@@ -133,7 +133,7 @@ def test_the_repetitions_of_ior_are_trials(tmp_path: Path, form: str) -> None:
     (cell,) = findings(found, tmp_path / "run").rounds
     assert (cell.operation, cell.requests, cell.clients) == ("write", 1024, 8)
     assert (cell.parameters["size"], cell.bytes) == (2**20, 2**30)
-    rates = [one.bytes_per_s / 2**20 for one in cell.trial_rates]
+    rates = [trial_rate.bytes_per_s / 2**20 for trial_rate in cell.trial_rates]
     assert rates == [pytest.approx(1024, rel=1e-3), pytest.approx(1023, rel=1e-3)]
     assert cell.failed_if_stated is None
     assert cell.service is None
@@ -143,16 +143,16 @@ def test_mdtests_rates_are_those_of_an_iteration(tmp_path: Path) -> None:
     found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST)])
     assert (found.tool_version, found.notes) == ("4.0.0", ())
     cells = findings(found, tmp_path / "run").rounds
-    assert [(one.operation, one.requests, one.requests_per_s) for one in cells] == [
+    assert [(cell.operation, cell.requests, cell.requests_per_s) for cell in cells] == [
         ("create", 8000, pytest.approx(40_000)),
         ("stat", 8000, pytest.approx(80_000)),
     ]
-    assert {one.clients for one in cells} == {8}
+    assert {cell.clients for cell in cells} == {8}
 
 
 def test_of_several_iterations_mdtest_prints_the_mean(tmp_path: Path) -> None:
     found = imported("mdtest", [written(tmp_path, "mdtest.txt", MDTEST_3_0)])
-    assert [one.phase for one in found.trials] == ["create", "delete"]
+    assert [trial.phase for trial in found.trials] == ["create", "delete"]
     assert found.trials[0].source["min"] == 39_000
     assert len(found.notes) == 1
 

@@ -92,9 +92,9 @@ def test_jobs_behind_a_stonewall_follow_each_other(tmp_path: Path) -> None:
     path = tmp_path / "fio.json"
     path.write_text(fio_document(entries))
     found = imported("fio", [path])
-    assert [one.block for one in found.trials] == [1, 2]
+    assert [trial.block for trial in found.trials] == [1, 2]
     # When the first began, the report's time does not say.
-    assert [one.started_unix_ns for one in found.trials] == [None, 1_699_999_990_123_000_000]
+    assert [trial.started_unix_ns for trial in found.trials] == [None, 1_699_999_990_123_000_000]
 
 
 @pytest.mark.parametrize(("read", "percentile"), [(FIO_2_2, "p99"), (FIO_2_0_10, "p50")])
@@ -357,13 +357,16 @@ def test_a_servers_file_has_a_test_after_the_other(tmp_path: Path) -> None:
     path.write_text("\n".join(texts))
     found = imported("iperf3", [path])
     # The server receives what its client sends.
-    assert [(one.phase, one.block) for one in found.trials] == [("receive", 1), ("receive", 2)]
+    assert [(trial.phase, trial.block) for trial in found.trials] == [
+        ("receive", 1),
+        ("receive", 2),
+    ]
 
 
 def test_the_events_of_a_stream_are_one_test(tmp_path: Path) -> None:
     document = iperf_document()
     events = [("start", document["start"])]
-    events += [("interval", one) for one in document["intervals"]]
+    events += [("interval", interval) for interval in document["intervals"]]
     events += [("end", document["end"])]
     text = "".join(f"{json.dumps({'event': name, 'data': data})}\n" for name, data in events)
     assert only_cell("iperf3", tmp_path, text).bytes == 200 * 2**20

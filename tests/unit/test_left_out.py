@@ -97,9 +97,9 @@ def test_a_block_with_a_fault_of_the_client_or_the_record_is_left_out(
     (result,) = answer_of(findings).results
     assert not result.is_void
     assert not result.is_bound
-    assert not [one for one in answer_of(findings).cautions if one.weight != "caution"]
+    assert not [caution for caution in answer_of(findings).cautions if caution.weight != "caution"]
     # Never silently: which trial, and why.
-    (told,) = [one for one in findings.findings if one.rule == "LEFT_OUT"]
+    (told,) = [finding for finding in findings.findings if finding.rule == "LEFT_OUT"]
     assert told.cases == ("trial 0003",)
     (rule,) = [one for one in RULES if one.id == reason]
     assert f"trial 0003 ({rule.short})" in told.statement
@@ -131,7 +131,7 @@ def test_what_the_target_did_or_a_person_chose_is_not_left_out(
     (cell,) = findings.rounds
     assert "0003" in cell.trials
     assert "LEFT_OUT" not in cell.labels
-    assert not [one for one in findings.findings if one.rule == "LEFT_OUT"]
+    assert not [finding for finding in findings.findings if finding.rule == "LEFT_OUT"]
     if reason not in ("errors", "LAG"):
         assert reason in cell.labels
         (result,) = answer_of(findings).results
@@ -251,10 +251,10 @@ def test_leaving_out_by_chance_biases_no_rate() -> None:
         means.setdefault(len(kept), []).append(fmean(part.good for part in kept))
     assert {4, 5, 6} <= means.keys()
     truth = RATE * np.exp(0.2**2 / 2)
-    every = [one for own in means.values() for one in own]
+    every = [one for mean in means.values() for one in mean]
     assert abs(fmean(every) - truth) < 4 * stdev(every) / len(every) ** 0.5
-    for own in means.values():
-        assert len(own) < 30 or abs(fmean(own) - truth) < 4 * stdev(own) / len(own) ** 0.5
+    for mean in means.values():
+        assert len(mean) < 30 or abs(fmean(mean) - truth) < 4 * stdev(mean) / len(mean) ** 0.5
     assert stdev(means[4]) > stdev(means[6])
 
 

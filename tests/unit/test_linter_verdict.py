@@ -101,7 +101,10 @@ def test_what_the_client_s_memory_answers_is_no_limit_of_the_target() -> None:
     assert {fact.limit for fact in verdict.facts if fact.bearing == "refutes"} == {
         "NETWORK_PATH", "TARGET_DISK", "TARGET_NETWORK",
     }  # fmt: skip
-    states = {one.resource: (one.says, one.value) for one in verdict.observations}
+    states = {
+        observation.resource: (observation.says, observation.value)
+        for observation in verdict.observations
+    }
     assert states["client's page cache"] == ("open", 1.0)
     # A full client is one all the same.
     busy = Observed(point=replace(HERE, cached=1.0), higher=replace(FLAT, cached=1.0), flags=CPU)
@@ -561,7 +564,7 @@ def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Pa
     assert account.disclosure.order == "sequential"
     assert account.disclosure.errors is not None
     assert account.disclosure.errors.startswith("180 of ")
-    assert {one.repetition for one in account.measurements} == {1}
+    assert {measurement.repetition for measurement in account.measurements} == {1}
 
 
 def test_blocks_of_a_sweep_are_repetitions_of_one_case(tmp_path: Path) -> None:

@@ -26,14 +26,16 @@ NEAR = CeilingUse(name="device", share=0.85, share_max=0.85)
 
 
 def says(observed: Observed) -> dict[str, str]:
-    return {one.resource: one.says for one in decide(observed).observations}
+    return {observation.resource: observation.says for observation in decide(observed).observations}
 
 
 def test_what_was_looked_at_and_has_room_refutes() -> None:
     found = says(WATCHED)
     assert found.pop("target's own benchmark") == "not observed"
     assert set(found.values()) == {"refutes"}
-    values = {one.resource: one.value for one in decide(WATCHED).observations}
+    values = {
+        observation.resource: observation.value for observation in decide(WATCHED).observations
+    }
     assert (values["client's own ceiling"], values["target's processors"]) == (0.2, 0.6)
 
 
@@ -49,15 +51,19 @@ def test_a_resource_stands_with_the_threshold_that_it_is_held_against(
     server: dict[str, float], ceilings: dict[str, CeilingUse], expected: tuple[float, float]
 ) -> None:
     states = decide(replace(WATCHED, server=server, ceilings=ceilings)).observations
-    watched = [(one.value, one.threshold) for one in states if one.resource.startswith("target's")]
+    watched = [
+        (state.value, state.threshold) for state in states if state.resource.startswith("target's")
+    ]
     assert expected in watched
 
 
 def test_what_nothing_looked_at_never_has_room() -> None:
     found = decide(Observed(point=WATCHED.point))
-    assert {one.says for one in found.observations if one.resource != "target's refusals"} == {
-        "not observed"
-    }
+    assert {
+        observation.says
+        for observation in found.observations
+        if observation.resource != "target's refusals"
+    } == {"not observed"}
     assert len(found.not_observed) == len(found.observations) - 1
 
 

@@ -54,7 +54,9 @@ def test_both_commands_say_the_same(tmp_path: Path, write: Any, edit: Any) -> No
     assert judged.changes == findings.changes
     _, said = _judge(str(path), (), {})
     assert set(map(key, said)) <= set(map(key, findings.findings))
-    assert labels_of(run) == {label for one in findings.results for label in one.labels} - {"n=1"}
+    assert labels_of(run) == {label for result in findings.results for label in result.labels} - {
+        "n=1"
+    }
 
 
 def test_a_trial_that_contradicts_itself_is_labelled_for_both(tmp_path: Path) -> None:
@@ -62,7 +64,9 @@ def test_a_trial_that_contradicts_itself_is_labelled_for_both(tmp_path: Path) ->
     trial = contradict(path)
     run = read_run(path)
     # Its case goes without that round.
-    assert f"trial {trial}" not in {one.place for one in read_account(run).measurements}
+    assert f"trial {trial}" not in {
+        measurement.place for measurement in read_account(run).measurements
+    }
     cells = [cell for cell in analyse(run).rounds if "CONTRADICTORY" in cell.labels]
     assert [cell.trials for cell in cells] == [(trial,)]
 
@@ -88,4 +92,4 @@ def key(finding: Finding) -> tuple[object, ...]:
 
 
 def labels_of(run: Run) -> set[str]:
-    return {label for one in read_account(run).measurements for label in one.labels}
+    return {label for measurement in read_account(run).measurements for label in measurement.labels}

@@ -39,7 +39,7 @@ def test_it_says_what_the_reports_say(folder: Path) -> None:
     assert run.iterations == findings.iterations
     assert run.findings == findings.findings
     rates = run.table()["requests_per_s"].to_pylist()
-    assert rates == [one.requests_per_s for one in findings.results]
+    assert rates == [result.requests_per_s for result in findings.results]
 
 
 def test_tables_are_those_of_all_trials(folder: Path) -> None:

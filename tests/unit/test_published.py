@@ -39,8 +39,11 @@ def test_the_eighteen_tables_of_hummingbird_are_printed_byte_for_byte_and_in_ord
 def test_hummingbird_has_240_rates_and_every_read_counts_its_three_iterations() -> None:
     account = published.find("hummingbird").account()
     assert len(account.of(RATE)) == 240
-    assert {one.text for one in account.measurements} >= {"4970", "16393", "1174"}
-    work = {(one.operation, one.size_bytes): one.work for one in account.measurements}
+    assert {measurement.text for measurement in account.measurements} >= {"4970", "16393", "1174"}
+    work = {
+        (measurement.operation, measurement.size_bytes): measurement.work
+        for measurement in account.measurements
+    }
     assert work["get", 4096] == 30_000_000
     assert work["put", 4096] == 10_000_000
     assert work["delete", 2**20] == 1_000_000
@@ -78,7 +81,7 @@ def test_the_tables_of_cern_are_printed_byte_for_byte(path: Path) -> None:
 
 def test_the_damaged_copies_of_cern_are_kept_and_never_used() -> None:
     account = published.find("cern").account()
-    texts = {one.text for one in account.measurements}
+    texts = {measurement.text for measurement in account.measurements}
     assert "2.9" not in texts
     details = published.find("cern").details()
     assert "Files/Sec\t7.3 ± 0.5\t25.1 ± 1.2\t33.9 ± 4.4\t36.4\t\t2.9 ± 8.7" in details
@@ -96,9 +99,9 @@ def test_the_call_outs_the_summary_and_the_issues_of_cern_are_shown() -> None:
 def test_a_blank_cell_of_cern_is_no_measurement() -> None:
     account = published.find("cern").account()
     downloads = [one for one in account.of(RATE) if one.workload == "downloads of 4 KB"]
-    assert [one.threads for one in downloads] == [1, 4, 8, 12]
+    assert [download.threads for download in downloads] == [1, 4, 8, 12]
     uploads = [one for one in account.of(RATE) if one.workload == "uploads of 10 MB"]
-    assert max(one.threads or 0 for one in uploads) == 100
+    assert max(upload.threads or 0 for upload in uploads) == 100
     assert account.planned_threads == (1, 4, 8, 12, 16, 20, 24, 40, 70, 100, 150, 200)
     assert len(account.of(RATE)) == len(account.of(MEGABYTE_RATE)) == 36
 
@@ -112,7 +115,7 @@ def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
     account = published.find("skyhook").account()
     rates = {one.threads: one.value for one in account.of(BYTE_RATE)}
     assert rates == {1: 350 * 2**20, 10: 950 * 2**20}
-    ceilings = {one.resource: one for one in account.ceilings}
+    ceilings = {ceiling.resource: ceiling for ceiling in account.ceilings}
     assert ceilings["network"].bytes_per_s == pytest.approx(951.25e6)
     assert ceilings["network"].high == pytest.approx(1031.25e6)
     assert ceilings["device"].bytes_per_s == 2540e6
@@ -215,7 +218,7 @@ def test_one_report_compares_its_targets_and_one_of_them_can_be_named(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     document = json.loads(run(capfd, "compare", "published:hummingbird", "-f", "json"))
-    assert [(one["a"], one["b"]) for one in document["pairs"]] == [
+    assert [(pair["a"], pair["b"]) for pair in document["pairs"]] == [
         ("Hummingbird", "Ceph"),
         ("Hummingbird", "Swift"),
     ]

@@ -48,10 +48,10 @@ def refused(text: str) -> str:
 
 def test_every_combination_is_run_in_every_loop() -> None:
     plan = planned()
-    phases = [one.phase for one in plan.trials]
+    phases = [trial.phase for trial in plan.trials]
     assert phases[:4] == [LOAD, LOAD, CHECK, CHECK]
     assert phases[-2:] == ["clean-up", "clean-up"]
-    asked = [one.document for one in plan.trials if one.phase == QUERY]
+    asked = [trial.document for trial in plan.trials if trial.phase == QUERY]
     cases = [str((one["case"], one["block"])) for one in asked]
     assert len(set(cases)) == len(cases) == 2 * 2 * 2 * 2 * 3
     assert [one["measured"] for one in asked] == [True] * len(asked)
@@ -60,14 +60,14 @@ def test_every_combination_is_run_in_every_loop() -> None:
     orders = [[str(one["case"]) for one in asked if one["block"] == block] for block in (1, 2)]
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
-    assert len({one.id for one in plan.trials}) == len(plan.trials)
+    assert len({trial.id for trial in plan.trials}) == len(plan.trials)
 
 
 def test_each_stream_has_an_order_of_its_own_in_every_loop_the_same() -> None:
     plan = planned(CAMPAIGN.replace("only: [1, Q06], loops: 3", "streams: [1, 3], loops: 2"))
-    phases = {one.phase for one in plan.trials}
+    phases = {trial.phase for trial in plan.trials}
     assert QUERY not in phases
-    asked = [one.document for one in plan.trials if one.phase == STREAMS]
+    asked = [trial.document for trial in plan.trials if trial.phase == STREAMS]
     assert len(asked) == 2 * 2 * 2 * 2 * 2
     assert {one["measured"] for one in asked} == {True}
     by_count = {
@@ -90,7 +90,7 @@ def test_each_stream_has_an_order_of_its_own_in_every_loop_the_same() -> None:
 
 def test_rounds_go_through_the_queries_of_one_target_after_another() -> None:
     plan = planned(CAMPAIGN.replace("cache: both", "cache: warm, order: rounds"))
-    asked = [one.document["case"] for one in plan.trials if one.phase == QUERY][:8]
+    asked = [trial.document["case"] for trial in plan.trials if trial.phase == QUERY][:8]
     assert [one["target"] for one in asked] == ["ssd"] * 4 + ["ceph"] * 4
     assert [one["parameters"]["query"] for one in asked[:4]] == ["Q01", "Q06"] * 2
 
@@ -99,20 +99,20 @@ def test_one_engine_alone_reads_its_own_format() -> None:
     storage = "storage: {format: mergetree, partitions: 16}"
     text = CAMPAIGN.replace("[duckdb, datafusion]", f"[clickhouse, duckdb], {storage}")
     formats = {
-        one.document["queries"]["engine"]: one.document["queries"]["storage"]
-        for one in planned(text).trials
-        if one.phase == QUERY
+        trial.document["queries"]["engine"]: trial.document["queries"]["storage"]
+        for trial in planned(text).trials
+        if trial.phase == QUERY
     }
     assert formats == {"clickhouse": "mergetree", "duckdb": "parquet"}
 
 
 def test_kept_tables_have_a_name_that_another_run_finds() -> None:
     kept = {
-        one.document["queries"]["place"] for one in planned(CAMPAIGN + "keep_data: true").trials
+        trial.document["queries"]["place"] for trial in planned(CAMPAIGN + "keep_data: true").trials
     }
     assert kept == {"loadstone-tpch-0-01-parquet-1"}
     own = planned()
-    assert {one.document["queries"]["place"][-8:] for one in own.trials} == {own.run[:8]}
+    assert {trial.document["queries"]["place"][-8:] for trial in own.trials} == {own.run[:8]}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
     settings = "{master: 'spark://m:7077', conf: {spark.x: 2, spark.y: true}}"
     engines = f"[{{spark: {settings}}}, {{spark: {{name: small}}}}, duckdb]"
     text = CAMPAIGN.replace("[duckdb, datafusion]", engines)
-    asked = [one.document for one in planned(text).trials if one.phase == QUERY]
+    asked = [trial.document for trial in planned(text).trials if trial.phase == QUERY]
     found = {
         one["case"]["parameters"]["engine"]: (one["queries"]["engine"], one["queries"]["settings"])
         for one in asked
@@ -168,15 +168,15 @@ def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
 def test_a_server_has_the_tables_of_each_target_in_a_place_of_its_own() -> None:
     asked = "[{clickhouse: {url: 'http://h:8123', policies: {ceph: slow}}}, duckdb]"
     plan = planned(CAMPAIGN.replace("[duckdb, datafusion]", asked))
-    own = [one.document["queries"] for one in plan.trials if one.phase == LOAD]
+    own = [trial.document["queries"] for trial in plan.trials if trial.phase == LOAD]
     assert [(one["storage"], one["engine"]) for one in own] == [
         ("server", "clickhouse_server"), ("parquet", None),
     ] * 2  # fmt: skip
     assert [one["settings"].get("policy") for one in own] == [None, None, "slow", None]
     assert len({one["place"] for one in own if one["storage"] == "server"}) == 2
-    again = [one.document["queries"]["place"] for one in plan.trials if one.phase == QUERY]
+    again = [trial.document["queries"]["place"] for trial in plan.trials if trial.phase == QUERY]
     assert set(again) == {one["place"] for one in own}
-    checked = {one.document["queries"]["engine"] for one in plan.trials if one.phase == CHECK}
+    checked = {trial.document["queries"]["engine"] for trial in plan.trials if trial.phase == CHECK}
     assert checked == {"duckdb"}
 
 
@@ -243,18 +243,20 @@ def test_settings_of_spark_are_read_by_their_owner_alone(tmp_path: Path) -> None
 
 def test_a_run_goes_on_to_the_query() -> None:
     plan = planned()
-    done = {one.id for one in plan.trials[:20]}
-    assert [one.id for one in resume(plan, done).trials] == [one.id for one in plan.trials[20:]]
+    done = {trial.id for trial in plan.trials[:20]}
+    assert [trial.id for trial in resume(plan, done).trials] == [
+        trial.id for trial in plan.trials[20:]
+    ]
 
 
 def test_tables_that_a_run_loaded_are_left_until_it_removes_them() -> None:
-    plan = [one.document for one in planned().trials]
+    plan = [trial.document for trial in planned().trials]
     loads = [one["id"] for one in plan if one["phase"] == LOAD]
     cleaned = [one["id"] for one in plan if one["phase"] == "clean-up"]
     begun: dict[str, Mapping[str, Any]] = {name: {} for name in loads}
-    assert [one.target for one in remains(plan, begun, DRIVERS)] == ["ssd", "ceph"]
+    assert [remain.target for remain in remains(plan, begun, DRIVERS)] == ["ssd", "ceph"]
     begun[cleaned[0]] = {"state": "finished", "failed": 0, "places_left": []}
-    assert [one.target for one in remains(plan, begun, DRIVERS)] == ["ceph"]
+    assert [remain.target for remain in remains(plan, begun, DRIVERS)] == ["ceph"]
     begun[loads[1]] = {"state": "finished", "data": {"was_there": True}}
     assert remains(plan, begun, DRIVERS) == []
 
@@ -310,8 +312,8 @@ def test_an_answer_of_a_file_has_numbers_where_the_engine_has_them(tmp_path: Pat
 
 def test_answers_of_files_need_no_engine() -> None:
     plan = planned(CAMPAIGN.replace("loops: 3", "loops: 1, answers: ./answers"))
-    assert CHECK not in {one.phase for one in plan.trials}
-    own = [one.document["queries"] for one in plan.trials]
+    assert CHECK not in {trial.phase for trial in plan.trials}
+    own = [trial.document["queries"] for trial in plan.trials]
     assert {(one["answers"], one["answer_files"]) for one in own} == {(None, "./answers")}
     assert " queries.answers" in refused(CAMPAIGN.replace("loops: 3", "answers: Duck DB"))
 

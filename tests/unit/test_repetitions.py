@@ -43,7 +43,7 @@ def test_iterations_are_worth_it_where_they_vary_and_trials_are_dear() -> None:
 
 def test_a_run_without_repetition_gets_no_advice(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_rounds(tmp_path / "run")))
-    assert [one for one in findings.findings if one.rule == "repetitions"] == []
+    assert [finding for finding in findings.findings if finding.rule == "repetitions"] == []
 
 
 def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
@@ -61,6 +61,6 @@ def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
 
 def test_the_report_says_it(tmp_path: Path) -> None:
     findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
-    (said,) = [one for one in findings.findings if one.rule == "repetitions"]
+    (said,) = [finding for finding in findings.findings if finding.rule == "repetitions"]
     assert "±5%" in said.statement
     assert len(said.evidence) == len(findings.rounds)

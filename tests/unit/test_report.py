@@ -44,7 +44,7 @@ def sweep(tmp_path_factory):
 
 def rendered_findings(findings):
     """Findings without what the rules say: their words are theirs, and tested with them."""
-    kept = tuple(one for one in findings.findings if one.rule in {*LABELS, "NOT RUN"})
+    kept = tuple(finding for finding in findings.findings if finding.rule in {*LABELS, "NOT RUN"})
     return dataclasses.replace(findings, findings=kept)
 
 

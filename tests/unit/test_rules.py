@@ -48,14 +48,14 @@ TOY = Rule(
 
 
 def test_a_rule_is_one_function_and_one_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "toy" not in {one.rule for one in analyse(run).findings}
+    assert "toy" not in {finding.rule for finding in analyse(run).findings}
     monkeypatch.setattr(rules, "RULES", (*RULES, TOY))
     monkeypatch.setitem(rules._BY_ID, TOY.id, TOY)
     monkeypatch.setattr(trial_findings, "find_missing", find_odd_trials)
     findings = analyse(run)
-    (found,) = [one for one in findings.findings if one.rule == "toy"]
+    (found,) = [finding for finding in findings.findings if finding.rule == "toy"]
     assert (found.severity, found.effect, found.do) == (TOY.severity, TOY.effect, TOY.do)
-    assert set(found.cases) == {one.trial for one in findings.trials if int(one.trial) % 2}
+    assert set(found.cases) == {trial.trial for trial in findings.trials if int(trial.trial) % 2}
     for name in ("terminal", "markdown", "html", "json"):
         content = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
         assert found.statement in content, name
@@ -121,7 +121,7 @@ def test_a_label_of_another_tool_stands_for_itself() -> None:
 def test_the_rules_of_a_run_have_no_rows_without_findings(run: Run) -> None:
     """What the functions of the table yield are rows of the table."""
     ids = {rule.id for rule in ALL_RULES}
-    assert {one.rule for one in analyse(run).findings} <= ids
+    assert {finding.rule for finding in analyse(run).findings} <= ids
     assert {rule.id for rule in of_runs.RULES} <= ids
 
 

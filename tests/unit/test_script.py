@@ -41,7 +41,7 @@ def mistakes_of(path: Path, text: str) -> tuple[ScriptMistake, ...]:
 
 
 def places(mistakes: Iterable[ScriptMistake]) -> list[tuple[int | None, str | None]]:
-    return [(one.row, one.column) for one in mistakes]
+    return [(mistake.row, mistake.column) for mistake in mistakes]
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
     actions = list(users.make(settings, 7))
     assert actions == list(users.make(settings, 7)) != list(users.make(settings, 8))
     copies = [
-        [(one.action, one.user, (one.object or "").partition("/")[2]) for one in actions
-         if one.session == copy] for copy in (1, 2, 3)
+        [(action.action, action.user, (action.object or "").partition("/")[2]) for action in actions
+         if action.session == copy] for copy in (1, 2, 3)
     ]  # fmt: skip
     assert copies[0] == copies[1] == copies[2]
     found = check(actions, "users")
@@ -92,8 +92,8 @@ def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
 def test_a_script_reads_back_as_it_was_written(tmp_path: Path, name: str) -> None:
     actions = list(users.make(Users(copies=1, size=5, actions=50), 1))
     with table.writing(tmp_path / name, may_overwrite=False) as writer:
-        for one in actions:
-            writer.add(one)
+        for action in actions:
+            writer.add(action)
     assert list(table.read_actions(tmp_path / name, Mistakes(name))) == actions
 
 
@@ -347,9 +347,9 @@ def test_mistakes_are_values_where_json_is_asked_for(
     script.write_text(HEAD + "1,WRITE,,,a,five,,,\n")
     assert cli.main(["script", "check", "--json", str(script)]) == 1
     shown = capsys.readouterr()
-    told = json.loads(shown.out)
-    assert (told["script"], told["count"]) == (str(script), 1)
-    (mistake,) = told["mistakes"]
+    document = json.loads(shown.out)
+    assert (document["script"], document["count"]) == (str(script), 1)
+    (mistake,) = document["mistakes"]
     assert (mistake["row"], mistake["column"], mistake["actual"]) == (1, "size", '"five"')
     assert mistake["allowed"] in shown.err
 

@@ -296,7 +296,7 @@ def test_a_fixture_becomes_a_script_of_users_with_its_results(tmp_path: Path) ->
         assert [one.action for one in own] == [one["type"] for one in OPERATIONS]
         assert all((one.object or "").startswith(f"copy-{copy}/") for one in own)
         audits = [one for one in found if one.session == 2 + copy]
-        assert [(one.user, one.space, one.entries) for one in audits] == [
+        assert [(audit.user, audit.space, audit.entries) for audit in audits] == [
             ("a", "private", 1), ("b", "private", 0), ("a", "inbox", 0), ("b", "inbox", 1),
         ]  # fmt: skip
     assert losses.read == len(OPERATIONS)

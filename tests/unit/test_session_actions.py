@@ -76,8 +76,14 @@ NAMES = (
 
 def found(record: Record) -> list[tuple[int, str, float, float, str]]:
     return [
-        (one.session, one.action, one.sent_ns / MS, one.ended_ns / MS, one.outcome)
-        for one in read_session_actions(record)
+        (
+            session_action.session,
+            session_action.action,
+            session_action.sent_ns / MS,
+            session_action.ended_ns / MS,
+            session_action.outcome,
+        )
+        for session_action in read_session_actions(record)
     ]
 
 

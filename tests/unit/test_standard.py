@@ -183,8 +183,8 @@ def test_what_another_tool_measured_leaves_these_rules_open(tmp_path: Path) -> N
 
 def test_the_common_mistakes_stand_in_every_readable_report(run: Run) -> None:
     findings = analyse(run)
-    assert [one.id for one in findings.mistakes] == [rule.id for rule in linter.RULES]
-    made = [one.mistake for one in findings.mistakes if one.outcome == "fail"]
+    assert [mistake.id for mistake in findings.mistakes] == [rule.id for rule in linter.RULES]
+    made = [mistake.mistake for mistake in findings.mistakes if mistake.outcome == "fail"]
     assert made
     for name in ("html", "markdown", "json", "disclosure", "terminal"):
         text = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
@@ -221,7 +221,7 @@ def test_what_a_campaign_states_of_its_targets_is_known_to_every_rule(
     statements = {"configuration": "defaults", "redundancy": "3 copies", "cache": "cold"}
     campaign = {"targets": {"one": {}, "other": {}}, "statements": statements if is_stated else {}}
     findings = analyse(read_run(folder.close(campaign=campaign, campaign_file="")))
-    outcomes = {one.id: one.outcome for one in findings.mistakes}
+    outcomes = {mistake.id: mistake.outcome for mistake in findings.mistakes}
     expected = "pass" if is_stated else "not stated"
     assert outcomes["unequal-tuning"] == outcomes["durability-differs"] == expected
     # The dataset is smaller than the memory of the client.
@@ -239,4 +239,4 @@ def test_a_steady_state_is_claimed_of_five_rounds_of_a_minute(
     folder.add(trial(1, "one", "get", clients=4), 300, wobble=wobble)
     folder.close(campaign={"targets": {"one": {}}}, campaign_file="")
     findings = analyse(read_run(folder.path))
-    assert {one.id: one.outcome for one in findings.mistakes}["unsteady"] == outcome
+    assert {mistake.id: mistake.outcome for mistake in findings.mistakes}["unsteady"] == outcome

@@ -315,7 +315,11 @@ def test_a_busy_core_is_a_percentage(folder):
     probes = probe_rows(folder.now_ns, 5, busy=0.5)
     folder.write(trial(1, "ceph", "get"), [row(0, 1)], probes=probes)
     findings = findings_of(folder)
-    cores = {one.subject: one.points for one in findings.resources if one.resource == "cpu"}
+    cores = {
+        resource.subject: resource.points
+        for resource in findings.resources
+        if resource.resource == "cpu"
+    }
     assert sorted(cores) == ["core 0", "core 1"]
     mean = sum(point.value for point in cores["core 0"]) / len(cores["core 0"])
     assert mean == pytest.approx(50, abs=2)

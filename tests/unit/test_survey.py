@@ -135,7 +135,7 @@ def test_a_physical_machine_says_all_that_the_reports_print() -> None:
 
 def test_mounts_keep_their_options_and_no_secret() -> None:
     mounts = read_survey(printed(PHYSICAL), MARK)["mounts"]
-    assert [one["type"] for one in mounts] == ["xfs", "ceph"]
+    assert [mount["type"] for mount in mounts] == ["xfs", "ceph"]
     assert mounts[0]["options"] == "rw,noatime,logbufs=8"
     assert mounts[1]["options"] == "rw,name=admin,secret=(hidden),acl"
 
@@ -176,7 +176,7 @@ def test_a_machine_cannot_fill_a_record_or_steer_a_terminal() -> None:
     many = "\n".join(f"/dev/d{n} /m{n} xfs rw,{'x' * 9999} 0 0" for n in range(3 * ENTRIES_MAX))
     facts = read_survey(printed({"mounts": many, "name": "a\x1b[2Jb"}), MARK)
     assert len(facts["mounts"]) == ENTRIES_MAX
-    assert max(len(one["options"]) for one in facts["mounts"]) <= TEXT_MAX
+    assert max(len(mount["options"]) for mount in facts["mounts"]) <= TEXT_MAX
     assert "\x1b" not in facts["name"]
 
 
@@ -217,8 +217,8 @@ def test_a_node_out_of_reach_is_said_and_the_others_answer(
     nodes = read_run(tmp_path / "run").manifest["nodes"]
     assert set(nodes) == {"here", "gone"}
     assert main(["report", str(tmp_path / "run"), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))
-    assert "node-not-described" in {one["rule"] for one in found["findings"]}
+    document = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))
+    assert "node-not-described" in {finding["rule"] for finding in document["findings"]}
 
 
 def write_run(path: Path, nodes: dict[str, Any]) -> str:
@@ -238,8 +238,8 @@ def test_nodes_of_one_role_that_are_unlike_are_a_finding(
         "client": {"roles": ["client"], **newer},
     }
     assert main(["report", write_run(tmp_path / "run", nodes), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    (unlike,) = [one for one in found["findings"] if one["rule"] == "nodes-differ"]
+    document = json.loads(capsys.readouterr().out)
+    (unlike,) = [finding for finding in document["findings"] if finding["rule"] == "nodes-differ"]
     assert {one["value"] for one in unlike["evidence"]} == {"10.2.5", "12.2.1"}
     assert set(unlike["cases"]) == {"one", "two"}
     assert main(["report", str(tmp_path / "run"), "-f", "markdown"]) == 0

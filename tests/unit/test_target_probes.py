@@ -350,8 +350,8 @@ def test_a_cluster_that_is_not_well_labels_its_trials_in_its_own_words(
 ) -> None:
     ceph(programs, ILL)
     run(tmp_path / "run", "probes: {ceph: true}\n")
-    records = [one for one in read_run(tmp_path / "run").records if one.trial["measured"]]
-    assert all({"UNHEALTHY", "REBALANCING"} <= set(label_trial(one)) for one in records)
+    records = [record for record in read_run(tmp_path / "run").records if record.trial["measured"]]
+    assert all({"UNHEALTHY", "REBALANCING"} <= set(label_trial(record)) for record in records)
     (finding,) = find_states(records)
     assert "HEALTH_WARN, OSD_DOWN: 1 osds down" in finding.statement
 

@@ -77,7 +77,7 @@ def test_it_is_run_and_read(tmp_path: Path, toy: toy_executor.Toy, plan: Plan) -
     assert total.requests_per_s == pytest.approx(10)
     assert total.response is not None
     assert total.little is None
-    assert [one.state for one in findings.trials] == ["finished", "finished"]
+    assert [trial.state for trial in findings.trials] == ["finished", "finished"]
 
 
 def test_every_report_shows_it(tmp_path: Path, toy: toy_executor.Toy, plan: Plan) -> None:

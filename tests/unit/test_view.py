@@ -81,7 +81,7 @@ def test_runs_are_listed_and_those_that_cannot_be_read_say_why(server):
     assert page.count('<span class="chip void">') == 2
     assert "secret-run" not in page
     assert "led-out" not in page
-    assert all("//" not in one for one in parsed.references)
+    assert all("//" not in reference for reference in parsed.references)
 
 
 def test_a_hostile_name_is_text(server, folder):
@@ -181,7 +181,7 @@ def test_a_stream_is_followed_from_any_cut(tmp_path):
     for end in range(0, len(content) + 1, 7):
         with grown.open("ab") as file:
             file.write(content[grown.stat().st_size : end])
-        told += [one["value"][0] for one in follower.new_batches()]
+        told += [new_batch["value"][0] for new_batch in follower.new_batches()]
     assert told == [0, 1, 2, 3, 4]
 
 
@@ -216,13 +216,13 @@ def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
     stream.write(rows(0))
     stream.write(rows(1, failed=7))
     found = live.read()["trial"]
-    assert [one["requests"] for one in found["seconds"]] == [200, 200]
+    assert [second["requests"] for second in found["seconds"]] == [200, 200]
     assert found["seconds"][1]["agents"] == {"a": 100, "b": 100}
     assert found["seconds"][0]["p50_ns"] == pytest.approx(1_000_000, rel=0.01)
     assert (found["failed"], found["kinds"]) == (7, {"http_503": 7})
     stream.write(rows(2))
     stream.close()
-    assert [one["second"] for one in live.read()["trial"]["seconds"]] == [0, 1, 2]
+    assert [second["second"] for second in live.read()["trial"]["seconds"]] == [0, 1, 2]
 
 
 def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp_path):
@@ -238,7 +238,7 @@ def test_the_course_of_a_run_goes_on_through_its_trials_and_stays_at_its_end(tmp
     before = len(course["seconds"]) - 1
     assert before > 0
     assert course["begins"] == [0, before]
-    assert [one["at"] for one in course["seconds"]] == [*range(before + 1)]
+    assert [second["at"] for second in course["seconds"]] == [*range(before + 1)]
     assert course["seconds"][-1]["requests"] == 200
     stream.close()
     stream.path.unlink()
