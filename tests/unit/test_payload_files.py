@@ -59,6 +59,17 @@ def test_a_file_of_no_use_is_refused(
     assert caught.value.hint
 
 
+def test_a_file_that_has_changed_since_the_run_began_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sample").write_bytes(SAMPLE)
+    files = payload_files(tmp_path)
+    campaign = read_campaign(tmp_path / "campaign.yaml", [])
+    planned = make_plan(campaign, payload_files=files).documents()
+    assert PayloadFiles(campaign, planned)("sample") == files("sample")
+    (tmp_path / "sample").write_bytes(SAMPLE + b"!")
+    with pytest.raises(InputError, match=str(tmp_path / "sample")):
+        PayloadFiles(campaign, planned)("sample")
+
+
 def test_a_file_is_as_compressible_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="payload"):
         payload_files(tmp_path, "{file: sample}, compressible: 0.5")

@@ -496,7 +496,7 @@ def _take_up(
         # Their sizes before this run wrote to them, so that the resumed plan is the same.
         stores={name: StoreSize(**size) for name, size in before.get("stores", {}).items()},
         lists=lists,
-        payload_files=PayloadFiles(campaign),
+        payload_files=PayloadFiles(campaign, before["plan"]),
     )
     consent.ask(plan, campaign.hosts, is_allowed=allow_commands)
     for log in damaged_logs(folder):

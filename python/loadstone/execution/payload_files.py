@@ -2,11 +2,13 @@
 
 import functools
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from loadstone import regular_file, units
+from loadstone.campaign.planning.lifecycle import dataset_of
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.documents.trial import NamedFileDocument
+from loadstone.documents.trial import NamedFileDocument, TrialDocument
 from loadstone.errors import InputError
 
 BYTES_MIN = 64 << 10
@@ -15,15 +17,28 @@ BYTES_MAX = 1 << 30
 
 
 class PayloadFiles:
-    """Describes each file of a campaign once. Their paths are relative to the campaign's folder."""
+    """Describes each file of a campaign once. Their paths are relative to the campaign's folder.
 
-    def __init__(self, campaign: Campaign) -> None:
+    Of a run that is gone on with, `planned` are its trials: their files must be as they were.
+    """
+
+    def __init__(self, campaign: Campaign, planned: Iterable[TrialDocument] = ()) -> None:
+        files = (dataset_of(document).get("payload") for document in planned)
+        self._known = {file["path"]: file for file in files if file}
         self._beside = Path(campaign.source.origin).parent
         self._described = functools.cache(_described)
 
     def __call__(self, file: str) -> NamedFileDocument:
         """Return a file as a trial document names it; raise InputError if it is of no use."""
-        return self._described((self._beside / file).absolute())
+        described = self._described((self._beside / file).absolute())
+        known = self._known.get(described["path"], described)
+        if known != described:
+            raise InputError(
+                f'dataset.payload.file "{known["path"]}": it has changed since the run began: found'
+                f" SHA-256 {described['sha256']}, the run names {known['sha256']}",
+                "put the file back as it was, or begin another run",
+            )
+        return described
 
 
 def _described(path: Path) -> NamedFileDocument:
