@@ -176,6 +176,30 @@ def test_a_short_parquet_file_that_unpacks_without_end_is_refused(
     assert int(grown_kib) < 16_000
 
 
+def nested(levels: int) -> bytes:
+    """Return a Parquet file without rows, of one column below so many groups.
+
+    Its footer is in Thrift's compact protocol: a version, the elements of the schema, no rows.
+    """
+    count = levels + 2
+    length = bytes([count & 127 | 128, count >> 7 & 127 | 128, count >> 14])
+    group, leaf = b"\x35\0\x18\1g\x15\2\0", b"\x15\x0c\x25\0\x18\3key\0"
+    schema = b"\x19\xfc" + length + b"\x48\1s\x15\2\0" + group * levels + leaf
+    footer = b"\x15\2" + schema + b"\x16\0\x19\x0c\0"
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+# The library for Parquet takes a piece of the stack for each level; a thousand of them have room.
+@pytest.mark.parametrize(("levels", "named"), [(60, "key"), (1000, "64")])
+def test_a_parquet_file_that_nests_deeper_than_a_stack_is_refused(
+    levels: int, named: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "nested.parquet"
+    path.write_bytes(nested(levels))
+    with pytest.raises(ValueError, match=named):
+        _loadgen.list_facts(path)
+
+
 def test_a_short_warp_file_that_unpacks_without_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,9 @@ pub enum Error {
     /// It is no table, it is damaged, or its columns are others.
     #[error("{0}")]
     Damaged(String),
+    /// Its columns are nested deeper than any table's are.
+    #[error("its columns are nested deeper than {0} levels")]
+    TooDeep(usize),
     /// It unpacks to more bytes than are allowed.
     #[error("it unpacks to more than {} MiB", .0 >> 20)]
     TooLarge(u64),

@@ -4,6 +4,7 @@
 pub mod columns;
 mod encode;
 mod error;
+mod footer;
 mod parquet_file;
 mod sink;
 mod stream;

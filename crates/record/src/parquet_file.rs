@@ -12,11 +12,14 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, guarded};
+use crate::footer::depth_of_columns;
 use crate::sink::Sink;
 use crate::table::{Table, check};
 
@@ -27,6 +30,8 @@ const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
 const STREAMED_ROWS: usize = 8192;
 /// What those may unpack to.
 const STREAMED_BYTES_MAX: u64 = 256 << 20;
+/// Ours have no nested columns; in lists of objects others' programs may add some.
+const COLUMNS_DEPTH_MAX: usize = 64;
 /// A file up to this size is read at once.
 const WHOLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -230,13 +235,26 @@ fn columns_of(
 ) -> Result<(ArrowReaderMetadata, ProjectionMask), Error> {
     // The types are those of the columns themselves, whatever another program notes beside them.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let facts = ArrowReaderMetadata::load(file, options)?;
+    let facts = ArrowReaderMetadata::try_new(Arc::new(footer_of(file)?), options)?;
     check(facts.schema(), wanted, later)?;
     let places: Vec<usize> = (wanted.fields().iter())
         .filter_map(|field| facts.schema().index_of(field.name()).ok())
         .collect();
     let mask = ProjectionMask::roots(facts.parquet_schema(), places);
     Ok((facts, mask))
+}
+
+fn footer_of(file: &impl ChunkReader) -> Result<ParquetMetaData, Error> {
+    let damaged = || Error::Damaged("it does not end as a Parquet file does".into());
+    let end = file.len().checked_sub(FOOTER_SIZE as u64).ok_or_else(damaged)?;
+    let tail: [u8; FOOTER_SIZE] =
+        file.get_bytes(end, FOOTER_SIZE)?.as_ref().try_into().map_err(|_| damaged())?;
+    let length = FooterTail::try_new(&tail)?.metadata_length();
+    let footer = file.get_bytes(end.checked_sub(length as u64).ok_or_else(damaged)?, length)?;
+    if depth_of_columns(&footer).ok_or_else(damaged)? > COLUMNS_DEPTH_MAX {
+        return Err(Error::TooDeep(COLUMNS_DEPTH_MAX));
+    }
+    Ok(ParquetMetaDataReader::decode_metadata(&footer)?)
 }
 
 /// Returns the length of a batch's own values; its buffers may be parts of larger ones.
