@@ -188,6 +188,26 @@ class Neighbour:
             self._own(path)
             self.put[path] = path.read_bytes()
 
+    def unpacks_an_archive(self) -> None:
+        """Of a bucket, in its place or under another's name: links stay, inodes are others."""
+        bucket, target = self._bucket(), self._bucket()
+        if not bucket.is_dir() or bucket.is_symlink() or (target != bucket and target.exists()):
+            return
+        archive = self.home.parent / "archive.tar"
+        subprocess.run(["tar", "-C", bucket, "-cf", archive, "."], check=True)
+        if target == bucket:
+            shutil.rmtree(bucket)
+        elif os.path.lexists(target):
+            target.unlink()
+        target.mkdir()
+        subprocess.run(["tar", "-C", target, "-xpf", archive], check=True)
+        copies = {
+            target / path.relative_to(bucket): content
+            for path, content in self.put.items()
+            if path.is_relative_to(bucket)
+        }
+        self.put |= copies
+
     def takes_links_away(self) -> None:
         """So that loadstone gets on again."""
         for path in [*self.shared.iterdir(), *self.shared.glob("*/*")]:
@@ -206,6 +226,7 @@ class Neighbour:
             self.plants,
             self.plants,
             self.puts_a_key,
+            self.unpacks_an_archive,
             self.takes_links_away,
         ]
 

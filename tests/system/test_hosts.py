@@ -145,6 +145,8 @@ def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> 
         for _ in range(5):
             # All hosts have told of some seconds by then.
             campaigns.wait_for(process, "%")
+        assert listened_on_by(process.pid)
+        assert not any(map(listened_on_by, agents))
         os.kill(agents[1], signal.SIGKILL)
         _, err = campaigns.end(process)
     record, host = lost_host(tmp_path)
@@ -435,6 +437,17 @@ def agents_of(controller: int) -> list[int]:
             if int(fields[1]) == controller:
                 found.append(int(path.parent.name))
     return sorted(found)
+
+
+def listened_on_by(number: int) -> list[str]:
+    """Return the addresses that a process listens on for TCP, as the kernel writes them."""
+    sockets = set()
+    for path in Path(f"/proc/{number}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            sockets.add(path.readlink().name.removeprefix("socket:[").removesuffix("]"))
+    tables = (Path(f"/proc/{number}/net/{name}") for name in ("tcp", "tcp6"))
+    rows = [line.split() for path in tables for line in path.read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and row[9] in sockets]
 
 
 def is_running(number: int) -> bool:
