@@ -147,14 +147,13 @@ def summary(gates: Sequence[dict[str, Any]]) -> str:
             count = sum(gate["outcome"] == outcome for gate in chosen)
             low, high = share_interval(count, len(chosen))
             lines.append(f"  {outcome}: {count / len(chosen):.1%} ({low:.1%} to {high:.1%})")
-        changes = [math.log1p(gate["change"]) for gate in chosen]
+        # Over blocks, since a gate ends sooner where chance leans its way.
+        changes = [ratio for gate in chosen for ratio in gate["log_ratios"]]
         blocks = statistics.median(gate["blocks"] for gate in chosen)
-        error = (
-            statistics.stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.nan
-        )
+        error = statistics.stdev(changes) / math.sqrt(len(changes))
         lines.append(
             f"  change: {math.expm1(statistics.mean(changes)):+.2%} ± {1.96 * error:.2%}"
-            f" over all; blocks: {blocks:g} (median); load of the machine:"
+            f" over all blocks; of a gate: {blocks:g} (median); load of the machine:"
             f" {statistics.median(gate['load'] for gate in chosen):.1f}"
         )
     spreads = [spread(gate) for gate in gates]
