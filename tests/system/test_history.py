@@ -1,6 +1,8 @@
 """Histories: of a sound store no call is contradicted, and each lie that shows in one is named."""
 
 import json
+import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from loadstone.cli import exit_code
 from tests.conformance import store_under_test
 from tests.system.command import Said, loadstone, trials_of
+from tests.system.hostile_server import Exchange, hostile
 from tests.system.test_audit import audit_of
 from tests.system.test_clean_up_counts import KEYS
 
@@ -37,7 +40,7 @@ def history_of(audit: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("interface", ["s3", "swift"])
-@pytest.mark.parametrize("operations", ["get=3,put=1", MIX])
+@pytest.mark.parametrize("operations", ["get=3,put=1", f"{MIX},list=10"])
 def test_no_call_of_a_sound_store_is_contradicted(
     operations: str, interface: str, tmp_path: Path
 ) -> None:
@@ -108,6 +111,53 @@ def test_contended_writes_are_won_by_one_of_those_on_the_same_condition(
     unnamed = [finding for finding in audit["findings"] if finding["kind"] not in named]
     assert all(finding["kind"] in ("unordered", "lost", "stale") for finding in unnamed)
     assert len(unnamed) < len(audit["findings"]) / 4
+
+
+ENTRY = re.compile(r"<Contents>.*?<Key>(object-\d+)</Key>.*?</Contents>")
+
+
+def without_key(text: str, key: str) -> str:
+    """Return a page of a listing that does not show a key."""
+    return ENTRY.sub(lambda entry: "" if entry[1] == key else entry[0], text)
+
+
+def with_key(text: str, key: str) -> str:
+    """Return a page of a listing that shows a key before the first that comes after it."""
+    behind = next(entry for entry in ENTRY.finditer(text) if entry[1] > key)
+    shown = behind[0].replace(f"<Key>{behind[1]}<", f"<Key>{key}<")
+    return text.replace(behind[0], shown + behind[0])
+
+
+@pytest.mark.parametrize("kind", ["ghost", "list_missing"])
+def test_a_page_that_is_behind_is_found_while_the_load_runs(kind: str, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    lied_about: set[str] = set()
+    everything = {f"object-{number}" for number in range(200)}
+
+    def spoil(exchange: Exchange) -> bool:
+        if "list-type=2" not in exchange.request.path or chance.random() < 0.7:
+            return False
+        answer = exchange.true_answer()
+        text = answer.body.decode()
+        keys = ENTRY.findall(text)
+        candidates = keys if kind == "list_missing" else everything.difference(keys)
+        choice = [key for key in candidates if keys and key < keys[-1]]
+        if choice:
+            key = chance.choice(sorted(choice))
+            lied_about.add(key)
+            text = (without_key if kind == "list_missing" else with_key)(text, key)
+        exchange.send_status("200 OK", ("Content-Type", "application/xml"), body=text.encode())
+        return True
+
+    run = tmp_path / "run"
+    with store_under_test.store() as url, hostile(int(url.rsplit(":", 1)[1]), spoil) as lying:
+        said = bench(lying.url, run, f"{MIX},list=10", "-d", "2s")
+    assert said.code == exit_code.FAILED, (said.out, said.err)
+    findings = audit_of(run)["findings"]
+    assert {finding["kind"] for finding in findings} == {kind}
+    assert {finding["key"] for finding in findings} <= lied_about
+    assert len(findings) > len(lied_about) / 3
+    assert all(finding["calls"][-1]["operation"] == "list" for finding in findings)
 
 
 SKEW = r"""

@@ -23,6 +23,10 @@ pub enum Kind {
     LostUpdate,
     /// A conditional write succeeded although its condition did not hold.
     ConditionIgnored,
+    /// A page of a listing showed what had been deleted, or was never there.
+    Ghost,
+    /// A page of a listing did not show what was there.
+    ListMissing,
     /// The calls have no linearization, though no three of them contradict each other.
     Unordered,
 }
@@ -40,6 +44,8 @@ impl Kind {
             Self::TwoWinners => "two_winners",
             Self::LostUpdate => "lost_update",
             Self::ConditionIgnored => "condition_ignored",
+            Self::Ghost => "ghost",
+            Self::ListMissing => "list_missing",
             Self::Unordered => "unordered",
         }
     }
@@ -348,7 +354,7 @@ impl<'a> Explained<'a> {
             .filter(|(place, call)| call.is_answered() && !self.is_wrong[*place as usize])
             .filter_map(|(place, call)| match call.action {
                 Action::Swap { expected, .. } => Some((expected, place)),
-                Action::Read(_) | Action::Write(_) | Action::Damaged(_) => None,
+                Action::Read(_) | Action::Write(_) | Action::Damaged(_) | Action::Listed(_) => None,
             })
             .collect();
         swaps.sort_unstable();

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::call::{CALL_BYTES, Call};
+use crate::call::{Action, CALL_BYTES, Call};
 use crate::explain::{Anomaly, Staleness};
 use crate::key::{Initial, Model, Standing, judge_key};
 
@@ -87,11 +87,11 @@ pub fn judge_files(
     calls_max: usize,
     anomalies_max: usize,
 ) -> io::Result<Judgement> {
-    let mut bytes = 0;
+    let mut count: u64 = 0;
     for file in files {
-        bytes += file.metadata()?.len();
+        read(file, |_| count += 1)?;
     }
-    let parts = (bytes / CALL_BYTES as u64).div_ceil(calls_max.max(1) as u64).max(1);
+    let parts = count.div_ceil(calls_max.max(1) as u64).max(1);
     let mut judgement = Judgement::default();
     let mut staleness = Vec::new();
     for part in 0..parts {
@@ -104,7 +104,8 @@ pub fn judge_files(
             })?;
         }
         calls.sort_unstable_by_key(|call: &Call| (call.key, call.called_ns));
-        judgement.calls += calls.len() as u64;
+        let is_call = |call: &&Call| !matches!(call.action, Action::Listed(_));
+        judgement.calls += calls.iter().filter(is_call).count() as u64;
         for of_key in calls.chunk_by(|a, b| a.key == b.key) {
             judgement.add(of_key, initials, model, anomalies_max, &mut staleness);
         }
@@ -162,7 +163,9 @@ fn read(path: &Path, mut take: impl FnMut(Call)) -> io::Result<()> {
         held += count;
         let (whole, rest) = piece[..held].as_chunks::<CALL_BYTES>();
         let rest_bytes = rest.len();
-        whole.iter().filter_map(Call::decode).for_each(&mut take);
+        for record in whole {
+            Call::decode(record, &mut take);
+        }
         piece.copy_within(held - rest_bytes..held, 0);
         held = rest_bytes;
     }

@@ -2,6 +2,7 @@
 
 use crate::call::{ABSENT, Action, Call, take_out};
 use crate::explain::{self, Anomaly, Kind, Staleness};
+use crate::lists;
 use crate::search::{Found, search};
 use crate::zones;
 
@@ -69,17 +70,22 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
     let mut right =
         KeyJudgement { standing: Standing::Right, anomalies: Vec::new(), staleness: Vec::new() };
     calls.sort_unstable_by_key(|call| (call.called_ns, call.answered_ns));
+    let listed = lists::taken_from(&mut calls);
     let first =
         Call { client: 0, called_ns: 0, answered_ns: 0, key: 0, action: Action::Write(ABSENT) };
     if let Initial::Value(value) = initial {
         calls.insert(0, Call { action: Action::Write(value), ..first });
     }
+    let of_lists = match model {
+        Model::Linear | Model::ReadAfterWrite => lists::judge(&listed, &calls),
+        Model::LastWriterWins => Vec::new(),
+    };
     let mut anomalies = without_damage(&mut calls);
     anomalies.extend(without_origin(&mut calls, initial));
     bound_unanswered(&mut calls);
     if model == Model::Linear {
         match decide(&calls, initial) {
-            Decision::Right if anomalies.is_empty() => return right,
+            Decision::Right if anomalies.is_empty() && of_lists.is_empty() => return right,
             Decision::Right => {}
             Decision::Wrong(_) => {
                 let (explained, staleness) = explain::linear(&mut calls);
@@ -88,7 +94,7 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
                 // What is left without the calls that were explained may still be wrong.
                 match decide(&calls, initial) {
                     Decision::Wrong(proof) => anomalies.push(Anomaly::of_order(proof)),
-                    Decision::Undecided if anomalies.is_empty() => {
+                    Decision::Undecided if anomalies.is_empty() && of_lists.is_empty() => {
                         right.standing = Standing::Undecided;
                         return right;
                     }
@@ -109,6 +115,10 @@ pub fn judge_key(mut calls: Vec<Call>, initial: Initial, model: Model) -> KeyJud
         };
         anomalies.extend(explained);
         right.staleness = staleness;
+    }
+    if anomalies.is_empty() {
+        // What was lost is in no listing either.
+        anomalies = of_lists;
     }
     if !anomalies.is_empty() {
         right.standing = Standing::Wrong;

@@ -13,10 +13,14 @@ mod call;
 mod explain;
 mod files;
 mod key;
+mod lists;
 mod search;
 mod zones;
 
-pub use call::{ABSENT, Action, CALL_BYTES, Call, Damage, UNANSWERED};
+pub use call::{
+    ABSENT, Action, CALL_BYTES, Call, Damage, LISTING_KEYS, Listing, UNANSWERED, set_times,
+    times_of,
+};
 pub use explain::{Anomaly, Kind, Staleness};
 pub use files::{Initials, Judgement, Quantiles, judge_files};
 pub use key::{Initial, KeyJudgement, Model, Standing, judge_key};

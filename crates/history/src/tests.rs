@@ -69,7 +69,7 @@ fn draw(chance: &mut Chance, shape: Shape) -> Vec<Call> {
         let is_lost = is_lie || is_unanswered && chance.below(2) == 0;
         if let Some(value) = action.and_then(|action: Action| match action {
             Action::Write(value) | Action::Swap { value, .. } => Some(value),
-            Action::Read(_) | Action::Damaged(_) => None,
+            Action::Read(_) | Action::Damaged(_) | Action::Listed(_) => None,
         }) && !is_lost
         {
             (before, state) = (state, value);
@@ -436,4 +436,51 @@ fn speed_of_a_file() {
         judgement.calls, judgement.undecided_keys
     );
     std::fs::remove_file(&path).expect("it is ours");
+}
+
+#[test]
+fn a_page_is_wrong_where_a_key_was_there_or_not_for_all_of_its_time() {
+    use Action::{Listed, Write};
+    let ghost = |calls: &[Call]| kinds(calls, Model::Linear) == [Kind::Ghost];
+    let missing = |calls: &[Call]| kinds(calls, Model::Linear) == [Kind::ListMissing];
+    let (put, delete) = (call(Write(1), 10, 20), call(Write(ABSENT), 40, 50));
+    for (page, is_listed, kind) in [
+        ((21, 30), false, Some(Kind::ListMissing)),
+        ((21, 30), true, None),
+        // The put, and then the delete, may be done before it or after.
+        ((15, 30), false, None),
+        ((21, 45), false, None),
+        ((30, 60), true, None),
+        ((51, 60), true, Some(Kind::Ghost)),
+        ((51, 60), false, None),
+        // Before the first write there was nothing.
+        ((2, 5), true, Some(Kind::Ghost)),
+        ((2, 12), true, None),
+    ] {
+        let calls = [put, delete, call(Listed(is_listed), page.0, page.1)];
+        let expected: Vec<Kind> = kind.into_iter().collect();
+        assert_eq!(kinds(&calls, Model::Linear), expected, "{page:?} {is_listed}");
+        assert_eq!(kinds(&calls, Model::LastWriterWins), [], "{page:?} {is_listed}");
+    }
+    // A write that got no answer may be done at any time.
+    let late = call(Write(2), 45, UNANSWERED);
+    assert!(!ghost(&[put, delete, late, call(Listed(true), 60, 70)]));
+    let gone = call(Write(ABSENT), 15, UNANSWERED);
+    assert!(!missing(&[put, gone, call(Listed(false), 60, 70)]));
+    assert!(missing(&[put, call(Listed(false), 60, 70)]));
+}
+
+#[test]
+fn a_part_of_a_page_is_one_record_of_its_keys() {
+    let part = Listing { first: 7, step: 3, covered: 0b1011 | 1 << 63, listed: 0b0010 };
+    let mut bytes = Vec::new();
+    part.encode(4, 100, 200, &mut bytes);
+    let mut keys = Vec::new();
+    assert!(Call::decode(&bytes.as_chunks().0[0], |call| {
+        assert_eq!((call.client, call.called_ns, call.answered_ns), (4, 100, 200));
+        keys.push((call.key, call.action));
+    }));
+    let listed = |key, is_listed| (key, Action::Listed(is_listed));
+    let expected = [listed(7, false), listed(10, true), listed(16, false), listed(196, false)];
+    assert_eq!(keys, expected);
 }

@@ -176,6 +176,12 @@ impl Dataset {
         }
         Some(index)
     }
+
+    /// Tells whether keys are a prefix and a number.
+    pub(crate) fn is_numbered(&self) -> bool {
+        matches!(self.names, Names::Numbered) && self.paths.is_none()
+    }
+
     /// Tells whether a key is that of an object of this dataset, in this bucket; objects are numbered
     /// to below `objects`, and as `beyond` says.
     #[must_use]

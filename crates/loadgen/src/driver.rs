@@ -4,6 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use loadstone_history::Listing;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -192,6 +193,11 @@ pub(crate) trait Client: 'static {
     /// Returns the version that the last request read, or that its condition was on, where a driver keeps histories.
     fn version(&self) -> u64 {
         0
+    }
+
+    /// Returns which objects the last page of a listing covered, where a driver keeps histories.
+    fn listed(&self) -> &[Listing] {
+        &[]
     }
 
     /// Returns connections opened, bytes sent, bytes received and requests repeated so far.

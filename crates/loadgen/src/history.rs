@@ -1,10 +1,11 @@
 //! The history of a trial: each call on an object with its times, as bytes for a file; and what is judged of it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use loadstone_history::{
-    ABSENT, Action, Anomaly, CALL_BYTES, Damage, Initial, Initials, Judgement, Model, Quantiles,
-    UNANSWERED, judge_files,
+    ABSENT, Action, Anomaly, CALL_BYTES, Damage, Initial, Initials, Judgement, LISTING_KEYS,
+    Listing, Model, Quantiles, UNANSWERED, judge_files,
 };
 
 use crate::dataset::Dataset;
@@ -17,6 +18,8 @@ use crate::trial::Trial;
 
 /// Calls that are held at once while a history is judged: 400 MB.
 const CALLS_MAX: usize = 8 << 20;
+/// Buckets up to which listings are judged: each page goes through the objects of all of them.
+const BUCKETS_MAX: u64 = 64;
 /// Findings that are kept whole.
 const FINDINGS_MAX: usize = 10_000;
 
@@ -84,22 +87,89 @@ pub(crate) fn note(
     loadstone_history::Call { key, client, action, called_ns, answered_ns }.encode(out);
 }
 
+/// Appends what a page of a listing showed to a history, and when it was asked for.
+pub(crate) fn note_listed(
+    listed: &[Listing],
+    completion: &Completion,
+    client: u32,
+    since_1970_ns: i64,
+    out: &mut Vec<u8>,
+) {
+    let since_1970 = |time_ns: u64| time_ns.saturating_add_signed(since_1970_ns);
+    let (called_ns, answered_ns) =
+        (since_1970(completion.sent_ns), since_1970(completion.ended_ns));
+    listed.iter().for_each(|part| part.encode(client, called_ns, answered_ns, out));
+}
+
+/// Returns which objects a page of a bucket's listing covers, and shows: those behind the last key of the page
+/// before it, up to its own last one if another page follows. Nothing where that cannot be told from the keys.
+pub(crate) fn listed_of(
+    dataset: &Dataset,
+    bucket: u64,
+    after: Option<&str>,
+    keys: &[String],
+    is_last: bool,
+) -> Option<Vec<Listing>> {
+    let (objects, buckets) = (dataset.spec().objects, dataset.spec().buckets);
+    if !dataset.is_numbered() || buckets > BUCKETS_MAX {
+        return None;
+    }
+    let number_of = |key: &str| dataset.index_of(key).filter(|index| *index < objects);
+    let mut next = match after {
+        None => Some(0),
+        Some(key) => number_after(number_of(key)?, objects),
+    };
+    let end = if is_last { None } else { Some(number_of(keys.last()?)?) };
+    let mut shown = keys.iter().filter_map(|key| number_of(key)).peekable();
+    let mut parts: BTreeMap<u64, Listing> = BTreeMap::new();
+    while let Some(index) = next {
+        let is_listed = shown.next_if_eq(&index).is_some();
+        if index % buckets == bucket {
+            let (number, place) = (index / buckets / LISTING_KEYS, index / buckets % LISTING_KEYS);
+            let first = number * LISTING_KEYS * buckets + bucket;
+            let part = Listing { first, step: buckets, covered: 0, listed: 0 };
+            let part = parts.entry(number).or_insert(part);
+            part.covered |= 1 << place;
+            part.listed |= u64::from(is_listed) << place;
+        }
+        next = if Some(index) == end { None } else { number_after(index, objects) };
+    }
+    // What is left is not in the order of keys.
+    shown.next().is_none().then(|| parts.into_values().collect())
+}
+
+/// Returns the number below `end` whose digits come next in the order of texts.
+fn number_after(mut number: u64, end: u64) -> Option<u64> {
+    if number > 0 && number.checked_mul(10).is_some_and(|longer| longer < end) {
+        return Some(number * 10);
+    }
+    while number % 10 == 9 || number + 1 >= end {
+        number /= 10;
+        if number == 0 {
+            return None;
+        }
+    }
+    Some(number + 1)
+}
+
 /// Returns calls of a host by another clock, from which its own differs by an offset that is known to this bound:
 /// each is taken to have begun so much earlier and ended so much later. `None`: they are no calls.
 #[must_use]
 pub fn on_clock(calls: &[u8], offset_ns: i64, bound_ns: u64) -> Option<Vec<u8>> {
-    let (calls, rest) = calls.as_chunks();
-    let mut out = Vec::with_capacity(calls.len() * CALL_BYTES);
+    let mut out = calls.to_vec();
+    let (records, rest) = out.as_chunks_mut::<CALL_BYTES>();
     let by_other = |time_ns: u64| time_ns.saturating_add_signed(offset_ns.saturating_neg());
-    for bytes in calls {
-        let call = loadstone_history::Call::decode(bytes)?;
-        let answered_ns = if call.is_answered() {
-            by_other(call.answered_ns).saturating_add(bound_ns)
-        } else {
-            UNANSWERED
+    for record in records {
+        if !loadstone_history::Call::decode(record, |_| ()) {
+            return None;
+        }
+        let [called_ns, answered_ns] = loadstone_history::times_of(record);
+        let called_ns = by_other(called_ns).saturating_sub(bound_ns);
+        let answered_ns = match answered_ns {
+            UNANSWERED => UNANSWERED,
+            answered_ns => by_other(answered_ns).saturating_add(bound_ns),
         };
-        let called_ns = by_other(call.called_ns).saturating_sub(bound_ns);
-        loadstone_history::Call { called_ns, answered_ns, ..call }.encode(&mut out);
+        loadstone_history::set_times(record, [called_ns, answered_ns]);
     }
     rest.is_empty().then_some(out)
 }
@@ -149,6 +219,7 @@ fn finding_of(anomaly: &Anomaly, dataset: &Dataset) -> Finding {
 fn call_of(call: &loadstone_history::Call) -> Call {
     let operation = match call.action {
         Action::Read(_) | Action::Damaged(_) => Operation::Get,
+        Action::Listed(_) => Operation::List,
         Action::Write(ABSENT) => Operation::Delete,
         Action::Write(_) => Operation::Put,
         Action::Swap { value: ABSENT, .. } => Operation::DeleteIfMatch,
@@ -157,7 +228,7 @@ fn call_of(call: &loadstone_history::Call) -> Call {
     };
     let outcome = match call.action {
         _ if !call.is_answered() => "unanswered",
-        Action::Read(ABSENT) => "absent",
+        Action::Read(ABSENT) | Action::Listed(false) => "absent",
         Action::Damaged(damage) => damage.name(),
         _ => "ok",
     };
@@ -179,13 +250,21 @@ mod tests {
     use super::*;
     use crate::dataset::Object;
 
+    fn decoded(bytes: &[u8]) -> Vec<loadstone_history::Call> {
+        let mut calls = Vec::new();
+        for record in bytes.as_chunks().0 {
+            loadstone_history::Call::decode(record, |call| calls.push(call));
+        }
+        calls
+    }
+
     fn noted(operation: Operation, outcome: Outcome) -> Option<loadstone_history::Call> {
         let subject = Subject::Object(Object { index: 5, version: 9 });
         let request = Request { operation, subject, chance: 0, is_verified: true };
         let completion = Completion::plain(outcome, 10, 15, 20);
         let mut bytes = Vec::new();
         note(&request, &completion, 4, 3, 100, &mut bytes);
-        bytes.as_chunks().0.first().and_then(loadstone_history::Call::decode)
+        decoded(&bytes).pop()
     }
 
     #[test]
@@ -224,10 +303,47 @@ mod tests {
         let mut bytes = Vec::new();
         [call, open].iter().for_each(|call| call.encode(&mut bytes));
         let moved = on_clock(&bytes, -50, 7).expect("they are whole");
-        let moved: Vec<_> =
-            moved.as_chunks().0.iter().filter_map(loadstone_history::Call::decode).collect();
+        let moved = decoded(&moved);
         assert_eq!(moved[0], loadstone_history::Call { called_ns: 153, answered_ns: 177, ..call });
         assert_eq!(moved[1].answered_ns, UNANSWERED);
         assert_eq!(on_clock(&bytes[1..], 0, 0), None);
+    }
+
+    #[test]
+    fn a_page_covers_the_keys_between_its_bounds_in_the_order_of_texts() {
+        let trial = r#"{"format":1,"id":"0001","run":"00000000000000000000000000000001","seed":7,"phase":"mix",
+            "target":{"name":"t","driver":"null"},"mix":[{"operation":"list","weight":1}],
+            "stop":{"requests":1},"load":{"kind":"closed","clients":1},
+            "dataset":{"bucket_prefix":"b","buckets":2,"objects":25,"object_prefix":"o",
+                       "size":{"kind":"fixed","bytes":4096}}}"#;
+        let trial: Trial = serde_json::from_str(trial).expect("the test's document is sound");
+        let dataset = Dataset::new(&trial);
+        let covered = |bucket, after, keys: &[&str], is_last| {
+            let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+            let parts = listed_of(&dataset, bucket, after, &keys, is_last)?;
+            let mut bytes = Vec::new();
+            parts.iter().for_each(|part| part.encode(0, 1, 2, &mut bytes));
+            let calls = decoded(&bytes).into_iter();
+            Some(
+                calls
+                    .map(|call| (call.key, call.action == Action::Listed(true)))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let shown = |keys: &[u64], absent: &[u64]| {
+            let mut all: Vec<(u64, bool)> = keys.iter().map(|key| (*key, true)).collect();
+            all.extend(absent.iter().map(|key| (*key, false)));
+            all.sort_unstable();
+            Some(all)
+        };
+        // Even numbers: 0, 10, 12, 14, 16, 18, 2, 20, 22, 24, 4, 6, 8.
+        let first = ["o0", "o12", "o18", "o2"];
+        assert_eq!(covered(0, None, &first, false), shown(&[0, 12, 18, 2], &[10, 14, 16]));
+        let second = ["o20", "o24", "o4", "o6", "o8"];
+        assert_eq!(covered(0, Some("o2"), &second, true), shown(&[20, 24, 4, 6, 8], &[22]));
+        assert_eq!(covered(0, Some("o8"), &[], true), Some(Vec::new()));
+        // Out of order, and a page that ends at a key of others.
+        assert_eq!(covered(0, None, &["o2", "o10"], true), None);
+        assert_eq!(covered(0, None, &["o2", "other"], false), None);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::cryptography;
 use crate::driver::{Client, Traffic};
 use crate::history;
+use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
@@ -291,7 +292,7 @@ impl<C: Client> Worker<C> {
             taken.request.note_in(ledger, self.shared.buckets, completion.outcome);
         }
         if let Some(clock) = &self.shared.history {
-            self.note_history(slot, taken, completion, client.version(), clock);
+            self.note_history(slot, taken, completion, client, clock);
         }
     }
 
@@ -301,13 +302,19 @@ impl<C: Client> Worker<C> {
         slot: usize,
         taken: &Taken,
         completion: &Completion,
-        version: u64,
+        client: &C,
         clock: &HistoryClock,
     ) {
+        let (request, since_1970_ns) = (&taken.request, clock.since_1970_ns);
         let mut recorder = self.recorder.borrow_mut();
-        let client = clock.first_client + slot as u32 * clock.threads + recorder.thread();
+        let number = clock.first_client + slot as u32 * clock.threads + recorder.thread();
         recorder.note_history(|calls| {
-            history::note(&taken.request, completion, version, client, clock.since_1970_ns, calls);
+            if request.operation != Operation::List {
+                let version = client.version();
+                history::note(request, completion, version, number, since_1970_ns, calls);
+            } else if completion.outcome.is_ok() {
+                history::note_listed(client.listed(), completion, number, since_1970_ns, calls);
+            }
         });
     }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use loadstone_history::Listing;
 use loadstone_wire::http1::Method;
 
 use crate::dataset::Dataset;
@@ -90,6 +91,10 @@ impl<S: HttpStore> Client for S {
 
     fn version(&self) -> u64 {
         self.http().connection.version
+    }
+
+    fn listed(&self) -> &[Listing] {
+        &self.http().listed
     }
 
     fn traffic(&self) -> Traffic {

@@ -402,18 +402,20 @@ pub(crate) trait HttpStore: Places + Sized + 'static {
             completion.objects = u32::try_from(keys.end()).unwrap_or(u32::MAX);
             return completion;
         }
-        let token = self.http_mut().next_pages.remove(&request.bucket());
+        let (token, after) = self.http_mut().page_after(request.bucket());
         let page = PageSpec {
             token: token.as_deref(),
             prefix: options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix),
             delimiter: options.delimiter.as_deref(),
             keys_max: options.page_keys,
-            wants_keys: false,
+            wants_keys: thread.target.keeps_history,
         };
         let (reply, listed) = self.list_page(&place, &page).await;
         let mut completion = reply.completion();
         match listed {
             Ok(page) => {
+                let (bucket, is_last) = (request.bucket(), page.next.is_none());
+                self.http_mut().note_listed(bucket, after.as_deref(), &page.keys, is_last);
                 completion.objects = u32::try_from(page.entries).unwrap_or(u32::MAX);
                 if let Some(next) = page.next {
                     self.http_mut().next_pages.insert(request.bucket(), next);

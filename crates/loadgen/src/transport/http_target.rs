@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use loadstone_history::Listing;
 use loadstone_wire::http1::{self, Method};
 use rustls::ClientConfig;
 
@@ -16,6 +17,7 @@ use crate::dataset::Dataset;
 use crate::driver::Thread;
 use crate::error::Error;
 use crate::facts::Limits;
+use crate::history::listed_of;
 use crate::operation::Operation;
 use crate::ownership::Title;
 use crate::ownership::beside::{ForeignPlaces, Header, OwnerTag};
@@ -236,6 +238,10 @@ pub(crate) struct HttpClient<S> {
     pub(super) ranges: Vec<(u64, u64)>,
     /// The token with which the listing of a bucket goes on.
     pub(super) next_pages: HashMap<u64, String>,
+    /// The last key of a bucket's last page, where a history is kept.
+    pub(super) last_keys: HashMap<u64, String>,
+    /// Which objects the last page covered, where a history is kept.
+    pub(super) listed: Vec<Listing>,
     pub(crate) opener: Option<Opener>,
     /// What puts say of themselves.
     pub(crate) tag: OwnerTag,
@@ -269,12 +275,40 @@ impl<S> HttpClient<S> {
             scratch: Vec::new(),
             ranges: Vec::new(),
             next_pages: HashMap::new(),
+            last_keys: HashMap::new(),
+            listed: Vec::new(),
             opener: target.sealing.as_ref().map(Opener::new),
             tag: OwnerTag::default(),
             error: None,
             is_unauthorized: false,
         };
         Ok((client, &endpoint.url))
+    }
+
+    /// Takes the token of a bucket's next page, and the last key of the one before it.
+    pub(super) fn page_after(&mut self, bucket: u64) -> (Option<String>, Option<String>) {
+        (self.next_pages.remove(&bucket), self.last_keys.remove(&bucket))
+    }
+
+    /// Keeps which objects a page of a bucket's listing covers and shows, where a history is kept.
+    pub(super) fn note_listed(
+        &mut self,
+        bucket: u64,
+        after: Option<&str>,
+        keys: &[String],
+        is_last: bool,
+    ) {
+        let target = &self.thread.target;
+        self.listed.clear();
+        let is_plain = target.options.delimiter.is_none() && target.options.prefix.is_none();
+        if !target.keeps_history || !is_plain {
+            return;
+        }
+        let listed = listed_of(&self.thread.dataset, bucket, after, keys, is_last);
+        self.listed = listed.unwrap_or_default();
+        if let Some(last) = keys.last().filter(|_| !is_last) {
+            self.last_keys.insert(bucket, last.clone());
+        }
     }
 
     /// Returns the text of the last failure of this client's own requests.

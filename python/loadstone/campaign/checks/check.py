@@ -317,7 +317,8 @@ def _wrong_audit(case: Case, campaign: Campaign, driver: Driver) -> Iterator[Key
             yield KeyMistake(
                 case.source.path(("phases", index, "script")),
                 "a script in a campaign with audit",
-                "phases of operations: a script checks its own answers",
+                "phases of operations: a script writes several versions of an object in one trial,"
+                " of which a ledger holds none; its reads and its AUDIT check them",
             )
         is_judged = campaign.audit.history and is_historic(phase.operations)
         for operation in set(phase.operations) - _AUDITED if not is_judged else ():
