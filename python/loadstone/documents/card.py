@@ -7,14 +7,14 @@ from typing_extensions import TypedDict
 from loadstone.documents.python_types import Number, Whole
 
 CardAnswer = Literal["yes", "no", "differs", "refused", "undecided"]
-"""`differs`: something else is done; `refused`: it was denied; `undecided`: no answer came."""
+"""`differs`: the target does something else; `refused`: it denies; `undecided`: no answer."""
 
 
 class CardRow(TypedDict):
-    """One question: its answer, what was seen, and what that means for a measurement.
+    """One question: its answer, the observation, and the effect on a measurement.
 
-    `name` stays the same where the question is worded anew. `usual` says whether S3, or Swift, as
-    documented by who made it gives this answer.
+    `name` is stable when the question is reworded. `usual` if documented S3 or Swift gives this
+    answer.
     """
 
     group: str
@@ -27,7 +27,7 @@ class CardRow(TypedDict):
 
 
 class AskedOf(TypedDict):
-    """Which target was asked. `place` names what was written into; None where nothing could be."""
+    """The target. `place` is the bucket or container that was written; None if none could be."""
 
     target: str
     protocol: str
@@ -40,7 +40,7 @@ class AskedOf(TypedDict):
 
 
 class Card(AskedOf):
-    """What a target honours."""
+    """The semantics card of a target."""
 
     rows: list[CardRow]
 
@@ -49,9 +49,10 @@ BestiaryAnswer = Literal["passed", "failed", "undecided", "not applicable"]
 
 
 class BestiaryRow(TypedDict):
-    """One sequence. `finding` is what went wrong, as audits name it; `store` is where it was found.
+    """One sequence.
 
-    `reference` is the address of the thread that published it.
+    `finding` is the kind of an audit's finding, `store` the store it was published for, and
+    `reference` the address of the publication.
     """
 
     number: str
@@ -65,6 +66,6 @@ class BestiaryRow(TypedDict):
 
 
 class Bestiary(AskedOf):
-    """What a target does with each published sequence."""
+    """The bestiary of a target."""
 
     rows: list[BestiaryRow]

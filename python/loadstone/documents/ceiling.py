@@ -1,4 +1,4 @@
-"""Ceilings, typed: what planning writes of one, and what its record says was measured."""
+"""Types of ceilings: planned ones, and their measurements."""
 
 from collections.abc import Sequence
 from typing import Required
@@ -14,16 +14,16 @@ class CeilingStep(TypedDict, total=False):
     name: str
     commands: list[list[str]]
     format: str | None
-    """The printed form that is read from the commands; None where nothing is measured."""
+    """The format of the commands' output; None if nothing is measured."""
     bounds: str | None
-    """Which direction of the load it bounds: read, write, or what the program says."""
+    """The direction that it bounds: read, write, or as the program states."""
     parameters: Object
     expected_ns: Whole | None
     timeout_ns: Whole
 
 
 class CeilingWork(TypedDict, total=False):
-    """The steps of a ceiling, and what must be there before and gone afterwards."""
+    """The steps of a ceiling, its server, and its clean-up."""
 
     steps: list[CeilingStep]
     server: list[str] | None
@@ -78,14 +78,14 @@ class LeftBehind(TypedDict, total=False):
 
 
 FALLEN = 0.8
-"""A rate whose last third is slower than this share of its first third moved."""
+"""The share of the first third below which the rate of the last third has fallen."""
 
 
 def sustained_share(seconds: Sequence[float]) -> float | None:
-    """Return the last third of the rates of seconds over all of them, where they fell; else None.
+    """Return the mean of the last third of the seconds over that of all; None unless rates fell.
 
-    A path or device with burst credit is fast until the credit is spent: what it sustains are its
-    last seconds.
+    A path or device with burst credit is fast until the credit is spent; the last seconds show the
+    sustained rate.
     """
     third = len(seconds) // 3
     if not third or not sum(seconds):

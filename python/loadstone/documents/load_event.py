@@ -1,7 +1,6 @@
-"""What the load generator tells while a trial runs.
+"""Events of the load generator while a trial runs.
 
-An event has the kind and the fields of the message by which an agent sends it on
-(`hosts/messages.py`).
+They have the kinds and fields of agents' messages (`hosts/messages.py`).
 """
 
 from typing import Literal, TypedDict
@@ -11,13 +10,13 @@ from loadstone.documents.python_types import Live
 
 
 class ReadyEvent(TypedDict):
-    """All is there for the load, which waits for its start."""
+    """The load is ready, and waits for its start."""
 
     kind: Literal["ready"]
 
 
 class FiguresEvent(TypedDict):
-    """How the trial stands, about twice a second; rows of the seconds that are complete, if any."""
+    """Live figures, about twice a second, with rows of complete seconds, if any."""
 
     kind: Literal["figures"]
     rows: Table | None
@@ -32,7 +31,7 @@ class ActionsEvent(TypedDict):
 
 
 class LoggedRequestsEvent(TypedDict):
-    """Requests one by one, where the trial logs them."""
+    """Single requests, if the trial logs them."""
 
     kind: Literal["loggedrequests"]
     rows: Table
@@ -65,7 +64,7 @@ class TurnEvent(TypedDict):
 
 
 class IntentEvent(TypedDict):
-    """Places that are not there and are made as soon as the listener returns; at most once."""
+    """Missing places, which are created when the listener returns; at most once."""
 
     kind: Literal["intent"]
     names: list[str]
@@ -79,14 +78,14 @@ class VolumeEvent(TypedDict):
 
 
 class UnmadeEvent(TypedDict):
-    """Places of the intent that are certainly not made."""
+    """Places of the intent that were certainly not created."""
 
     kind: Literal["unmade"]
     names: list[str]
 
 
 class RetryEvent(TypedDict):
-    """A request outside the measurement is sent again after a temporary answer."""
+    """A request outside the measurement is retried after a temporary error."""
 
     kind: Literal["retry"]
     text: str

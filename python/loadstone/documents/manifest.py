@@ -1,7 +1,7 @@
-"""A run's manifest, typed: what was planned, on which hosts, and how the run stands.
+"""The type of a run's manifest: the plan, the hosts, and the state of the run.
 
-Values may be absent, as runs of earlier builds lack them, and some null, as other tools tell less.
-What a manifest must have, its reader asks for (`results/layout.py`).
+Values may be absent in runs of earlier builds, and null in runs of other tools. The reader checks
+required keys (`results/layout.py`).
 """
 
 from typing import Any, Required
@@ -51,7 +51,7 @@ class HostDisk(TypedDict, total=False):
 HostGroup = TypedDict(
     "HostGroup", {"cpu.max": str, "cpuset.cpus.effective": str, "memory.max": str}, total=False
 )
-"""What the control group of a process may use, as the kernel says it."""
+"""Limits of a process's control group, in the kernel's words."""
 
 
 class HostFacts(TypedDict, total=False):
@@ -76,7 +76,7 @@ class HostFacts(TypedDict, total=False):
 
 
 class HostIdentity(TypedDict, total=False):
-    """What makes a host the same one on another day."""
+    """Facts that identify a host."""
 
     name: str | None
     machine: str | None
@@ -89,7 +89,7 @@ _GroupConditions = TypedDict(
 
 
 class HostConditions(_GroupConditions, total=False):
-    """What of a host a ceiling depends on and may change; other builds know more."""
+    """Facts of a host that affect a ceiling and may change; other builds may have more."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
@@ -115,7 +115,7 @@ class KeptCalibration(TypedDict, total=False):
 
 
 class JoinedHost(TypedDict, total=False):
-    """A client host as it joined a run: what it said of itself."""
+    """A client host, by its own statement when it joined a run."""
 
     name: Required[str]
     loadstone: str
@@ -139,7 +139,7 @@ class CampaignTarget(TargetSettings, total=False):
 
 
 class ReportDocument(TypedDict, total=False):
-    """How the campaign has its tables look."""
+    """The campaign's options for tables."""
 
     table: str | None
     head: str | None
@@ -162,14 +162,14 @@ class CampaignDocument(TypedDict, total=False):
 
 
 class StoreDocument(TypedDict):
-    """How large a store is, and how much of it is used, in bytes that a client may write."""
+    """The size of a store and its used part, in bytes that a client may write."""
 
     total_bytes: Whole
     used_bytes: Whole
 
 
 class MemoryUse(TypedDict, total=False):
-    """The limit of a run's memory, and what was really used under it."""
+    """The memory limit of a run, and its use."""
 
     memory_bytes: Whole
     memory_peak_bytes: Whole | None
@@ -178,21 +178,21 @@ class MemoryUse(TypedDict, total=False):
 
 
 class EndedSearch(TypedDict, total=False):
-    """How a search for a capacity ended."""
+    """The end of a search for a capacity."""
 
     trials: Whole
     reason: str
 
 
 class ValueChange(TypedDict):
-    """What something said when the run began, and what it says since a resumption."""
+    """A value at the start of the run, and after a resumption."""
 
     before: Any
     after: Any
 
 
 class CampaignChange(TypedDict):
-    """What a resumption found changed in the campaign's file."""
+    """Changes in the campaign's file that a resumption found."""
 
     time: str
     keys: dict[str, ValueChange]
@@ -200,11 +200,11 @@ class CampaignChange(TypedDict):
 
 
 Imported = TypedDict("Imported", {"from": str, "by": str}, total=False)
-"""Which tool's file a run was imported from."""
+"""The file and the tool that a run was imported from."""
 
 
 class ListFacts(TypedDict):
-    """What is in a list, as the load generator reads it (`_loadgen.list_facts`)."""
+    """The contents of a list, from `_loadgen.list_facts`."""
 
     objects: int
     bytes: int
@@ -215,10 +215,10 @@ class ListFacts(TypedDict):
 
 
 class ObjectListDocument(ListFacts):
-    """Where a list came from, and what is in it.
+    """A list of objects, and its contents.
 
-    `path` is its file in the run folder. `source` is the file that was given; without one, the
-    store listed the objects, at `listed`. `is_cut` says that there are more than were asked for.
+    `path` is its file in the run folder, `source` the given file; without one, the store listed the
+    objects at the time `listed`. `is_cut` if there are more than requested.
     """
 
     target: str
@@ -232,10 +232,10 @@ class ObjectListDocument(ListFacts):
 
 
 class ScriptOrigin(TypedDict):
-    """What a trace was, what of it is in the script, and what is not.
+    """The trace of a script.
 
-    `rows_read` are its requests: `actions` of them became actions, the others are in `left_out` by
-    reason, or `malformed`, of which `malformed_examples` say where the first of them stand.
+    Of its requests, `rows_read`, `actions` became actions; the others are `left_out`, by reason, or
+    `malformed`, with the places of the first ones.
     """
 
     format: str
@@ -259,7 +259,7 @@ def rows_kept(origin: ScriptOrigin) -> int:
 
 
 class RunOutcome(TypedDict, total=False):
-    """How a run ended, and what became of the trials that have no record."""
+    """The end of a run, and the fate of trials without records."""
 
     ended: str | None
     problems: list[str]
@@ -269,7 +269,7 @@ class RunOutcome(TypedDict, total=False):
 
 
 class Resumption(TypedDict, total=False):
-    """When, by what and where a run was gone on with, and how it had ended before."""
+    """When, by which build and on which host a run was resumed, and its state before."""
 
     started: str | None
     loadstone: str
@@ -279,7 +279,7 @@ class Resumption(TypedDict, total=False):
 
 
 class Manifest(RunOutcome, total=False):
-    """What was planned, on which host, and how the run stands."""
+    """The plan of a run, its hosts, and its state."""
 
     format: Whole
     name: str

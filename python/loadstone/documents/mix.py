@@ -1,4 +1,4 @@
-"""What the operations of a trial's mix do to its data."""
+"""Effects of the operations of a trial's mix on its data."""
 
 from loadstone import _loadgen
 from loadstone.documents.trial import TrialDocument

@@ -1,6 +1,6 @@
-"""Nodes, typed: what machines said of themselves, and what their probes measured.
+"""Types of nodes: their facts, and the results of their probes.
 
-What a machine did not say is absent. `failed` is why one could not be asked, or not be measured.
+Unknown facts are absent. `failed` is the reason why a node could not be described or measured.
 """
 
 from typing import Required
@@ -54,7 +54,7 @@ class DiskFacts(TypedDict, total=False):
 
 
 class MountFacts(TypedDict, total=False):
-    """A file system that is mounted; `type` is the kernel's word for it."""
+    """A mounted file system; `type` is the kernel's name."""
 
     path: str
     device: str
@@ -63,7 +63,7 @@ class MountFacts(TypedDict, total=False):
 
 
 class PoolFacts(TypedDict, total=False):
-    """A pool of Ceph: replicated in so many copies, or coded by a profile."""
+    """A pool of Ceph, replicated or erasure-coded."""
 
     name: str
     placement_groups: Whole
@@ -72,7 +72,7 @@ class PoolFacts(TypedDict, total=False):
 
 
 class DirectionRates(TypedDict, total=False):
-    """What one direction moved: bytes in large blocks, requests in small ones, at random."""
+    """The rates of one direction: bytes of large blocks, requests of small random ones."""
 
     bytes_per_s: Required[Number]
     requests_per_s: Required[Number]
@@ -81,7 +81,7 @@ class DirectionRates(TypedDict, total=False):
 
 
 class StorageRates(TypedDict, total=False):
-    """What fio measured of a device or a mount, by which commands, and what it left there."""
+    """The rates of a device or mount by fio, with its commands, and what it left behind."""
 
     commands: list[str]
     write: DirectionRates
@@ -91,7 +91,7 @@ class StorageRates(TypedDict, total=False):
 
 
 class StorageProbe(StorageRates, total=False):
-    """A device or a mount of a node, how it was measured, and what came of it."""
+    """A device or a mount of a node, its test, and the result."""
 
     kind: Required[str]
     path: Required[str]
@@ -128,7 +128,7 @@ class Ping(TypedDict, total=False):
 
 
 class Bandwidth(TypedDict, total=False):
-    """What arrived over a path, in so many streams."""
+    """The received rate of a path."""
 
     bits_per_s: Required[Number]
     seconds: Number
@@ -138,7 +138,7 @@ class Bandwidth(TypedDict, total=False):
 
 
 class PathProbe(TypedDict, total=False):
-    """The network from a node to another one."""
+    """The network path from one node to another."""
 
     address: str
     ping: Ping

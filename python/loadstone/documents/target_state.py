@@ -1,4 +1,4 @@
-"""What was seen of a target before and after a trial, typed; what it did not tell is absent."""
+"""Types of a target's state before and after a trial; unknown values are absent."""
 
 from typing_extensions import TypedDict
 
@@ -65,7 +65,7 @@ class ClusterState(TypedDict, total=False):
 
 
 class ServerState(TypedDict):
-    """What the processes of a server that loadstone started have used since then, together."""
+    """The resources used by all processes of a server, since loadstone started it."""
 
     processes: Whole
     cpu_ns: Whole

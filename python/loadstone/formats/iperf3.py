@@ -1,8 +1,8 @@
-"""iperf3: bytes of each second of a network path, which is the ceiling of what goes over it.
+"""iperf3: bytes per second over a network path.
 
-A server's file has a document for each test, and --json-stream a line for each event of one test.
-Of both directions at once each has a sum of its own name from 3.11 on. What UDP lost stands in the
-source: a datagram that does not arrive is no request that failed.
+A server's file has a document per test; --json-stream has a line per event of one test. With both
+directions at once, each has a sum of its own from 3.11 on. Losses of UDP are in the source only: a
+lost datagram is not a failed request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ BACK = "sum_bidir_reverse"
 
 
 class IperfSettings(TypedDict, total=False):
-    """How a test was run."""
+    """The settings of a test."""
 
     reverse: int
     protocol: str
@@ -49,14 +49,14 @@ class IperfPeer(TypedDict, total=False):
 
 
 class IperfInterval(TypedDict, total=False):
-    """What a line of the test says of itself; one of its start may be omitted from the sums."""
+    """One interval; those at the start may be omitted from sums."""
 
     omitted: bool
     sender: bool
 
 
 class IperfEnd(TypedDict, total=False):
-    """What a test says of itself as a whole; it is kept as it is printed."""
+    """The totals of a test, kept as printed."""
 
     sum: Object | None
     sum_sent: Object | None
@@ -86,7 +86,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 
 
 def read_measurement(path: Path) -> JsonNode:
-    """Return the document of a measurement that came to its end, and says what arrived."""
+    """Return the document of a completed measurement with received bytes."""
     document = _documents(path)[-1]
     _check_end(document)
     document.at("end", "sum_received").mapping()

@@ -1,6 +1,6 @@
-"""What ping, iperf3 and fio printed on a node, as numbers of a probe; only what they printed.
+"""Results of probes of a node, from the output of ping, iperf3 and fio.
 
-A machine may print anything, so a number that is absent or absurd is an InputError with its name.
+The output is not trusted: a missing or absurd number raises InputError with its name.
 """
 
 import re
@@ -22,7 +22,7 @@ QUANTILES = {"p50": "50.000000", "p99": "99.000000"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioProbe:
-    """What fio moved in each direction; None for one that it did not go."""
+    """The rates of fio per direction; None for an unused one."""
 
     tool: str
     read: DirectionRates | None
@@ -31,7 +31,7 @@ class FioProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMount:
-    """What is mounted, where, and with which options."""
+    """A mounted file system."""
 
     file_system: str
     source: str
@@ -40,7 +40,7 @@ class FoundMount:
 
 
 def read_ping(text: str) -> Ping:
-    """Return packets and milliseconds; a path on which every packet is lost has no times."""
+    """Return packets and milliseconds; no times if all packets were lost."""
     counts = _COUNTS.search(text)
     if counts is None:
         raise InputError(f'ping counted nothing: "{clean(text)}"')
@@ -56,9 +56,9 @@ def read_ping(text: str) -> Ping:
 
 
 def read_iperf3(text: str) -> Bandwidth:
-    """Return what arrived over a path, in bits per second, and what was sent again.
+    """Return the received bits per second, and the retransmissions.
 
-    Of a path that became slower meanwhile it is what arrived in its last third.
+    If the path became slower, the rate is that of the last third.
     """
     document = _document("iperf3", text)
     error = document.find("error")
@@ -83,7 +83,7 @@ def read_iperf3(text: str) -> Bandwidth:
 
 
 def read_fio(text: str) -> FioProbe:
-    """Return what each direction of a single job, or of jobs reported as a group, moved."""
+    """Return the rates of a single job, or of jobs reported as a group, per direction."""
     document = _document("fio", text)
     jobs = document.at("jobs").items()
     if len(jobs) != 1:
@@ -115,7 +115,7 @@ def _direction(node: JsonNode) -> DirectionRates | None:
 
 
 def _document(tool: str, text: str) -> JsonNode:
-    # Some programs print notes before their JSON, and farewells after it.
+    # Some programs print text before and after their JSON.
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0:
         raise InputError(clean(text) or f"{tool} said nothing")
@@ -123,13 +123,13 @@ def _document(tool: str, text: str) -> JsonNode:
 
 
 def mounts_in(text: str, path: str) -> list[str]:
-    """Return where something is mounted at a path or below it, by /proc/self/mountinfo."""
+    """Return the mount points at a path or below it, by /proc/self/mountinfo."""
     points = (_unescaped(line.split()[4]) for line in text.splitlines())
     return [point for point in points if point == path or point.startswith(f"{path}/")]
 
 
 def read_mount(text: str, path: str) -> FoundMount:
-    """Return what is mounted at a path, or above it, as /proc/self/mountinfo has it."""
+    """Return the mount that a path is on, by /proc/self/mountinfo."""
     best: tuple[str, FoundMount] | None = None
     for line in text.splitlines():
         head, separator, tail = line.partition(" - ")
@@ -138,7 +138,7 @@ def read_mount(text: str, path: str) -> FoundMount:
             continue
         point = _unescaped(words[4])
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
-        # Of several at one place the last one covers the others.
+        # The last mount at a place hides earlier ones.
         if is_above and (best is None or len(point) >= len(best[0])):
             options = ",".join(dict.fromkeys([*words[5].split(","), *rest[2].split(",")]))
             best = (
@@ -164,7 +164,7 @@ def _unescaped(word: str) -> str:
 
 
 def read_room(text: str) -> int:
-    """Return how many bytes may still be written, as `df -P -k` says."""
+    """Return the free bytes, by `df -P -k`."""
     words = text.splitlines()[-1].split()
     # A name may hold spaces; the numbers stand before the percentage.
     at = next(index for index, word in enumerate(words) if re.fullmatch(r"\d+%|-", word) and index)

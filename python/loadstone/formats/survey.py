@@ -1,7 +1,7 @@
-"""What `execution/programs/survey.sh` printed on a machine, as facts about it.
+"""Facts about a machine, from the output of `execution/programs/survey.sh`.
 
-A machine may print anything: each part is read by itself, is bounded, and what cannot be read is
-named with the reason, never guessed.
+The output is not trusted: parts are bounded and read separately, and unreadable ones are
+listed with the reason.
 """
 
 import re
@@ -30,7 +30,7 @@ PACKAGES = re.compile(
     r"fio|iperf3?|sysstat|docker|podman|containerd|openjdk|java-|spark|hadoop|clickhouse|minio|xfsprogs|"
     r"e2fsprogs|btrfs-progs|nvme-cli|mdadm|lvm2|multipath|nfs-|chrony|linux-image|kernel)"
 )
-"""Packages that bear on a measurement of storage; a machine has thousands."""
+"""Packages that matter for storage, of thousands on a machine."""
 
 FILE_SYSTEMS = re.compile(
     r"(ext[234]|xfs|btrfs|zfs|f2fs|ceph|nfs4?|cifs|smb3|lustre|beegfs|gpfs|glusterfs|overlay|fuse\..+|fuseblk)"

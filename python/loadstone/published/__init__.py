@@ -54,12 +54,12 @@ class Published:
 
     @property
     def title(self) -> str:
-        """What was measured."""
+        """The title of the report."""
         return self.facts().title
 
     @property
     def source(self) -> str:
-        """Where the numbers were published."""
+        """The place of publication."""
         return self.facts().source
 
 

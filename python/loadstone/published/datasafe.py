@@ -63,7 +63,7 @@ class DatasafeClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasafeFacts(read.ReportFacts):
-    """What the document says; `campaign` and `ceph` are shown as they stand there."""
+    """The text of the document; `campaign` and `ceph` are shown unchanged."""
 
     logger: str
     clients: tuple[DatasafeClient, ...]

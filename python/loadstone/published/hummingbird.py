@@ -28,7 +28,7 @@ class HummingbirdRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laboratory:
-    """Where some of the tables were measured."""
+    """A laboratory of some tables."""
 
     name: str
     hardware: str
@@ -45,7 +45,7 @@ class NectarDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NectarCampaign:
-    """How nectar was run in every laboratory."""
+    """The runs of nectar, equal in all laboratories."""
 
     tool: str
     threads: int
@@ -58,7 +58,7 @@ class NectarCampaign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HummingbirdFacts(read.ReportFacts):
-    """What the document says beside its tables."""
+    """The text of the document beside its tables."""
 
     campaign: NectarCampaign
     laboratories: Mapping[str, Laboratory]

@@ -16,10 +16,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
-    """What the TOML file of any report may say; each report adds its own, and no key is unknown.
+    """The keys of the TOML file of any report, to which each report adds its own.
 
-    `ratios` are given in words; `loads` are what is said of numbers of threads; `text` are parts of
-    the report as they stand there, by name.
+    `ratios` are ratios in words, `loads` statements on threads, `text` quoted parts of the report.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

@@ -25,7 +25,7 @@ class TheflashTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheflashFacts(read.ReportFacts):
-    """What the document says beside its times."""
+    """The text of the document beside its times."""
 
     block_title: str
 

@@ -28,9 +28,9 @@ class ReportRun(TypedDict):
     name: str
     """The campaign's name."""
     state: Literal["running", "finished", "interrupted", "failed"]
-    """How the run stands."""
+    """State of the run."""
     seed: int | None
-    """Where all chance came from."""
+    """Seed of all random choices."""
     started: str | None
     """When it started."""
     ended: str | None
@@ -56,7 +56,7 @@ class ReportTrial(TypedDict):
     state: str
     """finished, stopped, interrupted, or not run."""
     reason: str | None
-    """Why it did not finish."""
+    """Reason if it did not finish."""
     target: str
     """Target."""
     workload: str
@@ -76,7 +76,7 @@ class ReportTrial(TypedDict):
     started_unix_ns: Count | None
     """When it started."""
     duration_s: float | None
-    """How long it ran."""
+    """Duration."""
     requests: Count | None
     """Requests of all stages."""
     failed: Count | None
@@ -90,23 +90,23 @@ class ReportTrial(TypedDict):
     errors: list[str]
     """Failed requests by kind, each with a first message."""
     absent_probes: dict[str, str]
-    """What could not be observed, and why."""
+    """Probes that could not be read, with the reasons."""
     little: Amount | None
-    """Requests in flight against rate times time; 1 when they agree."""
+    """Requests in flight over rate times time, which is 1 by Little's law."""
     hiccup_ns_p99_9: Count | None
-    """By how much a thread that sleeps for a moment woke late, 99.9th percentile."""
+    """Delay of a thread that only sleeps, 99.9th percentile."""
     hiccup_ns_max: Count | None
     """The same, at most."""
     run_delay_share: Amount | None
-    """How long the worst load thread was ready and had no core, as a share of the time."""
+    """Share of time that the worst load thread waited for a core."""
     features: dict[str, Any]
-    """What the driver used of the kernel, and what it was refused."""
+    """Kernel features that the driver used or was refused."""
     hosts: list[dict[str, Any]]
     """What each client host did, where several made the load together: name, state (finished, lost,
     idle), reason, clients, requests, failed, bytes, lost_ns, start_error_ns_max, clock_offset_ns,
     clock_bound_ns, round_trip_ns, clock_step_ns (by how much its clock was set meanwhile)."""
     target_state: dict[str, Any]
-    """What was seen of the target before and after the load, by the probe that looked."""
+    """State of the target before and after the load, by probe."""
 
 
 class ReportFinding(TypedDict):
@@ -115,22 +115,22 @@ class ReportFinding(TypedDict):
     rule: str
     """The rule, or the label it explains."""
     severity: Literal["problem", "caution", "note"]
-    """How grave it is."""
+    """Severity."""
     effect: Literal["invalid", "bound", "precision", "none"]
     """What follows for the number: not to be used, a bound, less certain than it looks, or nothing.
     """
     statement: str
     """The statement."""
     means: str
-    """What follows for the number, as a sentence."""
+    """Effect on the number, as a sentence."""
     do: str
     """What to do about it."""
     inferred: bool
     """True when it rests on something nobody stated."""
     chance: float | None
-    """How probable the pattern is by accident."""
+    """Probability of the pattern by chance."""
     cases: list[str]
-    """What it is about."""
+    """Subjects of the finding."""
     evidence: list[ReportEvidence]
     """The numbers behind it."""
 
@@ -151,9 +151,9 @@ class ReportSearchStep(TypedDict):
     errors: float
     achieved: float
     stalled: float
-    """Share of the trial in which the client's own host stood still."""
+    """Share of the trial in which the client's host was stalled."""
     left_out: bool
-    """It missed the objective while the client stood still, and does not count."""
+    """It missed the objective while the client was stalled, and does not count."""
     good: bool
     latency_ns: float | None
     """The percentile of the objective; null where it lies among requests that timed out or were not
@@ -170,12 +170,12 @@ class ReportSearch(TypedDict):
     block: int
     confirmed: bool
     doubted: bool
-    """The load that fails was missed only while the client's own host stood still."""
+    """The load that failed did so only while the client's host was stalled."""
     over: bool
     end: Literal[
         "confirmed", "highest passes", "lowest fails", "none confirmed", "gave up", "not over"
     ]
-    """How the search ended; "not over" where trials are missing."""
+    """End of the search; "not over" if trials are missing."""
     reason: str
     operations: list[str]
     vary: Literal["rate", "threads"]
@@ -205,11 +205,11 @@ class ReportCeiling(TypedDict):
     targets: list[str]
     """Targets that it is a ceiling of."""
     moment: str
-    """When in the run it was measured."""
+    """When it was measured in the run."""
     measurement: str
-    """Which of its measurements this is."""
+    """Name of the measurement."""
     bounds: Literal["read", "write"]
-    """What it bounds."""
+    """Direction that it bounds."""
     bytes_per_s: float
     """The rate over the whole measurement."""
     bytes_per_s_min: float | None
@@ -223,9 +223,9 @@ class ReportCeiling(TypedDict):
     service_ns: ReportLatency | None
     """From the actual start to the end."""
     count: int
-    """How many of them work side by side in each target."""
+    """Number of them that work in parallel in each target."""
     is_value: bool
-    """Whether results are held against this measurement."""
+    """Whether results are compared with this measurement."""
     tool: str
     """The program that measured it."""
     tool_version: str | None
@@ -250,13 +250,13 @@ class ReportHook(TypedDict):
     command: list[str]
     """The words that were executed."""
     on_failure: Literal["stop", "label"]
-    """What its failure was to do."""
+    """Effect of a failure."""
     state: Literal["ended", "timeout", "stopped", "not started", "not reached"]
     """How it ended."""
     exit_code: int | None
     """Its exit code."""
     said: str
-    """The last that it printed, without secrets."""
+    """The end of its output, without secrets."""
     started_unix_ns: int
     """When it started."""
     ended_unix_ns: int
@@ -281,11 +281,11 @@ class ReportMistake(TypedDict):
     id: str
     """The id of the mistake in the reference of findings."""
     mistake: str
-    """What is looked for."""
+    """The mistake."""
     outcome: Literal["pass", "fail", "not stated", "not applicable"]
-    """Whether the run makes it."""
+    """Outcome for this run."""
     evidence: str
-    """What that rests on."""
+    """Evidence."""
 
 
 class ReportContention(TypedDict):
@@ -313,7 +313,7 @@ class ReportContention(TypedDict):
 
 class ReportAuditCall(TypedDict):
     operation: str
-    """What was asked for."""
+    """Operation."""
     trial: str | None
     """The trial that asked; null in reads of the audit itself."""
     outcome: str
@@ -430,7 +430,7 @@ class JsonReport(TypedDict):
     ceilings: list[ReportCeiling]
     """Limits measured apart from the load, each measurement."""
     cards: dict[str, Card]
-    """What targets honour, by their names; empty where the campaign did not ask for cards."""
+    """Semantics cards by target; empty unless the campaign asked for cards."""
     hooks: list[ReportHook]
     """The campaign's own commands that were run, in order."""
     searches: list[ReportSearch]
@@ -438,17 +438,17 @@ class JsonReport(TypedDict):
     interventions: list[ReportIntervention]
     """Cases beside themselves with one thing halved."""
     queries: ReportQueries | None
-    """What queries on tables took; null of other runs."""
+    """Queries on tables; null for other runs."""
     contention: list[ReportContention]
-    """How clients that contended for a few objects won; empty of other runs."""
+    """Contention of clients for a few objects; empty for other runs."""
     trials: list[ReportTrial]
-    """Every planned trial and what became of it."""
+    """All planned trials with their outcomes."""
     findings: list[ReportFinding]
-    """What analysis has to say."""
+    """Findings."""
     mistakes: list[ReportMistake]
     """The common mistakes of benchmark reports, and whether this run makes them."""
     actions: list[ReportAction]
-    """What the actions of scripts did; empty of other runs."""
+    """Actions of scripts; empty for other runs."""
     action_groups: list[ReportAction]
     """The same actions by the kind of their space and the type of their user, where scripts have
     several, and all actions of each type together. They are in actions, too: never add the two."""
@@ -456,7 +456,7 @@ class JsonReport(TypedDict):
     """All actions of a case together, over all its rounds, CREATE_USER and AUDIT apart: what the
     first screen of a report leads with."""
     replays: list[ReportReplay]
-    """How faithful replays of traces were, and scripts at their times; empty of other runs."""
+    """Fidelity of replayed traces and of scripts with times; empty for other runs."""
     audit: ReportAudit | None
     """What all audits found together; null where there was none. An object that several audits read
     counts in each."""

@@ -13,7 +13,7 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 
 class ReportSpread(TypedDict):
-    """How far the trials of a result lie apart."""
+    """Spread of the trials of a result."""
 
     kind: Literal["95 % interval", "least and most"]
     """From five trials on the 95 % interval of their geometric mean (Student's t on logarithms; of
@@ -47,19 +47,19 @@ class ReportLatency(TypedDict):
     """Times of good requests in nanoseconds, from a merged histogram."""
 
     count: Count
-    """How many times."""
+    """Number of times."""
     p50: Count | None
     """The median."""
     p75: Count | None
-    """75 % took at most so long."""
+    """75th percentile."""
     p90: Count | None
-    """90 %."""
+    """90th percentile."""
     p95: Count | None
-    """95 %."""
+    """95th percentile."""
     p99: Count | None
-    """99 %."""
+    """99th percentile."""
     p99_9: Count | None
-    """99.9 %."""
+    """99.9th percentile."""
     max: Count
     """The longest."""
     mean: Amount
@@ -67,13 +67,13 @@ class ReportLatency(TypedDict):
     min: Count
     """The shortest."""
     unresolved: dict[str, str]
-    """Why a percentile is null."""
+    """Reasons for percentiles that are null."""
     at_least: dict[str, int]
-    """What a percentile is at least, where it lies among timeouts."""
+    """Lower bounds of percentiles that lie among timeouts."""
 
 
 class ReportClient(TypedDict):
-    """What the load cost its client."""
+    """Cost of the load on the client."""
 
     cpu_us_per_request: float | None
     """Processor time of the load's threads for each request, in microseconds."""
@@ -84,26 +84,26 @@ class ReportClient(TypedDict):
 
 
 class ReportInstrument(TypedDict):
-    """The load generator itself: how near its own ceiling, and what disturbed it."""
+    """The load generator: its share of its own ceiling, and its disturbances."""
 
     share_of_ceiling: Amount | None
-    """How much of its own ceiling the load generator used: 1 is all of it."""
+    """Used share of the load generator's own ceiling: 1 is all of it."""
     ceiling_requests_per_s: Amount | None
-    """The rate at which nothing of it would be left."""
+    """Rate at which all of it is used."""
     ceiling_basis: Literal["measured", "processor time"] | None
-    """What the ceiling rests on."""
+    """Basis of the ceiling."""
     ceiling_extended: bool | None
-    """Whether requests were larger than any that was calibrated."""
+    """Whether requests were larger than all calibrated ones."""
     calibration_age_s: Amount | None
-    """How old the calibration was when the trial began."""
+    """Age of the calibration at the start of the trial."""
     no_ceiling: str | None
-    """Why the ceiling is not known."""
+    """Reason if the ceiling is unknown."""
     hiccup_ns_p99_9: Count | None
-    """By how much a thread that sleeps for a moment woke late, 99.9th percentile."""
+    """Delay of a thread that only sleeps, 99.9th percentile."""
     hiccup_ns_max: Count | None
     """The same, at most."""
     run_delay_share: Amount | None
-    """How long the worst load thread was ready and had no core, as a share of the time."""
+    """Share of time that the worst load thread waited for a core."""
 
 
 class ReportObservation(TypedDict):
@@ -125,7 +125,7 @@ class ReportEvidence(TypedDict):
     value: float | str
     """The number."""
     threshold: float | str | None
-    """What it was held against."""
+    """Threshold."""
     unit: str
     """Its unit."""
     place: str
@@ -168,19 +168,19 @@ class ReportResult(TypedDict):
     iteration: Count | None
     """Iteration, from 1; null where all iterations are added up."""
     iterations: Count
-    """How many iterations are in here."""
+    """Number of iterations."""
     load: dict[str, Any]
-    """How requests arrived, as in the trial document."""
+    """The load, as in the trial document."""
     trials: list[str]
     """Trials in here."""
     standing: Literal["valid", "bound", "void"]
-    """What the rate may be taken for: what the target does; the least that it can do; nothing."""
+    """Meaning of the rate: that of the target; a lower bound; none."""
     reasons: list[str]
-    """The rules that the standing follows from, by their ids; empty where it is valid."""
+    """Ids of the rules behind the standing; empty if valid."""
     requests: Count
     """Requests, good and failed."""
     good_requests: Count
-    """Requests that did what they were for."""
+    """Successful requests."""
     failed_requests: Count | None
     """Requests that failed; null where another tool's file does not state it."""
     unwritten_requests: Count
@@ -190,11 +190,11 @@ class ReportResult(TypedDict):
     errors: dict[str, Positive]
     """Failed requests, and those for unwritten objects, by kind."""
     error_example: str | None
-    """What came back with the first of the most frequent error."""
+    """First message of the most frequent error."""
     objects: Count
-    """Objects that good requests touched."""
+    """Objects of successful requests."""
     bytes: Count
-    """Payload of good requests."""
+    """Payload of successful requests."""
     duration_s: PositiveFloat
     """Measured time, of all trials together."""
     first_done_s: float | None
@@ -207,7 +207,7 @@ class ReportResult(TypedDict):
     requests_per_s_spread: ReportSpread | None
     """Spread of the rate over the trials; null with fewer than two."""
     objects_per_s: Amount
-    """Objects that this rate touches."""
+    """Objects per second at this rate."""
     bytes_per_s: Amount
     """Payload a second: the geometric mean of the trials."""
     bytes_per_s_spread: ReportSpread | None
@@ -218,7 +218,7 @@ class ReportResult(TypedDict):
     pooled_bytes_per_s: Amount
     """Payload of all trials over their measured time."""
     trial_rates: list[ReportTrialRate]
-    """What each trial reached."""
+    """Rates of each trial."""
     response_ns: ReportLatency | None
     """From the intended start to the end."""
     service_ns: ReportLatency | None
@@ -234,10 +234,10 @@ class ReportResult(TypedDict):
     parts_failed: Count
     """Parts that failed."""
     little: float | None
-    """Requests in flight against rate times time; 1 when they agree."""
+    """Requests in flight over rate times time, which is 1 by Little's law."""
     client: ReportClient
     instrument: ReportInstrument
     verdict: ReportVerdict | None
-    """What limited the rate; null where nothing was asked."""
+    """Limit of the rate; null if not judged."""
     labels: list[str]
-    """What must be known before these numbers are used."""
+    """Labels: warnings about the numbers."""

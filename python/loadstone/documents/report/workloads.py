@@ -59,7 +59,7 @@ class ReportArm(TypedDict):
 
 
 class ReportQueryArm(ReportArm):
-    """The queries of one arm, one after the other."""
+    """The queries of one arm, one at a time."""
 
     total_s: float | None
     """The sum of the medians; null unless every query was answered."""
@@ -76,10 +76,10 @@ class ReportQueryFailure(TypedDict):
 
 
 class ReportQueryStreams(ReportArm):
-    """So many streams beside each other on one arm."""
+    """Concurrent streams of queries on one arm."""
 
     streams: int
-    """How many ran beside each other."""
+    """Number of concurrent streams."""
     queries: int
     """Of all streams of one run."""
     elapsed_s: list[float]
@@ -109,7 +109,7 @@ class ReportQueryLoad(TypedDict):
     target: str
     seconds: float | None
     filesystem: str | None
-    """The type of the mount that really holds them."""
+    """Type of the mount that holds them."""
     benchmark: str
     scale: float
     format: str
@@ -157,17 +157,17 @@ class ReportAction(TypedDict):
     actions: Count
     """All actions of the measured part."""
     good_actions: Count
-    """Those all of whose requests did what they were for."""
+    """Actions whose requests were all successful."""
     failed_actions: Count
-    """Those of which a request failed."""
+    """Actions with a failed request."""
     unwritten_actions: Count
-    """Those that met what an earlier failed request had left in doubt."""
+    """Actions on subjects in doubt after an earlier failed request."""
     errors: dict[str, Positive]
     """Other actions by the kind of their first request that failed."""
     requests: Count
-    """Requests that good actions were made of."""
+    """Requests of good actions."""
     bytes: Count
-    """Payload that good actions moved."""
+    """Payload of good actions."""
     duration_s: PositiveFloat
     """Measured time, of all trials together."""
     completed_per_s: float | None
@@ -182,9 +182,9 @@ class ReportAction(TypedDict):
     completed_per_s_spread: ReportSpread | None
     """Spread of completed_per_s over the trials; null with fewer than two."""
     standing: Literal["valid", "bound", "void"]
-    """What the rate may be taken for: what the target does; the least that it can do; nothing."""
+    """Meaning of the rate: that of the target; a lower bound; none."""
     reasons: list[str]
-    """The rules that the standing follows from, by their ids; empty where it is valid."""
+    """Ids of the rules behind the standing; empty if valid."""
     response_ns: ReportLatency | None
     """From the intended start to the end."""
     service_ns: ReportLatency | None
@@ -192,13 +192,13 @@ class ReportAction(TypedDict):
     lag_ns: ReportLatency | None
     """From the intended to the actual start; open load only."""
     encryption_ns: ReportLatency | None
-    """What good actions spent on encrypting and decrypting, of those that spent any."""
+    """Encryption and decryption in good actions with any."""
     wrapping_ns: ReportLatency | None
-    """What good actions spent on making, wrapping and unwrapping keys, of those that spent any."""
+    """Creating, wrapping and unwrapping keys in good actions with any."""
     hashing_ns: ReportLatency | None
-    """What good actions spent on digests of bodies, of those that spent any."""
+    """Digests of bodies in good actions with any."""
     paths_ns: ReportLatency | None
-    """What good actions spent on sealing and opening encrypted paths, of those that spent any."""
+    """Encryption and decryption of paths in good actions with any."""
 
 
 class ReportOrigin(TypedDict):
@@ -209,19 +209,19 @@ class ReportOrigin(TypedDict):
     files: list[str]
     """The trace's files, without their folders."""
     rows_read: Count
-    """Requests that were read of the trace, those that are left out or malformed too."""
+    """Requests in the trace, including left out and malformed ones."""
     actions: Count
     """Those of them that became actions."""
     span_ns: Count
     """From the first action's time to the last one's."""
     left_out: dict[str, Positive]
-    """Requests that have no place in a script, by reason."""
+    """Requests that a script cannot have, by reason."""
     malformed: Count
     """Lines that could not be read and were skipped, as the user said."""
     malformed_examples: list[str]
-    """Where the first of them stand, and why."""
+    """Places of the first of them, with the reasons."""
     sessions_by: Literal["key", "client"]
-    """What a session keeps in order."""
+    """What sessions keep in order: requests of a key, or of a client."""
     sessions: Positive
     """Sessions that keys were dealt to."""
     size_bytes: int | None
@@ -233,7 +233,7 @@ class ReportOrigin(TypedDict):
 
 
 class ReportReplay(TypedDict):
-    """How faithful one trial's replay of a trace was."""
+    """Fidelity of one trial to its trace or script."""
 
     trial: str
     """The trial."""
@@ -263,6 +263,6 @@ class ReportReplay(TypedDict):
     achieved_s: float
     """When the last one was done."""
     lateness_ns: ReportLatency | None
-    """How long after its time each good action began."""
+    """Lateness of good actions."""
     origin: ReportOrigin | None
     """The trace; null where the script does not say that it came from one."""
